@@ -1,0 +1,73 @@
+"""What an argument may be. Every refusal names the argument, the value and what is accepted.
+
+Formulas call these at the border, so that a bad input becomes one clear line and never a wrong number.
+"""
+
+import math
+from difflib import get_close_matches
+from typing import Any, Iterable
+
+
+class InputError(ValueError):
+    """An argument that no formula accepts; its text is meant for the person who typed it."""
+
+
+def _number(name: str, value: Any, accepted: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name} = {value!r}: expected {accepted}")
+    if not math.isfinite(value):
+        raise InputError(f"{name} = {value!r}: expected {accepted}, and a finite one")
+    return value
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number > 0."""
+    accepted = "a number greater than 0"
+    if _number(name, value, accepted) <= 0:
+        raise InputError(f"{name} = {value!r}: expected {accepted}")
+    return value
+
+
+def non_negative(name: str, value: Any) -> float:
+    """A finite number >= 0."""
+    accepted = "a number, 0 or greater"
+    if _number(name, value, accepted) < 0:
+        raise InputError(f"{name} = {value!r}: expected {accepted}")
+    return value
+
+
+def fraction(name: str, value: Any) -> float:
+    """A share of a whole: 0 < value <= 1."""
+    accepted = "a share greater than 0 and at most 1 (0.4 for 40%)"
+    if not 0 < _number(name, value, accepted) <= 1:
+        raise InputError(f"{name} = {value!r}: expected {accepted}")
+    return value
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of things, at least `least`. 2e9 counts as whole, 2.5 does not."""
+    accepted = f"a whole number, {least} or greater"
+    if _number(name, value, accepted) < least or value != int(value):
+        raise InputError(f"{name} = {value!r}: expected {accepted}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
+    """A value from a list; a near miss is named."""
+    accepted = list(accepted)
+    if value in accepted and not (isinstance(value, bool) and True not in accepted and False not in accepted):
+        return value
+    words = [str(a) for a in accepted]
+    near = get_close_matches(str(value), words, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(words)}"
+    raise InputError(f"{name} = {value!r}: {hint}")
+
+
+def divides(name: str, value: Any, whole_name: str, whole: int) -> int:
+    """A degree that must divide a number of things without remainder."""
+    value = count(name, value)
+    if whole % value:
+        fits = [d for d in range(1, min(whole, 4096) + 1) if whole % d == 0]
+        shown = ", ".join(map(str, fits[:12])) + (", ..." if len(fits) > 12 else "")
+        raise InputError(f"{name} = {value}: does not divide {whole_name} = {whole}; accepted: {shown}")
+    return value

@@ -1,0 +1,230 @@
+"""What a model, a device, a cluster and a layout are: frozen, validated, and read from data/*.toml.
+
+L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V vocab · s context
+p pipeline · t tensor · dp data · v chunks a stage · b micro_batch · m micro_batches
+"""
+
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from mathlib.checks import InputError, count, non_negative, one_of, positive
+
+POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
+NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention (DeepSeek-V2): queries, keys and values pass through narrow latents."""
+
+    kv_rank: int  # width of the latent that keys and values share; it is what the cache keeps
+    rope_dim: int  # rotary part of a head, one key for all heads
+    nope_dim: int  # part of a head without position
+    value_dim: int  # width of a head's value
+    query_rank: int = 0  # width of the queries' latent; 0: queries are projected directly
+
+    def __post_init__(self) -> None:
+        for name in ("kv_rank", "rope_dim", "nope_dim", "value_dim"):
+            count(name, getattr(self, name))
+        count("query_rank", self.query_rank, least=0)
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A mixture-of-experts feed-forward: `routed` experts, of which a router picks `active` for every token."""
+
+    routed: int  # experts a layer has
+    active: int  # experts a token visits
+    width: int  # feed-forward width of one expert
+    shared: int = 0  # experts that every token visits besides
+    dense_layers: int = 0  # first layers that keep an ordinary feed-forward
+    router_bias: bool = False  # one correction number an expert
+
+    def __post_init__(self) -> None:
+        for name, least in (("routed", 1), ("active", 1), ("width", 1), ("shared", 0), ("dense_layers", 0)):
+            count(name, getattr(self, name), least)
+        if self.active > self.routed:
+            raise InputError(f"active = {self.active}: expected at most routed = {self.routed}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoder-only transformer, exactly enough of it to count parameters, FLOP and bytes."""
+
+    name: str
+    layers: int  # L
+    width: int  # h, of the residual stream
+    heads: int  # a, query heads
+    vocab: int  # V, tokens the tokeniser knows
+    context: int  # s, tokens of a training sequence
+    kv_heads: int = 0  # k, key and value heads; 0: as many as query heads
+    head_dim: int = 0  # d; 0: h / a
+    ffn_width: int = 0  # f; 0: 4h
+    padded_vocab: int = 0  # rows the embedding table really has; 0: V
+    gated: bool = False  # a gated MLP has three matrices (SwiGLU, GeGLU), a plain one two
+    tied: bool = True  # the head reuses the embedding table
+    positions: str = "learned"  # one of POSITIONS
+    position_rows: int = 0  # rows of the learned table; 0: s
+    norm: str = "layernorm"  # one of NORMS
+    block_norms: int = 2  # norms of a layer (1 where attention and MLP share one)
+    final_norm: bool = True
+    embedding_norm: bool = False  # BLOOM has one behind the embedding
+    query_key_norm: bool = False  # one weight vector of head_dim each for queries and keys
+    qkv_bias: bool = True
+    output_bias: bool = True  # of the attention's output projection
+    mlp_bias: bool = True
+    head_bias: bool = False
+    latent: Latent | None = None  # multi-head latent attention
+    experts: Experts | None = None  # mixture of experts
+    source: str = field(default="", compare=False)
+    date: str = field(default="", compare=False)  # when the source was published or read
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "heads", "vocab", "context"):
+            object.__setattr__(self, name, count(name, getattr(self, name)))
+        if not self.head_dim and self.width % self.heads:
+            raise InputError(f"heads = {self.heads}: does not divide width = {self.width}; name head_dim as well")
+        defaults = {"kv_heads": self.heads, "head_dim": self.width // self.heads, "ffn_width": 4 * self.width,
+                    "padded_vocab": self.vocab, "position_rows": self.context}
+        for name, default in defaults.items():
+            object.__setattr__(self, name, count(name, getattr(self, name), least=0) or default)
+        if self.heads % self.kv_heads:
+            raise InputError(f"kv_heads = {self.kv_heads}: does not divide heads = {self.heads}")
+        if self.padded_vocab < self.vocab:
+            raise InputError(f"padded_vocab = {self.padded_vocab}: expected at least vocab = {self.vocab}")
+        if self.experts and self.experts.dense_layers > self.layers:
+            raise InputError(f"dense_layers = {self.experts.dense_layers}: expected at most layers = {self.layers}")
+        one_of("positions", self.positions, POSITIONS)
+        one_of("norm", self.norm, NORMS)
+        count("block_norms", self.block_norms, least=0)
+
+    def but(self, **changes: Any) -> "Model":
+        """The same model with some fields changed; widths that follow from others are worked out again."""
+        for name, follows in (("head_dim", {"width", "heads"}), ("ffn_width", {"width"}), ("kv_heads", {"heads"}),
+                              ("padded_vocab", {"vocab"}), ("position_rows", {"context"})):
+            derived = {"head_dim": self.width // self.heads, "ffn_width": 4 * self.width, "kv_heads": self.heads,
+                       "padded_vocab": self.vocab, "position_rows": self.context}[name]
+            if follows & set(changes) and name not in changes and getattr(self, name) == derived:
+                changes[name] = 0
+        known = [f.name for f in fields(self)]
+        for name in changes:
+            one_of("field", name, known)
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Device:
+    """An accelerator as its data sheet describes it. Peaks are dense: never the figures with sparsity."""
+
+    name: str
+    peak: dict[str, float]  # FLOP/s by number type: fp32, tf32, fp16, bf16, fp8, fp4, int8
+    memory: float  # bytes
+    memory_bandwidth: float  # bytes/s
+    link_bandwidth: float  # bytes/s to its neighbours in the node, one direction
+    power: float  # watts, as rated
+    source: str = field(default="", compare=False)
+    date: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "memory_bandwidth", "power"):
+            positive(name, getattr(self, name))
+        non_negative("link_bandwidth", self.link_bandwidth)
+        for kind, rate in self.peak.items():
+            positive(f"peak.{kind}", rate)
+
+    def flops_per_second(self, dtype: str = "bf16") -> float:
+        """Dense peak for a number type, in FLOP/s."""
+        return self.peak[one_of("dtype", dtype, self.peak)]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes of one kind of device."""
+
+    name: str
+    device: str  # a name in devices.toml
+    devices_per_node: int
+    node_bandwidth: float  # bytes/s out of one node, one direction, all its network cards together
+    source: str = field(default="", compare=False)
+    date: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        count("devices_per_node", self.devices_per_node)
+        positive("node_bandwidth", self.node_bandwidth)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a model is spread over devices. World size = data * tensor * pipeline."""
+
+    data: int = 1  # dp, replicas that see different data
+    tensor: int = 1  # t, devices that share every matrix product
+    pipeline: int = 1  # p, stages
+    chunks: int = 1  # v, model chunks a stage holds (interleaving); 1: plain
+    zero: int = 0  # ZeRO stage
+    shard: int = 0  # ranks over which ZeRO shards; 0: all of data
+    sequence_parallel: bool = False  # what tensor parallelism leaves whole is split along the sequence
+    micro_batch: int = 1  # b, sequences a forward pass takes
+    micro_batches: int = 1  # m, micro-batches a step
+    recompute: str = "none"  # none, selective, full
+
+    def __post_init__(self) -> None:
+        for name in ("data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches"):
+            object.__setattr__(self, name, count(name, getattr(self, name)))
+        one_of("zero", self.zero, (0, 1, 2, 3))
+        one_of("recompute", self.recompute, ("none", "selective", "full"))
+        shard = count("shard", self.shard, least=0) or self.data
+        if self.data % shard:
+            fits = ", ".join(str(d) for d in range(1, self.data + 1) if self.data % d == 0)
+            raise InputError(f"shard = {shard}: does not divide data = {self.data}; accepted: {fits}")
+        object.__setattr__(self, "shard", shard)
+        if self.chunks > 1 and self.micro_batches % self.pipeline:
+            raise InputError(f"micro_batches = {self.micro_batches}: interleaving (chunks = {self.chunks}) needs a "
+                             f"multiple of pipeline = {self.pipeline}")
+        if self.chunks > 1 and self.pipeline == 1:
+            raise InputError(f"chunks = {self.chunks}: interleaving needs pipeline of at least 2")
+
+    @property
+    def world(self) -> int:
+        return self.data * self.tensor * self.pipeline
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of a global batch."""
+        return self.data * self.micro_batch * self.micro_batches
+
+    def layers_of_stage(self, layers: int) -> int:
+        """Layers one stage holds; refused when they do not divide."""
+        if layers % (self.pipeline * self.chunks):
+            raise InputError(f"layers = {layers}: pipeline * chunks = {self.pipeline * self.chunks} does not divide it")
+        return layers // self.pipeline
+
+
+@cache
+def table(kind: str) -> dict[str, dict[str, Any]]:
+    """One data file as it stands: models, devices or clusters."""
+    text = (files("mathlib") / "data" / f"{one_of('table', kind, ('models', 'devices', 'clusters'))}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def model(name: str) -> Model:
+    """A model by its name in models.toml."""
+    row = dict(table("models")[one_of("model", name, table("models"))])
+    if "latent" in row:
+        row["latent"] = Latent(**row["latent"])
+    if "experts" in row:
+        row["experts"] = Experts(**row["experts"])
+    return Model(name=name, **row)
+
+
+def device(name: str) -> Device:
+    """A device by its name in devices.toml."""
+    return Device(name=name, **table("devices")[one_of("device", name, table("devices"))])
+
+
+def cluster(name: str) -> Cluster:
+    """A cluster by its name in clusters.toml."""
+    return Cluster(name=name, **table("clusters")[one_of("cluster", name, table("clusters"))])
