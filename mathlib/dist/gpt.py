@@ -104,6 +104,8 @@ def check_buildable(model: Model) -> None:
 def initialise(module: nn.Module, seed: int = 0, prefix: str = "") -> None:
     """Every parameter from its own name: a shard, a stage and the whole model start from the same numbers."""
     for name, parameter in module.named_parameters(prefix):
+        if parameter.is_meta:
+            continue
         if name.endswith("bias"):
             parameter.zero_()
         elif parameter.dim() == 1:

@@ -18,6 +18,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
+from mathlib.dist.gpt import GPT
+from mathlib.specs import Model
+
 LINEAR = {"qkv": "attention projections", "out": "attention projections", "up": "mlp", "down": "mlp", "head": "vocabulary"}
 
 
@@ -44,7 +47,7 @@ def _by_part(counter: FlopCounterMode) -> Counter[str]:
         for kernel, flop in kernels.items():
             linear = str(kernel) in ("aten.mm", "aten.addmm")
             if module == "Global":
-                parts["other" if linear else "attention scores"] += flop
+                parts["other" if linear else "attention core"] += flop
             elif linear and (name := module.rpartition(".")[2]) in LINEAR:
                 parts[LINEAR[name]] += flop
                 parts["other"] -= flop
@@ -60,6 +63,16 @@ def flop(forward: Callable[[], Tensor]) -> tuple[Counter[str], Counter[str]]:
         both = _by_part(counter)
     both.subtract(ahead)
     return +ahead, +both  # + drops what is zero
+
+
+def dry_run(
+    model: Model, sequences: int = 1, attention: str = "plain", recompute: str = "none"
+) -> tuple[Counter[str], Counter[str]]:
+    """FLOP of a training step of any size: the program runs on torch's meta device, on shapes without numbers."""
+    with torch.device("meta"):
+        gpt = GPT(model, attention, recompute)
+        tokens = torch.empty(sequences, model.context, dtype=torch.long)
+        return flop(lambda: gpt.loss(tokens, tokens))
 
 
 def saved_bytes(forward: Callable[[], Tensor], model: nn.Module) -> int:

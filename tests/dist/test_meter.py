@@ -27,15 +27,21 @@ def test_parts_of_the_gpt(attention, factor):
     forward, backward = meter.flop(lambda: gpt.GPT(MODEL, attention).loss(TOKENS, TARGETS))
     B, S, L, h, V = 2, MODEL.context, MODEL.layers, MODEL.width, MODEL.vocab
     assert forward == {"attention projections": 2 * B * S * L * 4 * h * h, "mlp": 2 * B * S * L * 8 * h * h,
-                       "attention scores": 4 * B * S * S * h * L, "vocabulary": 2 * B * S * h * V}
-    assert backward == {part: (factor if part == "attention scores" else 2) * n for part, n in forward.items()}
+                       "attention core": 4 * B * S * S * h * L, "vocabulary": 2 * B * S * h * V}
+    assert backward == {part: (factor if part == "attention core" else 2) * n for part, n in forward.items()}
 
 
 def test_recomputation_is_counted_in_the_backward():
     plain, _ = meter.flop(lambda: gpt.GPT(MODEL).loss(TOKENS, TARGETS))
-    for recompute, again in (("selective", {"attention scores"}), ("full", set(plain) - {"vocabulary"})):
+    for recompute, again in (("selective", {"attention core"}), ("full", set(plain) - {"vocabulary"})):
         _, backward = meter.flop(lambda r=recompute: gpt.GPT(MODEL, recompute=r).loss(TOKENS, TARGETS))
         assert backward == {part: (3 if part in again else 2) * n for part, n in plain.items()}, recompute
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_a_dry_run_counts_what_a_real_one_counts(recompute):
+    real = meter.flop(lambda: gpt.GPT(MODEL, recompute=recompute).loss(TOKENS, TARGETS))
+    assert meter.dry_run(MODEL, sequences=2, recompute=recompute) == real
 
 
 def test_saved_bytes_of_a_linear_layer_is_its_input():
