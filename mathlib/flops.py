@@ -1,14 +1,18 @@
 """Floating-point operations of matrix products: forward, backward, recomputation, by part.
 
-B sequences · s tokens of a sequence · c cached tokens · L layers · h width · a heads · d head_dim · f ffn_width
-V padded vocabulary · N parameters · D tokens of a run.  A product of m x k with k x n is 2 m k n FLOP (a multiply and an
-add).  Norms, activations, softmax and the embedding look-up are no products and count 0.  Results are whole numbers.
+B sequences · s tokens of one · c cached tokens · L layers · h width · a heads · d head_dim · f ffn_width
+V padded vocabulary · N parameters · D tokens of a run.  A product of m x k with k x n is 2 m k n FLOP (multiply, add).
+Norms, activations, softmax and the embedding look-up are no products and count 0.  Counts are whole numbers.
 """
 
-from mathlib.checks import InputError, count as whole, non_negative, one_of, positive
+from typing import Any
+
+from mathlib.checks import InputError, non_negative, one_of, positive
+from mathlib.checks import count as whole
 from mathlib.params import matrices
 from mathlib.parts import Part, Parts
-from mathlib.specs import RECOMPUTE, Model, model as resolve
+from mathlib.specs import RECOMPUTE, Model
+from mathlib.specs import model as resolve
 
 ATTENTION = ("full", "causal", "none")
 
@@ -34,7 +38,7 @@ def _head_dims(model: Model) -> tuple[int, int]:
 
 
 def pairs(*, tokens: int, past: int = 0, causal: bool = False) -> int:
-    """Query-key pairs of a sequence: s (c + s) full; causal s c + s (s + 1) / 2, since a token sees itself and what precedes."""
+    """Query-key pairs of a sequence: s (c + s) full, s c + s (s + 1) / 2 causal (a token sees itself and the past)."""
     s, c = whole("tokens", tokens), whole("past", past, least=0)
     return s * c + (s * (s + 1) // 2 if one_of("causal", causal, (False, True)) else s * s)
 
@@ -43,7 +47,8 @@ def _default_tokens(model: Model, tokens: int | None) -> int:
     return model.context if tokens is None else whole("tokens", tokens)
 
 
-def forward(model: str | Model, *, sequences: int = 1, tokens: int | None = None, past: int = 0, causal: bool = False) -> Parts:
+def forward(model: str | Model, *, sequences: int = 1, tokens: int | None = None, past: int = 0,
+            causal: bool = False) -> Parts:
     """FLOP of one forward pass over B sequences of s tokens, by part.
 
     GPT-2: B (24 L s h^2 + 4 L s^2 h + 2 s h V) with full attention (Narayanan et al. 2021, appendix).
@@ -56,18 +61,19 @@ def forward(model: str | Model, *, sequences: int = 1, tokens: int | None = None
     scored, valued = _head_dims(model)
     products = matrices(model)
 
-    def weights(group: str) -> dict[str, int]:
-        return {m.name: 2 * B * s * m.layers * m.used * m.inputs * m.outputs for m in products if m.group == group}
+    def weights(group: str) -> Part:
+        found = {m.name: 2 * B * s * m.layers * m.used * m.inputs * m.outputs for m in products if m.group == group}
+        return Parts(group, "FLOP", found) if len(found) > 1 else found[group]
 
     parts: dict[str, Part] = {
         "embedding": 0,
-        "attention projections": Parts("attention projections", "FLOP", weights("attention")),
+        "attention projections": weights("attention"),
         "attention scores": 2 * L * a * scored * seen,
         "attention values": 2 * L * a * valued * seen,
     }
     for group in dict.fromkeys(m.group for m in products if m.group not in ("attention", "head")):
-        parts[group] = Parts(group, "FLOP", weights(group))
-    return Parts(f"forward of {model.name}", "FLOP", parts | {"vocabulary": weights("head")["head"]})
+        parts[group] = weights(group)
+    return Parts(f"forward of {model.name}", "FLOP", parts | {"vocabulary": weights("head")})
 
 
 def _times(part: Part, factor: int) -> Part:
@@ -103,7 +109,8 @@ def recomputation(model: str | Model, *, recompute: str, sequences: int = 1, tok
     again = {"none": (), "selective": ("attention scores", "attention values"),
              "full": [name for name in once if name not in ("embedding", "vocabulary")]}[recompute]
     factor = 3 if (recompute, convention) == ("selective", "korthikanti") else 1
-    return Parts(once.title.replace("forward", "recomputation"), "FLOP", {name: _times(once[name], factor) for name in again})
+    parts = {name: _times(once[name], factor) for name in again}
+    return Parts(once.title.replace("forward", "recomputation"), "FLOP", parts)
 
 
 def training(model: str | Model, *, sequences: int = 1, tokens: int | None = None, causal: bool = False,
@@ -113,7 +120,7 @@ def training(model: str | Model, *, sequences: int = 1, tokens: int | None = Non
 
     The defaults give model FLOP (for MFU); attention_backward and recompute add what the hardware does besides (HFU).
     """
-    shape = {"sequences": sequences, "tokens": tokens, "causal": causal}
+    shape: dict[str, Any] = {"sequences": sequences, "tokens": tokens, "causal": causal}
     name = resolve(model).name
     return Parts(f"training step of {name}", "FLOP", {
         "forward": forward(model, **shape),
@@ -149,14 +156,16 @@ def six_nd(*, parameters: float, tokens: float, multiplier: float = 6) -> float:
 
 
 def palm_per_token(*, parameters: float, layers: int, heads: int, head_dim: int, tokens: int,
-                   attention: str = "full") -> float:
+                   attention: str = "full", multiplier: float = 6) -> float:
     """6 N + 12 L H Q T: training FLOP a token (Chowdhery et al. 2022, appendix B).
 
-    attention: "full" counts all pairs, "causal" half of them, "none" gives 6 N.
+    attention: "full" counts all pairs, "causal" half of them, "none" gives 6 N.  multiplier: 8 gives 8 N + 16 L H Q T,
+    what full recomputation makes of it.
     """
-    N, L, H, Q = positive("parameters", parameters), whole("layers", layers), whole("heads", heads), whole("head_dim", head_dim)
-    T = whole("tokens", tokens)
-    return 6 * N + {"full": 12, "causal": 6, "none": 0}[one_of("attention", attention, ATTENTION)] * L * H * Q * T
+    N, L, H = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
+    Q, T, factor = whole("head_dim", head_dim), whole("tokens", tokens), positive("multiplier", multiplier)
+    share = {"full": 2, "causal": 1, "none": 0}[one_of("attention", attention, ATTENTION)]
+    return factor * (N + share * L * H * Q * T)
 
 
 def _plain(layers: int, width: int, vocab: int, tokens: int) -> Model:
@@ -171,7 +180,10 @@ def narayanan(*, sequences: int, tokens: int, layers: int, width: int, vocab: in
 
 def korthikanti(*, sequences: int, tokens: int, layers: int, width: int, vocab: int, recompute: str = "none",
                 convention: str = "korthikanti") -> int:
-    """72 B L s h^2 (1 + s/(6h) + V/(12 h L)), or s/(3h) with selective recomputation (Korthikanti et al. 2022, eqs. 7, 8)."""
+    """72 B L s h^2 (1 + s/(6h) + V/(12 h L)), a step without recomputation (Korthikanti et al. 2022, equation 7).
+
+    Selective recomputation makes the s/(6h) an s/(3h) (equation 8).
+    """
     model = _plain(layers, width, vocab, tokens)
     return int(training(model, sequences=sequences, recompute=recompute, convention=convention).total)
 
@@ -181,16 +193,18 @@ def chinchilla(model: str | Model, *, sequences: int = 1, tokens: int | None = N
     """Training FLOP as Hoffmann et al. 2022 count them (appendix F): three times a forward that multiplies the one-hot
     embedding out (2 s V h) and charges softmax 3 a s^2, for a plain transformer.
 
-    As printed, the formula does not give their Table A4; with embedding and logits left out it does.
+    As printed, the formula does not give their Table A4.  Without embedding and logits, over 6 N D with N counted as for
+    Gopher (relative positions), it gives all six rows.
     """
     model, B = resolve(model), whole("sequences", sequences)
     s = _default_tokens(model, tokens)
-    L, h, a, key, f, V = model.layers, model.width, model.heads, model.heads * model.head_dim, model.ffn_width, model.vocab
+    L, h, a, f, V = model.layers, model.width, model.heads, model.ffn_width, model.vocab
+    key = a * model.head_dim
     if model.experts or model.latent or model.gated or model.kv_heads != a:
         raise InputError(f"model = {model.name!r}: expected a plain transformer (no experts, gate or shared key heads)")
     for name, flag in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
         one_of(name, flag, (False, True))
-    return Parts(f"training step of {model.name}, as Chinchilla counts", "FLOP", {name: 3 * B * amount for name, amount in {
+    once = Parts(f"training step of {model.name}, as Chinchilla counts", "FLOP", {
         "embedding": embedding * 2 * s * V * h,
         "attention projections": L * (2 * 3 * s * h * key + 2 * s * key * h),
         "attention scores": L * 2 * s * s * key,
@@ -198,4 +212,5 @@ def chinchilla(model: str | Model, *, sequences: int = 1, tokens: int | None = N
         "attention values": L * 2 * s * s * key,
         "mlp": L * 2 * s * (h * f + f * h),
         "vocabulary": logits * 2 * s * h * V,
-    }.items()})
+    })
+    return once.scaled(3 * B)

@@ -1,14 +1,16 @@
 """Parameters, counted exactly from the architecture.
 
 L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V padded vocabulary · s context · r LoRA rank
-Counts are whole numbers.  A matrix from n_in to n_out features holds n_in * n_out weights, and n_out biases if it has any.
+Counts are whole numbers.  A matrix from n_in to n_out features holds n_in * n_out weights, and n_out biases if any.
 """
 
 from typing import NamedTuple
 
-from mathlib.checks import InputError, count as whole, one_of
+from mathlib.checks import InputError, one_of
+from mathlib.checks import count as whole
 from mathlib.parts import Part, Parts
-from mathlib.specs import Latent, Model, model as resolve
+from mathlib.specs import Latent, Model
+from mathlib.specs import model as resolve
 
 EMBEDDINGS = ("both", "head", "none")
 NOT_IN_BODY = ("embedding", "positions", "head")
@@ -52,7 +54,8 @@ def _attention(model: Model) -> list[Matrix]:
     L, h, d, a, k = model.layers, model.width, model.head_dim, model.heads, model.kv_heads
     if model.latent:
         return _latent_attention(model, model.latent)
-    found = [Matrix("attention", name, h, n * d, L, model.qkv_bias) for name, n in (("query", a), ("key", k), ("value", k))]
+    found = [Matrix("attention", name, h, n * d, L, model.qkv_bias)
+             for name, n in (("query", a), ("key", k), ("value", k))]
     if model.positions == "relative":  # Transformer-XL, equation 5: W_{k,R} projects the distances
         found.append(Matrix("attention", "position", h, a * d, L))
     return found + [Matrix("attention", "output", a * d, h, L, model.output_bias)]
@@ -72,7 +75,7 @@ def matrices(model: str | Model) -> list[Matrix]:
     dense = e.dense_layers if e else L
     if dense:
         found += _feed_forward(model, "mlp", model.ffn_width, dense)
-    if e and L > dense:
+    if e and dense < L:
         found.append(Matrix("router", "router", h, e.routed, L - dense, e.router_bias))
         found += _feed_forward(model, "experts", e.width, L - dense, e.routed, e.active)
         if e.shared:
@@ -81,7 +84,7 @@ def matrices(model: str | Model) -> list[Matrix]:
 
 
 def _norms(model: Model) -> Parts:
-    """A LayerNorm has 2h numbers, one without bias and an RMSNorm h; norms on latents and heads are as wide as these."""
+    """A LayerNorm has 2h numbers, one without bias and an RMSNorm h; one on a latent or head has its width."""
     L, h, per = model.layers, model.width, {"layernorm": 2, "none": 0}.get(model.norm, 1)
     parts = {"block": L * model.block_norms * h * per}
     if model.query_key_norm:
@@ -102,8 +105,9 @@ def _positions(model: Model) -> int:
 
 def _assembled(model: Model, title: str, amounts: list[tuple[Matrix, int]], embedding: int, head: int) -> Parts:
     parts: dict[str, Part] = {"embedding": embedding, "positions": _positions(model)}
-    for group in dict.fromkeys(m.group for m, _ in amounts if m.group != "head"):
-        parts[group] = Parts(group, "parameter", {m.name: n for m, n in amounts if m.group == group})
+    for group in dict.fromkeys(m.group for m, _ in amounts):
+        found = {m.name: n for m, n in amounts if m.group == group}
+        parts[group] = Parts(group, "parameter", found) if len(found) > 1 else found[group]
     return Parts(f"{title} of {model.name}", "parameter", parts | {"norms": _norms(model), "head": head})
 
 
@@ -134,7 +138,8 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
     *body, last = matrices(model)
     table = model.padded_vocab * model.width
     tied_bias = model.head_bias * model.padded_vocab
-    shown = {"both": (table, tied_bias if model.tied else last.parameters), "head": (0, last.parameters), "none": (0, 0)}
+    own = tied_bias if model.tied else last.parameters
+    shown = {"both": (table, own), "head": (0, last.parameters), "none": (0, 0)}
     return _assembled(model, "active parameters", [(m, m.active) for m in body], *shown[embeddings])
 
 
