@@ -13,6 +13,7 @@ from typing import Any
 from mathlib.checks import InputError, count, non_negative, one_of, positive
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
+TABLES = ("models", "devices", "clusters", "types", "recipes")
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
 RECOMPUTE = ("none", "selective", "full")
 
@@ -126,20 +127,26 @@ class Device:
     memory: float  # bytes
     memory_bandwidth: float  # bytes/s
     link_bandwidth: float  # bytes/s to its neighbours in the node, one direction
-    power: float  # watts, as rated
+    power: float  # watts, as rated; 0: the maker publishes none
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("memory", "memory_bandwidth", "power"):
+        for name in ("memory", "memory_bandwidth"):
             positive(name, getattr(self, name))
-        non_negative("link_bandwidth", self.link_bandwidth)
+        for name in ("link_bandwidth", "power"):
+            non_negative(name, getattr(self, name))
         for kind, rate in self.peak.items():
             positive(f"peak.{kind}", rate)
 
     def flops_per_second(self, dtype: str = "bf16") -> float:
         """Dense peak for a number type, in FLOP/s."""
         return self.peak[one_of("dtype", dtype, self.peak)]
+
+
+def peak_flops(*, clock: float, fused_per_clock: int, cores: int) -> float:
+    """Dense peak from the hardware: X = 2 * clock * (fused multiply-adds a core starts each clock) * cores, in FLOP/s."""
+    return 2 * positive("clock", clock) * count("fused_per_clock", fused_per_clock) * count("cores", cores)
 
 
 @dataclass(frozen=True)
@@ -207,8 +214,8 @@ class Layout:
 
 @cache
 def table(kind: str) -> dict[str, dict[str, Any]]:
-    """One data file as it stands: models, devices or clusters."""
-    name = one_of("table", kind, ("models", "devices", "clusters"))
+    """One data file as it stands."""
+    name = one_of("table", kind, TABLES)
     return tomllib.loads((Path(__file__).parent / "data" / f"{name}.toml").read_text("utf-8"))
 
 

@@ -1,0 +1,183 @@
+"""Collectives: bytes a rank sends, rounds, and alpha-beta time.
+
+K payload: bytes of the whole buffer (what a rank holds before an all-reduce, after an all-gather)
+N ranks · alpha latency of one message, s · B bandwidth of a rank's link in ONE direction, byte/s
+g, n ranks inside and across (hierarchical).  time = rounds * alpha + serial / B
+NVLink's 900 GB/s adds up both directions: B is 450e9.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, log2, prod
+
+from mathlib.checks import InputError, count, non_negative, one_of, positive
+from mathlib.parts import Parts
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What an algorithm moves; bytes need not be whole, since K / N is not."""
+
+    rounds: int  # messages one after the other on the longest path
+    serial: float  # bytes one after the other on the longest path
+    busiest: float  # bytes the busiest rank sends
+    total: float  # bytes all ranks send together
+    ranks: int
+
+    @property
+    def mean(self) -> float:
+        """Bytes a rank sends on average."""
+        return self.total / self.ranks
+
+
+def _ring(passes: int) -> Callable[[float, int], Traffic]:
+    """Ring of N - 1 rounds a pass, K / N each: one pass scatters the sums or gathers the parts, two do both."""
+    return lambda k, n: Traffic(passes * (n - 1), passes * k * (n - 1) / n, passes * k * (n - 1) / n, passes * k * (n - 1), n)
+
+
+def _star(passes: int) -> Callable[[float, int], Traffic]:
+    """Naive: one rank receives from all, or sends to all, one after the other. In a second pass it does the other."""
+    return lambda k, n: Traffic(passes * (n - 1), passes * k * (n - 1), k * (n - 1), passes * k * (n - 1), n)
+
+
+def _gather_star(k: float, n: int) -> Traffic:
+    """Naive gather: every rank sends its K / N to the root, one after the other."""
+    return Traffic(n - 1, k * (n - 1) / n, k / n if n > 1 else 0, k * (n - 1) / n, n)
+
+
+def _scatter_star(k: float, n: int) -> Traffic:
+    """Naive scatter: the root sends K / N to every other rank, one after the other."""
+    return Traffic(n - 1, k * (n - 1) / n, k * (n - 1) / n, k * (n - 1) / n, n)
+
+
+def _tree_reduce(k: float, n: int) -> Traffic:
+    """Binomial tree to the root: every other rank sends its sum once, ceil(log2 N) rounds."""
+    return Traffic(ceil(log2(n)), k * ceil(log2(n)), k if n > 1 else 0, k * (n - 1), n)
+
+
+def _tree_broadcast(k: float, n: int) -> Traffic:
+    """Binomial tree from the root: who has the buffer passes it on, ceil(log2 N) rounds."""
+    return Traffic(ceil(log2(n)), k * ceil(log2(n)), k * ceil(log2(n)), k * (n - 1), n)
+
+
+def _tree_all_reduce(k: float, n: int) -> Traffic:
+    """Reduce to a root, then broadcast from it: 2 ceil(log2 N) rounds of the whole K."""
+    d = ceil(log2(n))
+    return Traffic(2 * d, 2 * k * d, k * d, 2 * k * (n - 1), n)
+
+
+def _halving_doubling(k: float, n: int) -> Traffic:
+    """Rabenseifner: halve and sum with partners ever nearer, then double back; log2 rounds each way, K (M-1)/M bytes.
+
+    Where N is no power of two, r = N - M ranks first give their buffer to a partner and get the result at the end.
+    """
+    d = int(log2(n))
+    m = 2**d
+    fold = 1 if n > m else 0
+    core = 2 * k * (m - 1) / m
+    return Traffic(2 * d + 2 * fold, core + 2 * fold * k, core + fold * k, 2 * k * (n - 1), n)
+
+
+def _pairwise(k: float, n: int) -> Traffic:
+    """All-to-all: N - 1 rounds, in each a rank sends K / N to another one; K is what one rank holds."""
+    return Traffic(n - 1, k * (n - 1) / n, k * (n - 1) / n, k * (n - 1), n)
+
+
+def _one_way(k: float, n: int) -> Traffic:
+    """One message."""
+    return Traffic(1, k, k, k, n)
+
+
+ALGORITHMS: dict[str, dict[str, Callable[[float, int], Traffic]]] = {  # the first of each is the default
+    "all-reduce": {"ring": _ring(2), "tree": _tree_all_reduce, "halving-doubling": _halving_doubling, "naive": _star(2)},
+    "reduce-scatter": {"ring": _ring(1)},
+    "all-gather": {"ring": _ring(1)},
+    "all-to-all": {"pairwise": _pairwise},
+    "broadcast": {"tree": _tree_broadcast, "naive": _star(1)},
+    "reduce": {"tree": _tree_reduce},
+    "gather": {"naive": _gather_star},
+    "scatter": {"naive": _scatter_star},
+    "send": {"direct": _one_way},
+}
+
+
+def traffic(collective: str, *, payload: float, ranks: int, algorithm: str = "") -> Traffic:
+    """Rounds and bytes of a collective; ring all-reduce: 2 (N-1) rounds, 2 K (N-1)/N a rank (Patarasuk and Yuan 2009).
+
+    Ring, tree, halving and the naive way all move 2 (N-1) K in total; they differ in who sends it and when.
+    """
+    choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
+    chosen = choices[one_of("algorithm", algorithm or next(iter(choices)), choices)]
+    n = count("ranks", ranks, least=2 if collective == "send" else 1)
+    return chosen(non_negative("payload", payload), n)
+
+
+def sent(collective: str, *, payload: float, ranks: int, algorithm: str = "") -> float:
+    """Bytes a rank sends, on average over the ranks: 2 K (N-1)/N for every all-reduce here."""
+    return traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm).mean
+
+
+def time(collective: str, *, payload: float, ranks: int, bandwidth: float, latency: float = 0.0, algorithm: str = "") -> Parts:
+    """Alpha-beta time: rounds * alpha + serial / B (Thakur, Rabenseifner and Gropp 2005, section 3)."""
+    moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
+    alpha, b = non_negative("latency", latency), positive("bandwidth", bandwidth)
+    parts = {"latency": moved.rounds * alpha, "transfer": moved.serial / b}
+    return Parts(f"{collective} over {ranks} ranks", "second", parts)
+
+
+def hierarchical(collective: str = "all-reduce", *, payload: float, levels: Sequence[int]) -> list[Traffic]:
+    """A collective by levels, innermost first, a ring on each; level i works on K / (product of the sizes before it).
+
+    All-reduce: reduce-scatter inside, all-reduce of K/g across, all-gather inside. One level is the flat ring,
+    and the bytes of all levels add up to the flat ring's 2 K (N-1)/N.
+    """
+    passes = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
+    p = passes[one_of("collective", collective, passes)]
+    k, sizes = non_negative("payload", payload), [count("levels", n) for n in levels]
+    if not sizes:
+        raise InputError(f"levels = {levels!r}: expected the ranks of each level, innermost first, such as [8, 4]")
+    return [_ring(p)(k / prod(sizes[:i]), n) for i, n in enumerate(sizes)]
+
+
+def hierarchical_time(collective: str = "all-reduce", *, payload: float, levels: Sequence[int],
+                      bandwidths: Sequence[float], latencies: Sequence[float] = ()) -> Parts:
+    """Time of a hierarchical collective by level: each level has its own B (a rank's share of the link) and alpha."""
+    moved = hierarchical(collective, payload=payload, levels=levels)
+    latencies = list(latencies) or [0.0] * len(moved)
+    for name, given in (("bandwidths", bandwidths), ("latencies", latencies)):
+        if len(given) != len(moved):
+            raise InputError(f"{name} = {list(given)}: expected one for each of the {len(moved)} levels")
+    parts = {}
+    for i, (m, b, alpha) in enumerate(zip(moved, bandwidths, latencies, strict=True)):
+        seconds = m.rounds * non_negative("latencies", alpha) + m.serial / positive("bandwidths", b)
+        parts["inside" if i == 0 else "across" if len(moved) == 2 else f"level {i + 1}"] = seconds
+    return Parts(f"{collective}, {' x '.join(map(str, levels))} ranks", "second", parts)
+
+
+BUS_FACTORS: dict[str, Callable[[int], float]] = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-reduce-in-network": lambda n: (n - 1) / (n + 1),
+    "reduce-scatter": lambda n: (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "gather": lambda n: (n - 1) / n,
+    "scatter": lambda n: (n - 1) / n,
+    "broadcast": lambda n: 1.0,
+    "reduce": lambda n: 1.0,
+    "send": lambda n: 1.0,
+}
+
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """busbw / algbw of nccl-tests (doc/PERFORMANCE.md): 2(N-1)/N for all-reduce, (N-1)/N for its halves, 1 for trees."""
+    return BUS_FACTORS[one_of("collective", collective, BUS_FACTORS)](count("ranks", ranks))
+
+
+def bus_bandwidth(collective: str, *, payload: float, ranks: int, seconds: float) -> float:
+    """Bus bandwidth from a measured time: K / t * factor, comparable with the link for any number of ranks."""
+    return positive("payload", payload) / positive("seconds", seconds) * bus_factor(collective, ranks)
+
+
+def time_at_bus_bandwidth(collective: str, *, payload: float, ranks: int, bus_bandwidth: float) -> float:
+    """Time from a bus bandwidth, which already holds the factor: t = K * factor / busbw. Never multiply again."""
+    return non_negative("payload", payload) * bus_factor(collective, ranks) / positive("bus_bandwidth", bus_bandwidth)
