@@ -113,6 +113,14 @@ class Timeline:
     def phase(self, row: int) -> str:
         return next(name for end, name in self.marks if row < end)
 
+    def first_beyond(self, limit: float) -> str:
+        """Where a device of `limit` bytes would give up: "backward of step 2"; empty if it never does."""
+        row = next((row for row in range(len(self.rows)) if self.total(row) > limit), None)
+        if row is None:
+            return ""
+        name = self.phase(row)
+        return f"{name} of step {1 + sum(end <= row and mark == name for end, mark in self.marks)}"
+
     def at(self, name: str, occurrence: int = 0) -> dict[str, int]:
         """Bytes by kind at the end of a phase, the first of that name or a later one."""
         return self.rows[[end for end, mark in self.marks if mark == name][occurrence] - 1]
