@@ -180,7 +180,7 @@ def narayanan(*, sequences: int, tokens: int, layers: int, width: int, vocab: in
 
 def korthikanti(*, sequences: int, tokens: int, layers: int, width: int, vocab: int, recompute: str = "none",
                 convention: str = "korthikanti") -> int:
-    """72 B L s h^2 (1 + s/(6h) + V/(12 h L)), a step without recomputation (Korthikanti et al. 2022, equation 7).
+    """72 B L s h^2 (1 + s/(6h) + V/(12 h L)), a step that keeps everything (Korthikanti et al. 2022, equation 7).
 
     Selective recomputation makes the s/(6h) an s/(3h) (equation 8).
     """

@@ -34,7 +34,8 @@ class Matrix(NamedTuple):
 
     @property
     def active(self) -> int:
-        return self.layers * self.used * (self.inputs + self.bias) * self.outputs
+        bias = self.bias and self.group != "router"  # a router's correction only steers the choice of experts
+        return self.layers * self.used * (self.inputs + bias) * self.outputs
 
 
 def _latent_attention(model: Model, z: Latent) -> list[Matrix]:
