@@ -13,7 +13,7 @@ from typing import Any
 from mathlib.checks import InputError, count, non_negative, one_of, positive
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
-TABLES = ("models", "devices", "clusters", "types", "recipes")
+TABLES = ("models", "devices", "clusters", "types", "recipes", "runs")
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
 RECOMPUTE = ("none", "selective", "full")
 
