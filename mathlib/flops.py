@@ -214,3 +214,10 @@ def chinchilla(model: str | Model, *, sequences: int = 1, tokens: int | None = N
         "vocabulary": logits * 2 * s * h * V,
     })
     return once.scaled(3 * B)
+
+
+def by_kernel(parts: Parts) -> dict[str, float]:
+    """The parts as a counter of kernels sees them: both attention products are one core, the look-up is nothing."""
+    amounts = {name: parts.amount(name) for name in parts if parts.amount(name)}
+    core = amounts.pop("attention scores", 0) + amounts.pop("attention values", 0)
+    return amounts | ({"attention core": core} if core else {})

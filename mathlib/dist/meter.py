@@ -4,6 +4,8 @@ FLOP are those of matrix products (2 m n k each), as in the formulas.  Bytes are
 once however many views it has.  Neither sees what a kernel allocates inside itself.
 """
 
+import statistics
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +24,9 @@ from mathlib.dist.gpt import GPT
 from mathlib.specs import Model
 
 LINEAR = {"qkv": "attention projections", "out": "attention projections", "up": "mlp", "down": "mlp", "head": "vocabulary"}
+
+
+PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 
 def _flash_forward(q, k, v, *_, **__):  # type: ignore[no-untyped-def]
@@ -73,6 +78,29 @@ def dry_run(
         gpt = GPT(model, attention, recompute)
         tokens = torch.empty(sequences, model.context, dtype=torch.long)
         return flop(lambda: gpt.loss(tokens, tokens))
+
+
+class _OtherNumbers(TorchDispatchMode):
+    """Sums the sizes of what kernels write that multiply no matrices; a view writes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        if not (function.is_view or str(function.overloadpacket) in PRODUCTS):
+            self.written += sum(leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor))
+        return result
+
+
+def other_numbers(model: Model) -> tuple[int, int]:
+    """Numbers written by everything but products in a forward pass of one sequence, and the FLOP of its products."""
+    with torch.device("meta"):
+        gpt, tokens = GPT(model), torch.empty(1, model.context, dtype=torch.long)
+        with torch.no_grad(), _OtherNumbers() as others, FlopCounterMode(display=False) as counter:
+            gpt.loss(tokens, tokens)
+    return others.written, counter.get_total_flops()
 
 
 def saved_bytes(forward: Callable[[], Tensor], model: nn.Module) -> int:
@@ -223,3 +251,13 @@ def tensor_bytes(things: object) -> int:
     """Bytes of all tensors in a nest of lists and dictionaries, each storage once."""
     tensors = [leaf for leaf in tree_leaves(things) if isinstance(leaf, Tensor)]
     return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def median_seconds(action: Callable[[], object], repeat: int = 5) -> float:
+    """Median wall time of an action, after one call to warm up."""
+    times = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])

@@ -3,6 +3,7 @@
 from mathlib import units
 from mathlib.show import svg
 from mathlib.show.equation import equation
+from mathlib.show import explore_compute  # noqa: F401
 from mathlib.show.experiments import Choice, Range, Toggle, doubling, experiment
 
 RECIPES = {  # bytes a parameter: weights, gradients, optimizer
