@@ -4,8 +4,11 @@ Formulas call these at the border, so that a bad input becomes one clear line an
 """
 
 import math
-from difflib import get_close_matches
-from typing import Any, Iterable
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+LARGEST = 1e36  # far beyond any model or machine, and small enough that no product of inputs overflows
 
 
 class InputError(ValueError):
@@ -13,43 +16,52 @@ class InputError(ValueError):
 
 
 def _number(name: str, value: Any, accepted: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """`value` as Python's own int or float: numpy's whole numbers would overflow without a word."""
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} = {value!r}: expected {accepted}")
-    if not math.isfinite(value):
-        raise InputError(f"{name} = {value!r}: expected {accepted}, and a finite one")
-    return value
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= LARGEST:  # NaN ends here too
+        raise InputError(f"{name} = {number}: expected {accepted}, and a finite one of at most {LARGEST:g}")
+    return int(value) if isinstance(value, Integral) else number
 
 
 def positive(name: str, value: Any) -> float:
     """A finite number > 0."""
     accepted = "a number greater than 0"
-    if _number(name, value, accepted) <= 0:
+    number = _number(name, value, accepted)
+    if number <= 0:
         raise InputError(f"{name} = {value!r}: expected {accepted}")
-    return value
+    return number
 
 
 def non_negative(name: str, value: Any) -> float:
     """A finite number >= 0."""
     accepted = "a number, 0 or greater"
-    if _number(name, value, accepted) < 0:
+    number = _number(name, value, accepted)
+    if number < 0:
         raise InputError(f"{name} = {value!r}: expected {accepted}")
-    return value
+    return number
 
 
 def fraction(name: str, value: Any) -> float:
     """A share of a whole: 0 < value <= 1."""
     accepted = "a share greater than 0 and at most 1 (0.4 for 40%)"
-    if not 0 < _number(name, value, accepted) <= 1:
+    number = _number(name, value, accepted)
+    if not 0 < number <= 1:
         raise InputError(f"{name} = {value!r}: expected {accepted}")
-    return value
+    return number
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
     """A whole number of things, at least `least`. 2e9 counts as whole, 2.5 does not."""
     accepted = f"a whole number, {least} or greater"
-    if _number(name, value, accepted) < least or value != int(value):
+    number = _number(name, value, accepted)
+    if number < least or number != int(number):
         raise InputError(f"{name} = {value!r}: expected {accepted}")
-    return int(value)
+    return int(number)
 
 
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
@@ -57,6 +69,8 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     accepted = list(accepted)
     if value in accepted and not (isinstance(value, bool) and True not in accepted and False not in accepted):
         return value
+    from difflib import get_close_matches  # only a refusal needs it
+
     words = [str(a) for a in accepted]
     near = get_close_matches(str(value), words, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(words)}"

@@ -3,7 +3,8 @@
 total = sum of the parts, exactly.  A part may be a number or another Parts, so that "activations" can be unfolded.
 """
 
-from typing import Callable, Iterator, Mapping, Union
+from collections.abc import Callable, Iterator, Mapping
+from typing import Union
 
 from mathlib import units
 
@@ -58,10 +59,14 @@ class Parts(Mapping[str, Part]):
         parts = {n: p.as_dict() if isinstance(p, Parts) else p for n, p in self._parts.items()}
         return {"title": self.title, "unit": self.kind, "total": self.total, "parts": parts}
 
+    def _shown(self, amount: float) -> str:
+        return units.show(amount, self.kind, self.binary)
+
     def __str__(self) -> str:
         total = self.total
-        lines = [(("  " * d) + n, units.show(v, self.kind, self.binary), f"{v / total:6.1%}" if total else "") for d, n, v in self.rows()]
-        lines.append(("total", units.show(total, self.kind, self.binary), ""))
+        lines = [("  " * depth + name, self._shown(amount), f"{amount / total:6.1%}" if total else "")
+                 for depth, name, amount in self.rows()]
+        lines.append(("total", self._shown(total), ""))
         wide, value = max(len(n) for n, _, _ in lines), max(len(v) for _, v, _ in lines)
         return "\n".join([self.title] + [f"  {n:<{wide}}  {v:>{value}}  {s}".rstrip() for n, v, s in lines])
 
@@ -70,6 +75,7 @@ class Parts(Mapping[str, Part]):
     def _repr_html_(self) -> str:
         if renderer:
             return renderer(self)
-        cells = "".join(f"<tr><td>{'&emsp;' * d}{n}</td><td>{units.show(v, self.kind, self.binary)}</td></tr>" for d, n, v in self.rows())
-        total = units.show(self.total, self.kind, self.binary)
+        cells = "".join(f"<tr><td>{'&emsp;' * depth}{name}</td><td>{self._shown(amount)}</td></tr>"
+                        for depth, name, amount in self.rows())
+        total = self._shown(self.total)
         return f"<table><caption>{self.title}</caption>{cells}<tr><th>total</th><th>{total}</th></tr></table>"

@@ -7,7 +7,7 @@ p pipeline · t tensor · dp data · v chunks a stage · b micro_batch · m micr
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from mathlib.checks import InputError, count, non_negative, one_of, positive
@@ -15,6 +15,7 @@ from mathlib.checks import InputError, count, non_negative, one_of, positive
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
 TABLES = ("models", "devices", "clusters", "types", "recipes")
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
+RECOMPUTE = ("none", "selective", "full")
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class Model:
     head_bias: bool = False
     latent: Latent | None = None  # multi-head latent attention
     experts: Experts | None = None  # mixture of experts
+    parameters: int = field(default=0, compare=False)  # published count of the released checkpoint; 0: none is
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)  # when the source was published or read
 
@@ -182,7 +184,7 @@ class Layout:
         for name in ("data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches"):
             object.__setattr__(self, name, count(name, getattr(self, name)))
         one_of("zero", self.zero, (0, 1, 2, 3))
-        one_of("recompute", self.recompute, ("none", "selective", "full"))
+        one_of("recompute", self.recompute, RECOMPUTE)
         shard = count("shard", self.shard, least=0) or self.data
         if self.data % shard:
             fits = ", ".join(str(d) for d in range(1, self.data + 1) if self.data % d == 0)
@@ -213,13 +215,22 @@ class Layout:
 @cache
 def table(kind: str) -> dict[str, dict[str, Any]]:
     """One data file as it stands."""
-    text = (files("mathlib") / "data" / f"{one_of('table', kind, TABLES)}.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    name = one_of("table", kind, TABLES)
+    return tomllib.loads((Path(__file__).parent / "data" / f"{name}.toml").read_text("utf-8"))
 
 
-def model(name: str) -> Model:
-    """A model by its name in models.toml."""
+def _model_row(name: str) -> dict[str, Any]:
+    """A row of models.toml; `like` names a row it differs from in the fields that follow."""
     row = dict(table("models")[one_of("model", name, table("models"))])
+    parent = _model_row(row.pop("like")) if "like" in row else {}
+    return {field: value for field, value in parent.items() if field != "parameters"} | row
+
+
+def model(name: str | Model) -> Model:
+    """A model by its name in models.toml; a Model is returned as it is, so that formulas take either."""
+    if isinstance(name, Model):
+        return name
+    row = _model_row(name)
     if "latent" in row:
         row["latent"] = Latent(**row["latent"])
     if "experts" in row:

@@ -4,10 +4,9 @@ byte · FLOP · FLOP/s · byte/s · second · token · parameter.  1 GB = 1e9 by
 1 PF/s-day = 1e15 FLOP/s for 86400 s.  A bit is an eighth of a byte: 400 Gbit/s = 50 GB/s.
 """
 
-import math
 import re
 
-from mathlib.checks import InputError, one_of
+from mathlib.checks import LARGEST, InputError, one_of
 
 SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0,
            "d": 86400.0, "day": 86400.0, "week": 604800.0, "year": 365.25 * 86400.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -65,9 +64,10 @@ def parse(name: str, value: float | str, kind: str) -> float:
         factor = 1 if unit == "" else _factor(unit, kind)
         if factor is None:
             raise InputError(f"{name} = {value!r}: {unit!r} is not a unit of {kind}; expected {wanted}")
-        value = float(digits) * factor if re.search(r"[.eE]", digits) else int(digits) * factor
-    if not math.isfinite(value):
-        raise InputError(f"{name} = {value!r}: expected {wanted}, and a finite one")
+        whole = digits.lstrip("+-").isdigit() and len(digits) < 40
+        value = (int(digits) if whole else float(digits)) * factor
+    if not abs(value) <= LARGEST:
+        raise InputError(f"{name} = {value!r}: expected {wanted}, and a finite one of at most {LARGEST:g}")
     return int(value) if value == int(value) and abs(value) < 2**63 else value
 
 
@@ -82,18 +82,19 @@ def show(value: float, kind: str, binary: bool = False, digits: int = 4) -> str:
     if value == 0:
         return {"second": "0 s", "token": "0", "parameter": "0"}.get(kind, f"0 {kind}")
     if kind == "second":
-        steps = [(86400.0, "days"), (3600.0, "hours"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")]
-        return _scaled(value, digits, steps)
+        return _scaled(value, digits, [(86400.0, "days"), (3600.0, "hours"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"),
+                                       (1e-6, "us"), (1e-9, "ns")])
     if kind in ("token", "parameter"):
         text = _scaled(value, digits, [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")])
         return text.replace(" ", "")
     if kind.startswith("byte"):
-        table = [(2.0**50, "PiB"), (2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")] if binary \
-            else [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
+        table = [(2.0 ** (10 * n), f"{'KMGTP'[n - 1]}iB") if binary else (10.0 ** (3 * n), f"{'kMGTP'[n - 1]}B")
+                 for n in range(5, 0, -1)]
         return _scaled(value, digits, table + [(1.0, "B")]) + kind.removeprefix("byte")
     if kind == "FLOP" and abs(value) >= 1e21:
         return f"{value:.{digits - 1}e} FLOP"
-    return _scaled(value, digits, [(10.0**p, f"{w}{kind}") for p, w in ((18, "E"), (15, "P"), (12, "T"), (9, "G"), (6, "M"), (3, "k"), (0, ""))])
+    prefixes = [(10.0 ** (3 * n), f"{' kMGTPE'[n].strip()}{kind}") for n in range(6, -1, -1)]
+    return _scaled(value, digits, prefixes)
 
 
 def pf_days(flop: float) -> float:
