@@ -1,0 +1,1 @@
+"""Real runs on torch: the only room that imports it."""

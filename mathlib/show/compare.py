@@ -1,0 +1,96 @@
+"""Prediction beside measurement: the table every chapter ends a run with, and the error when the two disagree.
+
+ratio = measured / predicted.  tolerance: greatest accepted |ratio - 1|; 0 demands that both numbers are equal.
+"""
+
+import math
+from html import escape
+from typing import Any
+
+from mathlib import units
+from mathlib.checks import InputError, non_negative
+
+
+class Disagreement(AssertionError):
+    """A measurement left the tolerance around its prediction."""
+
+
+def _shown(value: float, unit: str, exact: bool) -> str:
+    if unit in units.KINDS and not exact:
+        return units.show(value, unit)
+    if value == int(value) and abs(value) < 2**63:
+        return f"{int(value):,} {unit}".rstrip()
+    return f"{value:.6g} {unit}".rstrip()
+
+
+def _ratio(predicted: float, measured: float) -> float:
+    if predicted == measured:
+        return 1.0
+    return measured / predicted if predicted else math.inf
+
+
+class Comparison:
+    """Rows of (name, predicted, measured, ratio) within one tolerance."""
+
+    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str):
+        self.rows, self.tolerance, self.unit = rows, tolerance, unit
+
+    @property
+    def worst(self) -> float:
+        """The greatest |ratio - 1| of all rows."""
+        return max(abs(ratio - 1) for *_, ratio in self.rows)
+
+    @property
+    def beyond(self) -> list[str]:
+        """Names of the rows that left the tolerance."""
+        return [name for name, _, _, ratio in self.rows if not abs(ratio - 1) <= self.tolerance]
+
+    @property
+    def bound(self) -> str:
+        return "equal" if self.tolerance == 0 else f"within {self.tolerance * 100:.3g}%"
+
+    def cells(self) -> list[tuple[str, str, str, str]]:
+        """The table's text, row by row."""
+        exact = self.tolerance == 0
+        return [(name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if r == 1 else f"{r:.6f}")
+                for name, p, m, r in self.rows]
+
+    def __str__(self) -> str:
+        table = [("", "predicted", "measured", "ratio"), *self.cells()]
+        wide = [max(len(row[i]) for row in table) for i in range(4)]
+        lines = [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip() for a, b, c, d in table]
+        return "\n".join([*lines, f"accepted: {self.bound}"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", "predicted", "measured", "ratio"))
+        body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
+                       for n, p, m, r in self.cells())
+        return (f'<table class="mlx-compare"><caption>Predicted and measured (accepted: {self.bound})</caption>'
+                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance: float, unit: str = "",
+            **named: tuple[float, float]) -> Comparison:
+    """The table "predicted | measured | ratio"; raises Disagreement where |measured / predicted - 1| > tolerance.
+
+    `compare(forward_flop=(predicted, counted), tolerance=0, unit="FLOP")`; a dict takes names that are no identifiers.
+    """
+    non_negative("tolerance", tolerance)
+    given: dict[str, Any] = {**(pairs or {}), **{name.replace("_", " "): pair for name, pair in named.items()}}
+    if not given:
+        raise InputError("pairs = {}: expected at least one name=(predicted, measured)")
+    rows = []
+    for name, pair in given.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputError(f"{name} = {pair!r}: expected (predicted, measured)")
+        predicted, measured = (x.item() if hasattr(x, "item") else x for x in pair)
+        for word, value in (("predicted", predicted), ("measured", measured)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise InputError(f"{name}: {word} = {value!r}: expected a finite number")
+        rows.append((name, predicted, measured, _ratio(predicted, measured)))
+    table = Comparison(rows, tolerance, unit)
+    if table.beyond:
+        raise Disagreement(f"{', '.join(table.beyond)}: prediction and measurement disagree\n{table}")
+    return table

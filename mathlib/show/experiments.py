@@ -1,0 +1,171 @@
+"""Experiments: controls and a function that returns HTML, declared once, shown in three places.
+
+A notebook draws the controls with ipywidgets, the published page with HTML; without either the stored result stays.
+`run` is the one way to a result, so that all three show the same bytes.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from mathlib.checks import InputError, count, one_of
+
+
+@dataclass(frozen=True)
+class Range:
+    """A slider over low, low + step, ..., high."""
+
+    name: str  # the argument it sets
+    label: str  # full words, as the reader sees them
+    low: float
+    high: float
+    step: float
+    default: float
+    unit: str = ""
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": "range", "name": self.name, "label": self.label, "low": self.low, "high": self.high,
+                "step": self.step, "default": self.default, "unit": self.unit}
+
+    def check(self, value: Any) -> float:
+        """The value on the slider's own grid: 0.1 + 0.2 and 0.3 must not draw two pictures."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+            raise InputError(f"{self.name} = {value!r}: expected a number from {self.low} to {self.high}")
+        on_grid = self.low + round((value - self.low) / self.step) * self.step
+        return on_grid if isinstance(on_grid, int) else round(on_grid, 9)
+
+    def show(self, value: float) -> str:
+        return f"{value:g} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several options, (label, value) each: a menu, or a slider when the options have an order."""
+
+    name: str
+    label: str
+    options: tuple[tuple[str, Any], ...]
+    default: Any
+    slider: bool = False
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": "slider" if self.slider else "menu", "name": self.name, "label": self.label,
+                "options": [list(o) for o in self.options], "default": self.default}
+
+    def check(self, value: Any) -> Any:
+        values = [v for _, v in self.options]
+        return values[values.index(one_of(self.name, value, values))]
+
+    def show(self, value: Any) -> str:
+        return next(label for label, v in self.options if v == value)
+
+
+@dataclass(frozen=True)
+class Toggle:
+    """Yes or no."""
+
+    name: str
+    label: str
+    default: bool = False
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": "toggle", "name": self.name, "label": self.label, "default": self.default}
+
+    def check(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise InputError(f"{self.name} = {value!r}: expected true or false")
+        return value
+
+    def show(self, value: bool) -> str:
+        return "yes" if value else "no"
+
+
+Control = Range | Choice | Toggle
+
+
+def doubling(name: str, label: str, low: int, high: int, default: int, unit: str = "") -> Choice:
+    """A slider over low, 2 low, 4 low, ... up to high: the logarithmic range of sizes and degrees."""
+    values, value = [], count("low", low)
+    while value <= high:
+        values.append(value)
+        value *= 2
+    return Choice(name, label, tuple((f"{v:,} {unit}".rstrip(), v) for v in values), one_of(name, default, values), True)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Controls, a drawing, and the library functions whose code the reader may unfold."""
+
+    id: str
+    title: str
+    controls: tuple[Control, ...]
+    draw: Callable[..., str]
+    code: tuple[Callable[..., Any], ...] = ()
+
+    def values(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The defaults with `given` put in, every value checked."""
+        given = dict(given or {})
+        for name in given:
+            one_of("control", name, [c.name for c in self.controls])
+        return {c.name: c.check(given.get(c.name, c.default)) for c in self.controls}
+
+    def run(self, given: Mapping[str, Any] | None = None) -> str:
+        """The result as HTML. A combination that a formula refuses is a result too: the refusal in words."""
+        values = self.values(given)
+        try:
+            return self.draw(**values)
+        except InputError as refusal:
+            return f'<p class="mlx-say mlx-refused">Not possible: {escape(str(refusal))}</p>'
+
+    def source(self) -> str:
+        """The code behind the numbers, as it stands in the library."""
+        return "\n\n".join(inspect.getsource(f).rstrip() for f in self.code)
+
+    def html(self, given: Mapping[str, Any] | None = None) -> str:
+        """What a notebook stores and a page shows first: settings in words, result, code, and the controls as data."""
+        values = self.values(given)
+        controls = [{**c.spec(), "default": values[c.name]} for c in self.controls]
+        spec = escape(json.dumps({"id": self.id, "controls": controls}, sort_keys=True))
+        settings = "".join(f"<li>{escape(c.label)}: <b>{escape(c.show(values[c.name]))}</b></li>" for c in self.controls)
+        code = (f'<details class="mlx-code"><summary>The code behind these numbers</summary>'
+                f'<pre tabindex="0"><code>{escape(self.source())}</code></pre></details>') if self.code else ""
+        return (f'<section class="mlx" data-mlx="{spec}" aria-label="Experiment: {escape(self.title)}">'
+                f'<p class="mlx-title"><b>{escape(self.title)}</b></p><ul class="mlx-controls">{settings}</ul>'
+                f'<div class="mlx-output">{self.run(values)}</div>{code}</section>')
+
+
+REGISTRY: dict[str, Experiment] = {}
+
+
+def experiment(id: str, title: str, *controls: Control, code: tuple[Callable[..., Any], ...] = ()) -> Callable:
+    """Declare the function beneath as an experiment; it takes one argument for each control."""
+
+    def declare(draw: Callable[..., str]) -> Callable[..., str]:
+        if id in REGISTRY:
+            raise InputError(f"id = {id!r}: an experiment of this name exists already")
+        REGISTRY[id] = Experiment(id, title, controls, draw, code)
+        return draw
+
+    return declare
+
+
+@cache
+def registry() -> dict[str, Experiment]:
+    """Every experiment of the book."""
+    import_module("mathlib.show.explorers")
+    return REGISTRY
+
+
+def find(id: str) -> Experiment:
+    """An experiment by its name; a near miss is named."""
+    return registry()[one_of("experiment", id, registry())]
+
+
+def run_json(id: str, values_json: str) -> str:
+    """What the browser calls: the result for values given as JSON."""
+    return find(id).run(json.loads(values_json))

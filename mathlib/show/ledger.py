@@ -1,0 +1,73 @@
+"""Claims on trial: a chapter's cell computes the evidence and says the verdict; the ledger page collects them.
+
+The verdict stands in the chapter and nowhere else. data/claims.toml holds what the sources say, never how it ended.
+"""
+
+import tomllib
+from functools import cache
+from html import escape
+from html.parser import HTMLParser
+from importlib.resources import files
+
+from mathlib.checks import InputError, one_of
+
+FORMS = ("holds", "holds when ", "wrong, rather ")
+
+
+@cache
+def claims() -> dict[str, dict[str, str]]:
+    """Every claim by its number: source, chapter, text, and the test it has to pass."""
+    return tomllib.loads((files("mathlib") / "data" / "claims.toml").read_text("utf-8"))
+
+
+class Verdict:
+    """What became of one claim, with the evidence that decided it."""
+
+    def __init__(self, claim: str, words: str, evidence: str):
+        self.claim, self.words, self.evidence = claim, words, evidence
+
+    def __str__(self) -> str:
+        return f"{self.claim}: {claims()[self.claim]['claim']}\nVerdict: {self.words}\nEvidence: {self.evidence}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        kind = "wrong" if self.words.startswith("wrong") else "depends" if self.words != "holds" else "holds"
+        data = f'data-claim="{self.claim}" data-words="{escape(self.words)}" data-evidence="{escape(self.evidence)}"'
+        row = claims()[self.claim]
+        return (f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} aria-label="Claim {self.claim}">'
+                f'<p><b>Claim {self.claim}</b> ({escape(row["source"])}): {escape(row["claim"])}</p>'
+                f"<p><b>Verdict: {escape(self.words)}.</b> {escape(self.evidence)}</p></section>")
+
+
+def verdict(claim: str, words: str, *, check: bool, evidence: str) -> Verdict:
+    """The verdict on a claim, refused unless `check`, computed in the same cell, is true.
+
+    `words` is "holds", "holds when ...", or "wrong, rather ..."; `evidence` says in a sentence what was computed.
+    """
+    one_of("claim", claim, claims())
+    if not (words == FORMS[0] or words.startswith(FORMS[1:])):
+        raise InputError(f"words = {words!r}: expected 'holds', 'holds when ...' or 'wrong, rather ...'")
+    if not evidence.strip():
+        raise InputError("evidence = '': expected a sentence with the computed numbers")
+    if not check:
+        raise AssertionError(f"{claim}: the evidence does not support {words!r} ({evidence})")
+    return Verdict(claim, words, evidence)
+
+
+class _Finder(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Verdict] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if "data-claim" in given:
+            self.found.append(Verdict(given["data-claim"] or "", given["data-words"] or "", given["data-evidence"] or ""))
+
+
+def verdicts_in(html: str) -> list[Verdict]:
+    """The verdicts that a stored output holds."""
+    finder = _Finder()
+    finder.feed(html)
+    return finder.found

@@ -1,0 +1,82 @@
+"""Predict first: the reader commits to a number, then sees prediction and measurement.
+
+The same bytes everywhere: the answer folds out by itself; where scripts or a kernel run, a box takes the guess first.
+"""
+
+import json
+import math
+from html import escape
+from typing import Any
+
+from mathlib.checks import InputError
+from mathlib.show.equation import plain
+from mathlib.show.widgets import bundle
+
+
+def judge(guess: float, measured: float, unit: str) -> str:
+    """What is said about a guess: how many times the measured value it is."""
+    said = f"You said {plain(guess)} {unit}".rstrip()
+    if guess == measured:
+        return f"{said}: exactly what was measured."
+    if not measured or guess / measured <= 0:
+        return f"{said}; measured: {plain(measured)} {unit}".rstrip() + "."
+    ratio = guess / measured
+    close = "close" if 0.9 <= ratio <= 1.1 else "too high" if ratio > 1 else "too low"
+    return f"{said}: {ratio:.2f} times the measured value, {close}."
+
+
+class Prediction:
+    """A question with its answer folded away."""
+
+    def __init__(self, question: str, measured: float, predicted: float | None, unit: str, explanation: str):
+        self.question, self.measured, self.predicted = question, measured, predicted
+        self.unit, self.explanation = unit, explanation
+
+    def _answer(self) -> str:
+        rows = [("predicted", self.predicted)] * (self.predicted is not None) + [("measured", self.measured)]
+        cells = "".join(f"<dt>{word}</dt><dd>{escape(plain(value))} {escape(self.unit)}</dd>" for word, value in rows)
+        return f"<dl>{cells}</dl>" + (f"<p>{escape(self.explanation)}</p>" if self.explanation else "")
+
+    def _repr_html_(self) -> str:
+        data = escape(json.dumps({"measured": self.measured, "unit": self.unit}, sort_keys=True))
+        return (f'<section class="mlx-predict" data-predict="{data}" aria-label="Predict first">'
+                f"<p><b>Predict first.</b> {escape(self.question)}</p>"
+                f"<details><summary>Show the answer</summary>{self._answer()}</details></section>")
+
+    def __str__(self) -> str:
+        return f"Predict first: {self.question}"
+
+    __repr__ = __str__
+
+    def widget(self) -> Any:
+        """A box for the guess; the answer appears once something was typed."""
+        import ipywidgets
+
+        box = ipywidgets.Text(description=f"Your guess ({self.unit})" if self.unit else "Your guess",
+                              style={"description_width": "12em"})
+        button, answer = ipywidgets.Button(description="Compare"), ipywidgets.HTML()
+
+        def reveal(_: Any) -> None:
+            try:
+                said = judge(float(box.value.replace(",", "")), self.measured, self.unit)
+            except ValueError:
+                answer.value = "Type a number, for example 12 or 3e9."
+                return
+            answer.value = f"<p><b>{escape(said)}</b></p>{self._answer()}"
+
+        button.on_click(reveal)
+        question = ipywidgets.HTML(f"<p><b>Predict first.</b> {escape(self.question)}</p>")
+        return ipywidgets.VBox([question, ipywidgets.HBox([box, button]), answer])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return bundle(self._repr_html_(), str(self), self.widget)
+
+
+def predict(question: str, *, measured: float, predicted: float | None = None, unit: str = "",
+            explanation: str = "") -> Prediction:
+    """A question to guess at, the last line of a cell; `measured` and `predicted` are numbers in `unit`."""
+    for name, value in (("measured", measured), ("predicted", predicted)):
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not number and not (name == "predicted" and value is None):
+            raise InputError(f"{name} = {value!r}: expected a finite number")
+    return Prediction(question, measured, predicted, unit, explanation)

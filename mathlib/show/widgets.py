@@ -1,0 +1,66 @@
+"""Experiments and predictions in a notebook: the stored HTML always, live controls where a kernel has ipywidgets."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from mathlib.show.experiments import Choice, Control, Experiment, Range, find
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def bundle(html: str, text: str, widget: Callable[[], Any]) -> dict[str, Any]:
+    """What Jupyter shows: the widget if it can, else the HTML that is stored."""
+    data: dict[str, Any] = {"text/html": html, "text/plain": text}
+    try:
+        data[VIEW] = widget()._repr_mimebundle_()[VIEW]
+    except ImportError:
+        pass
+    return data
+
+
+def _control(control: Control, value: Any) -> Any:
+    import ipywidgets
+
+    look = {"description": control.label, "style": {"description_width": "18em"}, "layout": {"width": "44em"}}
+    if isinstance(control, Choice):
+        kind = ipywidgets.SelectionSlider if control.slider else ipywidgets.Dropdown
+        return kind(options=list(control.options), value=value, **look)
+    if isinstance(control, Range):
+        whole = isinstance(control.default, int)
+        kind = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
+        return kind(value=value, min=control.low, max=control.high, step=control.step, **look)
+    return ipywidgets.Checkbox(value=value, **look)
+
+
+class View:
+    """One experiment in one cell, starting from the values given."""
+
+    def __init__(self, experiment: Experiment, **values: Any):
+        self.experiment, self.start = experiment, experiment.values(values)
+
+    @cached_property
+    def widget(self) -> Any:
+        """The live controls above the live result."""
+        import ipywidgets
+
+        controls = {c.name: _control(c, self.start[c.name]) for c in self.experiment.controls}
+        result = ipywidgets.HTML(self.experiment.run(self.start))
+
+        def move(_: Any) -> None:
+            result.value = self.experiment.run({name: c.value for name, c in controls.items()})
+
+        for control in controls.values():
+            control.observe(move, "value")
+        return ipywidgets.VBox([*controls.values(), result])
+
+    def _repr_html_(self) -> str:
+        return self.experiment.html(self.start)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return bundle(self._repr_html_(), f"Experiment: {self.experiment.title}", lambda: self.widget)
+
+
+def explore(id: str, **values: Any) -> View:
+    """An experiment by its name, the last line of a cell; values change where its controls start."""
+    return View(find(id), **values)
