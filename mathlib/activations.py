@@ -124,7 +124,7 @@ def layer(model: str | Model, *, micro_batch: int = 1, sequence: int = 0, tensor
     if count("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
     if recompute == "full":
-        kept = [Kept("layer input", "layer input", e * tokens * model.width, False)]
+        kept = [Kept("kept for recomputation", "layer input", e * tokens * model.width, False)]
         return _divided(f"Activations of a layer of {model.name}", kept, t, sequence_parallel)
     kept = [one for i in range(model.block_norms) for one in _norm("norms", f"{i + 1}.", model, tokens, e, small_tensors)]
     kept += _attention(model, s, b, e, t, attention, dropout, small_tensors)
