@@ -72,7 +72,7 @@ def _attention(model: Model, s: int, b: int, e: float, t: int, kind: str, dropou
 
 
 def _linear_pair(model: Model, width: int, tokens: int, e: float, fused: bool) -> Iterator[Kept]:
-    """Between the two linear layers: GELU keeps its input and its output is the next input; a gate adds two or three."""
+    """Between the linear layers: GELU keeps its input, its output is the next input; a gate adds one tensor or two."""
     names = ["activation input", "second input"]
     if model.gated:
         names = ["gate", "up", "second input"] + ([] if fused else ["activated gate"])
@@ -95,19 +95,18 @@ def _mlp(model: Model, tokens: int, e: float, dropout: bool, fused: bool, expert
         yield Kept("mlp", "output mask", MASK * tokens * h, False)
 
 
-def _divided(title: str, kept: list[Kept], tensor: int, sequence_parallel: bool) -> Parts:
-    """The tensors of one device, by group."""
+def _shares(kept: list[Kept], tensor: int, sequence_parallel: bool) -> dict[str, Part]:
+    """What one device holds of the tensors, by group."""
     groups: dict[str, dict[str, float]] = {}
     for one in kept:
         share = one.bytes / tensor if one.split or sequence_parallel else one.bytes
         groups.setdefault(one.group, {})[one.name] = share
-    parts: dict[str, Part] = {group: Parts(group, "byte", named) for group, named in groups.items()}
-    return Parts(title, "byte", parts)
+    return {group: Parts(group, "byte", named) for group, named in groups.items()}
 
 
-def layer(model: str | Model, *, micro_batch: int = 1, sequence: int = 0, tensor: int = 1, sequence_parallel: bool = False,
-          recompute: str = "none", attention: str = "standard", dropout: bool = True, bytes_per_element: float = 2,
-          fused_gate: bool = False, small_tensors: bool = False, index: int = 0) -> Parts:
+def layer(model: str | Model, *, micro_batch: int = 1, tokens: int | None = None, tensor: int = 1,
+          sequence_parallel: bool = False, recompute: str = "none", attention: str = "standard", dropout: bool = True,
+          bytes_per_element: float = 2, fused_gate: bool = False, small_tensors: bool = False, index: int = 0) -> Parts:
     """Bytes one layer keeps for one micro-batch on one device (Korthikanti et al. 2022, equations 1 to 4, Table 2).
 
     none: s b h (34 + 5as/h); tensor: s b h (10 + 24/t + 5as/(ht)); with sequence parallel all of it / t.
@@ -116,30 +115,35 @@ def layer(model: str | Model, *, micro_batch: int = 1, sequence: int = 0, tensor
     mask, log-sum-exp. `index` says which layer, where dense and expert layers differ.
     """
     model, t = resolve(model), count("tensor", tensor)
-    b, s, e = count("micro_batch", micro_batch), count("sequence", sequence, least=0) or model.context, bytes_per_element
+    b, s = count("micro_batch", micro_batch), _length(model, tokens)
     one_of("recompute", recompute, RECOMPUTE)
     one_of("attention", attention, ATTENTION)
-    tokens, e = s * b, positive("bytes_per_element", e)
+    n, e = s * b, positive("bytes_per_element", bytes_per_element)
     divides("tensor", t, "heads", model.heads)
     if count("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
     if recompute == "full":
-        kept = [Kept("kept for recomputation", "layer input", e * tokens * model.width, False)]
-        return _divided(f"Activations of a layer of {model.name}", kept, t, sequence_parallel)
-    kept = [one for i in range(model.block_norms) for one in _norm("norms", f"{i + 1}.", model, tokens, e, small_tensors)]
+        kept = [Kept("kept for recomputation", "layer input", e * n * model.width, False)]
+        return Parts(f"Activations of a layer of {model.name}", "byte", _shares(kept, t, sequence_parallel))
+    kept = [one for i in range(model.block_norms) for one in _norm("norms", f"{i + 1}.", model, n, e, small_tensors)]
     kept += _attention(model, s, b, e, t, attention, dropout, small_tensors)
     moe = model.experts if model.experts and index >= model.experts.dense_layers else None
-    kept += _mlp(model, tokens, e, dropout, fused_gate, moe)
+    kept += _mlp(model, n, e, dropout, fused_gate, moe)
     if recompute == "selective":
         kept = [one for one in kept if not one.core]
-    return _divided(f"Activations of a layer of {model.name}", kept, t, sequence_parallel)
+    return Parts(f"Activations of a layer of {model.name}", "byte", _shares(kept, t, sequence_parallel))
 
 
-def hidden_state(model: str | Model, *, micro_batch: int = 1, sequence: int = 0, bytes_per_element: float = 2) -> float:
+def _length(model: Model, tokens: int | None) -> int:
+    return model.context if tokens is None else count("tokens", tokens)
+
+
+def hidden_state(model: str | Model, *, micro_batch: int = 1, tokens: int | None = None,
+                 bytes_per_element: float = 2) -> float:
     """Bytes of one tensor of the residual stream: e s b h."""
     model = resolve(model)
-    s = count("sequence", sequence, least=0) or model.context
-    return positive("bytes_per_element", bytes_per_element) * s * count("micro_batch", micro_batch) * model.width
+    n = _length(model, tokens) * count("micro_batch", micro_batch)
+    return positive("bytes_per_element", bytes_per_element) * n * model.width
 
 
 def in_flight(*, pipeline: int, micro_batches: int, chunks: int = 1, stage: int = 0, schedule: str = "1f1b") -> float:
@@ -160,32 +164,32 @@ def in_flight(*, pipeline: int, micro_batches: int, chunks: int = 1, stage: int 
     return min(2 * (p - rank - 1) + (v - 1) * p + 1, m * v) / v
 
 
-def stage(model: str | Model, layout: Layout, *, stage: int = 0, schedule: str = "1f1b", sequence: int = 0,
+def stage(model: str | Model, layout: Layout, *, stage: int = 0, schedule: str = "1f1b", tokens: int | None = None,
           logits_bytes: float = 4, attention: str = "standard", dropout: bool = True, bytes_per_element: float = 2,
           fused_gate: bool = False, small_tensors: bool = False) -> Parts:
-    """Bytes a device of one pipeline stage holds at its peak: its layers, times the micro-batches in flight, and its ends.
+    """Bytes a device of a pipeline stage holds at its peak: its layers times the micro-batches in flight, and its ends.
 
     First stage: + the embedding's dropout mask s b h a micro-batch in flight. Last stage: + final norm and head inputs
     2 e s b h and the fp32 probabilities 4 s b V / t (Korthikanti et al. 2022, section 4.3).
     """
-    model, t, p = resolve(model), layout.tensor, layout.pipeline
-    s, b, e = count("sequence", sequence, least=0) or model.context, layout.micro_batch, bytes_per_element
-    flying = in_flight(pipeline=p, micro_batches=layout.micro_batches, chunks=layout.chunks, stage=stage, schedule=schedule)
-    settings = {"micro_batch": b, "sequence": s, "tensor": t, "sequence_parallel": layout.sequence_parallel,
-                "recompute": layout.recompute, "attention": attention, "dropout": dropout, "bytes_per_element": e,
-                "fused_gate": fused_gate, "small_tensors": small_tensors}
+    model, b, last = resolve(model), layout.micro_batch, layout.pipeline - 1
+    s, e = _length(model, tokens), bytes_per_element
+    flying = in_flight(pipeline=layout.pipeline, micro_batches=layout.micro_batches, chunks=layout.chunks, stage=stage,
+                       schedule=schedule)
+    held, dense = layers_of(model, layout, stage), model.experts.dense_layers if model.experts else model.layers
     parts: dict[str, Part] = {}
-    held = layers_of(model, layout, stage)
-    dense = model.experts.dense_layers if model.experts else model.layers
-    for name, indices in (("layers", [i for i in held if i < dense]), ("expert layers", [i for i in held if i >= dense])):
+    kinds = {"layers": [i for i in held if i < dense], "expert layers": [i for i in held if i >= dense]}
+    for name, indices in kinds.items():
         if indices:
-            one = layer(model, index=indices[0], **settings)
+            one = layer(model, micro_batch=b, tokens=s, tensor=layout.tensor, recompute=layout.recompute,
+                        sequence_parallel=layout.sequence_parallel, attention=attention, dropout=dropout,
+                        bytes_per_element=e, fused_gate=fused_gate, small_tensors=small_tensors, index=indices[0])
             parts[name] = one.scaled(len(indices) * flying, f"{len(indices)} layers, {flying:g} micro-batches")
-    for name, kept in (("embedding", _embedding(model, s * b, dropout, small_tensors, flying) if stage == 0 else []),
-                       ("head", _head(model, s * b, e, logits_bytes, small_tensors, flying) if stage == p - 1 else [])):
-        if kept:
-            parts[name] = Parts(name, "byte", dict(_divided(name, kept, t, layout.sequence_parallel)[name].items()))
-    return Parts(f"Activations of {model.name}, stage {stage} of {p}", "byte", parts)
+    ends = _embedding(model, s * b, dropout, small_tensors) if stage == 0 else []
+    ends += _head(model, s * b, e, logits_bytes, small_tensors) if stage == last else []
+    held_at_ends = [one._replace(bytes=one.bytes * flying) for one in ends]
+    parts |= _shares(held_at_ends, layout.tensor, layout.sequence_parallel)
+    return Parts(f"Activations of {model.name}, stage {stage} of {layout.pipeline}", "byte", parts)
 
 
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
@@ -196,38 +200,40 @@ def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
     return [(c * p + stage) * size + i for c in range(v) for i in range(size)]
 
 
-def _embedding(model: Model, tokens: int, dropout: bool, small: bool, flying: float) -> list[Kept]:
-    mask = [Kept("embedding", "dropout mask", MASK * tokens * model.width * flying, False)] if dropout else []
-    return mask + ([Kept("embedding", "token numbers", INDEX * tokens * flying, False)] if small else [])
+def _embedding(model: Model, tokens: int, dropout: bool, small: bool) -> list[Kept]:
+    kept = [Kept("embedding", "dropout mask", MASK * tokens * model.width, False)] if dropout else []
+    return kept + ([Kept("embedding", "token numbers", INDEX * tokens, False)] if small else [])
 
 
-def _head(model: Model, tokens: int, e: float, logits_bytes: float, small: bool, flying: float) -> list[Kept]:
+def _head(model: Model, tokens: int, e: float, logits_bytes: float, small: bool) -> list[Kept]:
     kept = list(_norm("head", "final", model, tokens, e, small)) if model.final_norm else []
-    kept.append(Kept("head", "input", e * tokens * model.width, False))
-    kept.append(Kept("head", "probabilities", non_negative("logits_bytes", logits_bytes) * tokens * model.padded_vocab, True))
+    probabilities = non_negative("logits_bytes", logits_bytes) * tokens * model.padded_vocab
+    kept += [Kept("head", "input", e * tokens * model.width, False), Kept("head", "probabilities", probabilities, True)]
     if small:  # the loss also keeps the targets and how many of them count
         kept += [Kept("head", "targets", INDEX * tokens, False), Kept("head", "number of targets", FP32, False)]
-    return [one._replace(bytes=one.bytes * flying) for one in kept]
+    return kept
 
 
-def zero_rule(*, layers: int, width: int, sequence: int, micro_batch: int = 1, elements: float = 12,
+def zero_rule(*, layers: int, width: int, tokens: int, micro_batch: int = 1, elements: float = 12,
               bytes_per_element: float = 2) -> float:
-    """The ZeRO paper's rule: 12 h b s L elements (Rajbhandari et al. 2019, section 3.2, footnote 3); it leaves out s x s."""
-    L, h, s, b = count("layers", layers), count("width", width), count("sequence", sequence), count("micro_batch", micro_batch)
+    """The ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019, footnote 3); it leaves out s x s."""
+    L, h, s, b = (count(name, n) for name, n in (("layers", layers), ("width", width), ("tokens", tokens),
+                                                 ("micro_batch", micro_batch)))
     return positive("elements", elements) * positive("bytes_per_element", bytes_per_element) * h * b * s * L
 
 
-def kv_cache(model: str | Model, *, tokens: int = 1, sequences: int = 1, bytes_per_element: float = 2, tensor: int = 1) -> Parts:
+def kv_cache(model: str | Model, *, tokens: int = 1, sequences: int = 1, bytes_per_element: float = 2,
+             tensor: int = 1) -> Parts:
     """Bytes of the cache on one device: 2 L b s k d e, keys and values; latent attention keeps r_kv + d_rope instead.
 
     A device holds at least one head: more devices than kv_heads keep copies. A latent is kept whole by each.
     """
     model, t = resolve(model), count("tensor", tensor)
     cells = model.layers * count("tokens", tokens) * count("sequences", sequences)
-    cells = cells * positive("bytes_per_element", bytes_per_element)
+    width = positive("bytes_per_element", bytes_per_element)
     if model.latent:
-        parts = {"latent": cells * model.latent.kv_rank, "rotary key": cells * model.latent.rope_dim}
+        parts = {"latent": width * cells * model.latent.kv_rank, "rotary key": width * cells * model.latent.rope_dim}
     else:
-        one = cells * model.head_dim * -(-model.kv_heads // t)
+        one = width * cells * model.head_dim * -(-model.kv_heads // t)
         parts = {"keys": one, "values": one}
     return Parts(f"KV cache of {model.name}", "byte", parts)

@@ -20,8 +20,8 @@ def megatron_bytes(*, data: int = 1, distributed_optimizer: bool = False) -> flo
     return per_parameter("mixed-adam-fp32-gradients", zero=stage, shard=count("data", data)).total
 
 
-def megatron_activations(model: str | Model, *, micro_batch: int = 1, tensor: int = 1, pipeline: int = 1, chunks: int = 1,
-                         micro_batches: int = 0) -> Parts:
+def megatron_activations(model: str | Model, *, micro_batch: int = 1, tensor: int = 1, pipeline: int = 1,
+                         chunks: int = 1, micro_batches: int = 0) -> Parts:
     """Megatron-LM's estimate for the first stage with sequence parallelism and selective recomputation.
 
     s b h (18 + 4 f/h) L / t, whatever the gate, plus the embedding's 8 s b p + s b h p, times 1 + (p-1)/(p v) when
@@ -71,7 +71,8 @@ def deepspeed_zero3(parameters: float, *, largest_layer: float, devices_per_node
         host = max(4 * n * psi, host)
     elif offload == "none":
         host = gathered * n
-    return {"device": int(gathered) + int(on_device * psi / total), "host": int(host * positive("buffer_factor", buffer_factor))}
+    host = host * positive("buffer_factor", buffer_factor)
+    return {"device": int(gathered) + int(on_device * psi / total), "host": int(host)}
 
 
 def _cluster(parameters: float, devices_per_node: int, nodes: int) -> tuple[float, int, int]:
@@ -80,7 +81,7 @@ def _cluster(parameters: float, devices_per_node: int, nodes: int) -> tuple[floa
 
 
 def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: float = 0) -> float:
-    """Accelerate's total size: everything counted as it is in fp32, buffers included, then scaled by the type's width."""
+    """Accelerate's total size: all that is there in fp32, buffers included, scaled by the width of the type."""
     fp32 = bytes_of("fp32") * positive("parameters", parameters) + non_negative("buffer_bytes", buffer_bytes)
     return fp32 * bytes_of(dtype) / bytes_of("fp32")
 
@@ -88,4 +89,5 @@ def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: flo
 def accelerate_training(size: float) -> Parts:
     """Accelerate's "Training using Adam": 4 times the size, all in one type; no real recipe for the 4-bit row."""
     each = positive("size", size)
-    return Parts("Accelerate: training using Adam", "byte", {"weights": each, "gradients": each, "optimizer states": 2 * each})
+    parts = {"weights": each, "gradients": each, "optimizer states": 2 * each}
+    return Parts("Accelerate: training using Adam", "byte", parts)

@@ -31,9 +31,10 @@ def per_parameter(recipe: str | Recipe = "mixed-adam", *, zero: int = 0, shard: 
     """
     stage, s = one_of("zero", zero, (0, 1, 2, 3)), count("shard", shard)
     groups: dict[str, float] = dict.fromkeys(STATES, 0)
-    kinds = {"weights": "weights", "gradients": "gradients", "main gradients": "gradients", "master weights": "master weights"}
-    for name, width in precision.bytes_per_parameter(recipe, shapes=shapes).items():
-        groups[kinds.get(name, "optimizer states")] += width  # type: ignore[operator]
+    widths = precision.bytes_per_parameter(recipe, shapes=shapes)
+    for name in widths:
+        group = "gradients" if name == "main gradients" else name if name in STATES else "optimizer states"
+        groups[group] += widths.amount(name)
     shared = {name: width / s if s > 1 and stage >= SHARDED_FROM[name] else width for name, width in groups.items()}
     return Parts(f"{precision.recipe(recipe).title}, ZeRO stage {stage} over {s}: bytes per parameter", "byte", shared)
 
@@ -43,7 +44,8 @@ def states(parameters: float, *, recipe: str | Recipe = "mixed-adam", zero: int 
     """Model states of one device: P / (t p) parameters, each as `per_parameter` (ZeRO, Table 1)."""
     psi = positive("parameters", parameters) / count("tensor", tensor) / count("pipeline", pipeline)
     each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)
-    return Parts(f"Model states, ZeRO stage {zero} over {shard}", "byte", {n: psi * each.amount(n) for n in each}, binary)
+    parts = {name: psi * each.amount(name) for name in each}
+    return Parts(f"Model states, ZeRO stage {zero} over {shard}", "byte", parts, binary)
 
 
 def largest_model(memory: float, *, recipe: str | Recipe = "mixed-adam", zero: int = 0, shard: int = 1, tensor: int = 1,
@@ -60,8 +62,8 @@ def checkpoint(parameters: float, *, recipe: str | Recipe = "mixed-adam", weight
     return Parts("Checkpoint", "byte", {name: kept[name] for name in names if kept[name]})
 
 
-def adapters(parameters: float, trainable: float, *, recipe: str | Recipe = "mixed-adam", base: str = "bf16", block: int = 0,
-             second_block: int = 0) -> Parts:
+def adapters(parameters: float, trainable: float, *, recipe: str | Recipe = "mixed-adam", base: str = "bf16",
+             block: int = 0, second_block: int = 0) -> Parts:
     """LoRA and QLoRA: P frozen weights in type `base`, and all copies of the recipe for the trainable ones alone.
 
     `block` and `second_block` add the scales of a quantised base: QLoRA is nf4, 64, 256 (arXiv:2305.14314).
@@ -71,7 +73,8 @@ def adapters(parameters: float, trainable: float, *, recipe: str | Recipe = "mix
     if count("block", block, least=0):
         bits = precision.scale_bits(block=block, scale_bits=8 if second_block else 32, second_block=second_block)
         parts["scales"] = frozen * bits / 8
-    return Parts("Frozen weights and adapters", "byte", parts | {"adapters": Parts("adapters", "byte", dict(own.items()))})
+    parts["adapters"] = Parts("adapters", "byte", own)
+    return Parts("Frozen weights and adapters", "byte", parts)
 
 
 def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Parts:
@@ -117,12 +120,13 @@ def _on_device(m: params.Matrix, model: Model, t: int) -> float:
     return weight / t + bias if m.name in ROW else weight + bias
 
 
-def training(model: str | Model, layout: Layout | None = None, *, recipe: str | Recipe = "mixed-adam", stage: int | None = None,
-             buffers: Mapping[str, float] | None = None, binary: bool = False, **activation: Any) -> Parts:
+def training(model: str | Model, layout: Layout | None = None, *, recipe: str | Recipe = "mixed-adam",
+             stage: int | None = None, buffers: Mapping[str, float] | None = None, binary: bool = False,
+             **activation: Any) -> Parts:
     """Bytes a device needs at most in a step: states + activations + one layer recomputed or gathered + buffers.
 
     A bound: not all of it is alive at once (the head's part is gone when the first layers are recomputed).
-    `stage` None takes the fullest stage. `activation` goes to `activations.stage`: attention, dropout, sequence, ...
+    `stage` None takes the fullest stage. `activation` goes to `activations.stage`: attention, dropout, tokens, ...
     `buffers` are named bytes of your own (communication, fragmentation, context): no formula knows them.
     """
     model, layout = resolve(model), layout or Layout()
@@ -144,7 +148,7 @@ def training(model: str | Model, layout: Layout | None = None, *, recipe: str | 
 
 
 def _different_stages(model: Model, layout: Layout) -> list[int]:
-    """Stages that can be the fullest: with equal layers an inner one holds less than the first, so only the ends count."""
+    """Stages that can be the fullest: with equal layers an inner one holds less than the first."""
     return list(range(layout.pipeline)) if model.experts else sorted({0, layout.pipeline - 1})
 
 
@@ -158,11 +162,13 @@ def _gathered(own: Parts, layers: int, recipe: str | Recipe) -> float:
 
 def _recomputed(model: Model, layout: Layout, options: Mapping[str, Any]) -> float:
     """Bytes that one layer's recomputation brings back while its backward pass runs: what it did not keep."""
-    known = {name: value for name, value in options.items() if name not in ("schedule", "logits_bytes")}
-    shape = {"micro_batch": layout.micro_batch, "tensor": layout.tensor, "sequence_parallel": layout.sequence_parallel}
-    last = model.layers - 1
-    everything = activations.layer(model, index=last, **shape, **known).total
-    return everything - activations.layer(model, index=last, recompute=layout.recompute, **shape, **known).total
+    settings: dict[str, Any] = {
+        "micro_batch": layout.micro_batch, "tensor": layout.tensor, "sequence_parallel": layout.sequence_parallel,
+        "index": model.layers - 1, **options}
+    for name in ("schedule", "logits_bytes"):
+        settings.pop(name, None)
+    everything = activations.layer(model, **settings).total
+    return everything - activations.layer(model, recompute=layout.recompute, **settings).total
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,9 @@ class Verdict:
 
 def fits(needed: Parts | float, memory: float | str | Device, *, reserve: float = 0) -> Verdict:
     """Whether bytes fit a device, less `reserve` for context and fragmentation; a device may be named."""
-    there = device(memory).memory if isinstance(memory, str) else memory.memory if isinstance(memory, Device) else memory
+    if isinstance(memory, str):
+        memory = device(memory)
+    there = memory.memory if isinstance(memory, Device) else memory
     room = positive("memory", there) - non_negative("reserve", reserve)
     binary = isinstance(needed, Parts) and needed.binary
     total = needed.total if isinstance(needed, Parts) else non_negative("needed", needed)
@@ -194,8 +202,8 @@ def fits(needed: Parts | float, memory: float | str | Device, *, reserve: float 
     return Verdict(total, room, f"does not fit: {text}, {show(total - room, 'byte', binary)} too much{largest}")
 
 
-def smallest(model: str | Model, layout: Layout, memory: float | str | Device, *, vary: str = "shard", reserve: float = 0,
-             **options: Any) -> Layout:
+def smallest(model: str | Model, layout: Layout, memory: float | str | Device, *, vary: str = "shard",
+             reserve: float = 0, **options: Any) -> Layout:
     """The layout with the smallest degree of `vary` (shard, zero, tensor, pipeline, recompute) whose training fits.
 
     Start with the smallest degree and raise it until the model fits: every degree costs communication.
@@ -220,7 +228,7 @@ def smallest(model: str | Model, layout: Layout, memory: float | str | Device, *
 
 def largest_micro_batch(model: str | Model, layout: Layout, memory: float | str | Device, *, reserve: float = 0,
                         **options: Any) -> int:
-    """The most sequences a micro-batch can have; 0 when not even one fits. A stage's bytes are linear in b: two points do."""
+    """The most sequences a micro-batch can have, 0 when not even one fits. A stage's bytes are linear in b."""
     most = []
     for i in _different_stages(resolve(model), layout):
         one, two = (training(model, replace(layout, micro_batch=b), stage=i, **options).total for b in (1, 2))
