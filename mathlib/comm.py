@@ -32,7 +32,10 @@ class Traffic:
 
 def _ring(passes: int) -> Callable[[float, int], Traffic]:
     """Ring of N - 1 rounds a pass, K / N each: one pass scatters the sums or gathers the parts, two do both."""
-    return lambda k, n: Traffic(passes * (n - 1), passes * k * (n - 1) / n, passes * k * (n - 1) / n, passes * k * (n - 1), n)
+    def ring(k: float, n: int) -> Traffic:
+        each = passes * k * (n - 1) / n
+        return Traffic(passes * (n - 1), each, each, passes * k * (n - 1), n)
+    return ring
 
 
 def _star(passes: int) -> Callable[[float, int], Traffic]:
@@ -89,7 +92,8 @@ def _one_way(k: float, n: int) -> Traffic:
 
 
 ALGORITHMS: dict[str, dict[str, Callable[[float, int], Traffic]]] = {  # the first of each is the default
-    "all-reduce": {"ring": _ring(2), "tree": _tree_all_reduce, "halving-doubling": _halving_doubling, "naive": _star(2)},
+    "all-reduce": {"ring": _ring(2), "tree": _tree_all_reduce, "halving-doubling": _halving_doubling,
+                   "naive": _star(2)},
     "reduce-scatter": {"ring": _ring(1)},
     "all-gather": {"ring": _ring(1)},
     "all-to-all": {"pairwise": _pairwise},
@@ -117,7 +121,8 @@ def sent(collective: str, *, payload: float, ranks: int, algorithm: str = "") ->
     return traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm).mean
 
 
-def time(collective: str, *, payload: float, ranks: int, bandwidth: float, latency: float = 0.0, algorithm: str = "") -> Parts:
+def time(collective: str, *, payload: float, ranks: int, bandwidth: float, latency: float = 0.0,
+         algorithm: str = "") -> Parts:
     """Alpha-beta time: rounds * alpha + serial / B (Thakur, Rabenseifner and Gropp 2005, section 3)."""
     moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
     alpha, b = non_negative("latency", latency), positive("bandwidth", bandwidth)
@@ -169,7 +174,7 @@ BUS_FACTORS: dict[str, Callable[[int], float]] = {
 
 
 def bus_factor(collective: str, ranks: int) -> float:
-    """busbw / algbw of nccl-tests (doc/PERFORMANCE.md): 2(N-1)/N for all-reduce, (N-1)/N for its halves, 1 for trees."""
+    """busbw / algbw (nccl-tests, doc/PERFORMANCE.md): 2(N-1)/N all-reduce, (N-1)/N its halves, 1 from or to a root."""
     return BUS_FACTORS[one_of("collective", collective, BUS_FACTORS)](count("ranks", ranks))
 
 

@@ -24,7 +24,7 @@ class Mesh:
 
     def __post_init__(self) -> None:
         if not isinstance(self.sizes, Mapping) or not self.sizes:
-            raise InputError(f"sizes = {self.sizes!r}: expected a mapping of axis to size, such as {{'tp': 2, 'dp': 4}}")
+            raise InputError(f"sizes = {self.sizes!r}: expected axes and their sizes, such as {{'tp': 2, 'dp': 4}}")
         object.__setattr__(self, "sizes", {axis: count(f"sizes[{axis!r}]", n) for axis, n in self.sizes.items()})
 
     @property
@@ -66,7 +66,7 @@ class Mesh:
         return sorted(map(sum, product(*steps)))
 
     def groups(self, *axes: str, **coordinates: int) -> list[list[int]]:
-        """Groups of ranks that differ only along `axes`, in order of their first rank; at `coordinates` only, if given."""
+        """Groups of ranks that differ only along `axes`, in order of their first rank; only those at `coordinates`."""
         if not axes:
             raise InputError(f"axes = (): expected one or more of {', '.join(self.sizes)}")
         for axis in axes:
@@ -147,7 +147,7 @@ def hierarchical_groups(ranks: int | Iterable[int], levels: Sequence[int]) -> li
     members = list(range(count("ranks", ranks))) if isinstance(ranks, (int, float)) else list(ranks)
     mesh = Mesh({str(i): n for i, n in enumerate(levels)})
     if mesh.world != len(members):
-        raise InputError(f"levels = {list(levels)}: expected sizes whose product is {len(members)}, the number of ranks")
+        raise InputError(f"levels = {list(levels)}: expected sizes that multiply to {len(members)} ranks")
     return [[[members[i] for i in group] for group in mesh.groups(str(level))] for level in range(len(levels))]
 
 
@@ -176,11 +176,11 @@ def global_batch(*, world: int, per_replica: int, tensor: int = 1, pipeline: int
     return data * count("per_replica", per_replica) * count("micro_batches", micro_batches)
 
 
-def batch_tokens(*, sequence: int, **batch: int) -> int:
+def batch_tokens(*, tokens: int, **batch: int) -> int:
     """Tokens of one step: sequences of `global_batch` times the length of a sequence."""
-    return count("sequence", sequence) * global_batch(**batch)
+    return count("tokens", tokens) * global_batch(**batch)
 
 
-def scheduled_tokens(schedule: Iterable[tuple[int, int]], sequence: int) -> int:
+def scheduled_tokens(schedule: Iterable[tuple[int, int]], tokens: int) -> int:
     """Tokens of a run whose batch grows: s * sum of batch * steps over the schedule's rows (batch, steps)."""
-    return count("sequence", sequence) * sum(count("batch", b) * count("steps", n) for b, n in schedule)
+    return count("tokens", tokens) * sum(count("batch", b) * count("steps", n) for b, n in schedule)

@@ -137,7 +137,7 @@ def factored_bytes(shapes: Iterable[tuple[int, ...]]) -> float:
     """Bytes per parameter of a factored variance: 4 (r + c) / (r c) over all matrices; vectors keep all of theirs."""
     shapes = [tuple(count("shapes", n) for n in shape) for shape in shapes]
     if not shapes:
-        raise InputError("shapes = (): a factored moment depends on the shapes of the weights; expected [(rows, columns), ...]")
+        raise InputError("shapes = (): expected [(rows, columns), ...], on which a factored moment depends")
     kept = sum(prod(s[:-1]) + prod(s[:-2]) * s[-1] if len(s) > 1 else prod(s) for s in shapes)
     return bytes_of("fp32") * kept / sum(map(prod, shapes))
 

@@ -145,7 +145,7 @@ class Device:
 
 
 def peak_flops(*, clock: float, fused_per_clock: int, cores: int) -> float:
-    """Dense peak from the hardware: X = 2 * clock * (fused multiply-adds a core starts each clock) * cores, in FLOP/s."""
+    """Dense peak of the hardware, FLOP/s: 2 * clock * (fused multiply-adds a core starts each clock) * cores."""
     return 2 * positive("clock", clock) * count("fused_per_clock", fused_per_clock) * count("cores", cores)
 
 

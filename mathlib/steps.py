@@ -7,15 +7,16 @@ Every (N - 1)/N is exact; `large_group` takes it as 1, which is what papers prin
 
 from mathlib.checks import InputError, count, divides, fraction, non_negative, one_of, positive
 from mathlib.parts import Parts
-from mathlib.specs import Model
+from mathlib.specs import RECOMPUTE, Model
+from mathlib.specs import model as resolve
 
 
 def _share(n: int, large_group: bool) -> float:
-    """(N - 1)/N: what one pass around a ring of N sends of K; nothing for a group of one, 1 for a large group."""
+    """(N - 1)/N: what one pass around a ring of N sends of K; none for a group of one, 1 for a large group."""
     return 1.0 if large_group and n > 1 else (n - 1) / n
 
 
-def tensor_parallel(model: Model, *, tensor: int, micro_batch: int = 1, sequence: int = 0, layers: int = 0,
+def tensor_parallel(model: str | Model, *, tensor: int, micro_batch: int = 1, tokens: int | None = None, layers: int = 0,
                     micro_batches: int = 1, recompute: str = "none", sequence_parallel: bool = False,
                     regather: bool = False, bytes_per_element: float = 2, large_group: bool = False) -> Parts:
     """A layer all-reduces b s h twice forward and twice backward, twice more with full recomputation.
@@ -24,9 +25,11 @@ def tensor_parallel(model: Model, *, tensor: int, micro_batch: int = 1, sequence
     Sequence parallelism replaces each all-reduce by an all-gather and a reduce-scatter, the same bytes; `regather`
     adds its two all-gathers a layer that rebuild the inputs in the backward pass (Korthikanti et al. 2022, 4.2.2).
     """
-    one_of("recompute", recompute, ("none", "selective", "full"))
+    one_of("recompute", recompute, RECOMPUTE)
+    model = resolve(model)
     t, b, m = count("tensor", tensor), count("micro_batch", micro_batch), count("micro_batches", micro_batches)
-    s, depth = count("sequence", sequence, least=0) or model.context, count("layers", layers, least=0) or model.layers
+    s = model.context if tokens is None else count("tokens", tokens)
+    depth = count("layers", layers, least=0) or model.layers
     if regather and not sequence_parallel:
         raise InputError("regather = True: expected sequence_parallel = True, which alone gathers again")
     k = b * s * model.width * positive("bytes_per_element", bytes_per_element)
@@ -39,30 +42,32 @@ def tensor_parallel(model: Model, *, tensor: int, micro_batch: int = 1, sequence
     return Parts(f"Tensor parallel over {t}: sent by a rank in a step", "byte", parts)
 
 
-def pipeline_parallel(model: Model, *, pipeline: int, stage: int = 0, chunks: int = 1, micro_batch: int = 1,
-                      micro_batches: int = 1, sequence: int = 0, tensor: int = 1, scatter_gather: bool = False,
-                      bytes_per_element: float = 2) -> Parts:
-    """A stage sends b s h on for every micro-batch and chunk, and as much back: interleaving sends v times the messages.
+def pipeline_parallel(model: str | Model, *, pipeline: int, stage: int = 0, chunks: int = 1, micro_batch: int = 1,
+                      micro_batches: int = 1, tokens: int | None = None, tensor: int = 1,
+                      scatter_gather: bool = False, bytes_per_element: float = 2) -> Parts:
+    """A stage sends b s h on for every micro-batch and chunk, and as much back: v chunks send v times the messages.
 
     The last stage sends nothing on after its last chunk, the first nothing back from its first. `scatter_gather`:
     each of t tensor ranks sends 1/t (Narayanan et al. 2021, section 4.1); so does sequence parallelism.
     """
+    model = resolve(model)
     p, v, m = count("pipeline", pipeline), count("chunks", chunks), count("micro_batches", micro_batches)
     if count("stage", stage, least=0) >= p:
         raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
-    s, t = count("sequence", sequence, least=0) or model.context, count("tensor", tensor)
+    s, t = model.context if tokens is None else count("tokens", tokens), count("tensor", tensor)
     k = count("micro_batch", micro_batch) * s * model.width * positive("bytes_per_element", bytes_per_element)
     k = k / t if scatter_gather else k
     forward, backward = (v if stage < p - 1 else v - 1), (v if stage > 0 else v - 1)
     if p == 1:
         forward = backward = 0
-    return Parts(f"Pipeline stage {stage} of {p}: sent in a step", "byte", {"forward": m * forward * k, "backward": m * backward * k})
+    parts = {"forward": m * forward * k, "backward": m * backward * k}
+    return Parts(f"Pipeline stage {stage} of {p}: sent in a step", "byte", parts)
 
 
-def zero(*, parameters: float, data: int, stage: int = 0, shard: int = 0, micro_batches: int = 1, weight_bytes: float = 2,
-         gradient_bytes: float = 2, stage_one: str = "reduce-scatter", each_micro_batch: bool = True,
-         keep_gathered: bool = False, large_group: bool = False) -> Parts:
-    """Data-parallel bytes a rank sends in a step, times (N-1)/N: stage 0 and 1 and 2: 2 P; stage 3: 3 P (ZeRO section 7).
+def zero(*, parameters: float, data: int, stage: int = 0, shard: int = 0, micro_batches: int = 1,
+         weight_bytes: float = 2, gradient_bytes: float = 2, stage_one: str = "reduce-scatter",
+         each_micro_batch: bool = True, keep_gathered: bool = False, large_group: bool = False) -> Parts:
+    """Data-parallel bytes a rank sends in a step, times (N-1)/N: 2 P for stages 0 to 2, 3 P for 3 (ZeRO, section 7).
 
     Accumulating over m micro-batches, stage 2 reduce-scatters and stage 3 also gathers twice at every one
     (`each_micro_batch` False: gradients only once); `keep_gathered` saves stage 3 its second gather.
@@ -122,6 +127,6 @@ def overlap_tokens(*, flops_per_second: float, bandwidth: float, data: int, grad
 
 
 def exposed(*, compute: float, communication: float, overlap: float = 1.0) -> float:
-    """Seconds of communication left in sight: what exceeds the share `overlap` of the compute time it can hide behind."""
+    """Seconds of communication left in sight: what exceeds the share `overlap` of compute it can hide behind."""
     hidden = non_negative("overlap", overlap) * non_negative("compute", compute)
     return max(0.0, non_negative("communication", communication) - hidden)
