@@ -73,7 +73,8 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
 
     words = [str(a) for a in accepted]
     near = get_close_matches(str(value), words, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(words)}"
+    listed = ", ".join(words) if len(words) <= 20 else f"{', '.join(words[:12])}, ... ({len(words)} in all)"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {listed}"
     raise InputError(f"{name} = {value!r}: {hint}")
 
 

@@ -42,7 +42,7 @@ def close(measured: object, expected: object, tolerance: float) -> bool:
     if isinstance(expected, (int, float)) and not isinstance(expected, bool):
         if not isinstance(measured, (int, float)) or isinstance(measured, bool):
             return False
-        return measured == expected if tolerance == 0 else math.isclose(measured, expected, rel_tol=tolerance, abs_tol=0)
+        return math.isclose(measured, expected, rel_tol=tolerance, abs_tol=0) if tolerance else measured == expected
     return type(measured) is type(expected) and measured == expected
 
 

@@ -1,0 +1,261 @@
+"""What each command of `python -m mathlib` works out and prints: a table for people, JSON for programs.
+
+Arguments come parsed, in base units.  Every number goes out with its unit.
+"""
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mathlib import units
+from mathlib.checks import InputError, fraction, one_of, positive
+from mathlib.parts import Parts
+from mathlib.specs import Layout, Model
+
+Fact = tuple[str, float, str]  # what, how much, unit
+SHAPE = {"layers": "L", "width": "h, of the residual stream", "heads": "query heads", "kv_heads": "key and value heads",
+         "head_dim": "width of a head", "ffn_width": "of the MLP", "vocab": "tokens the tokeniser knows",
+         "padded_vocab": "rows of the embedding table", "context": "tokens of a training sequence"}
+SWITCHES = {"gated": "an MLP of three matrices (SwiGLU)", "tied": "the head reuses the embedding",
+            "qkv_bias": "biases on queries, keys, values", "output_bias": "a bias on attention's output",
+            "mlp_bias": "biases in the MLP"}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Columns under their names, the first to the left, numbers to the right."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    wide = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    left = [all(not row[i][:1].isdigit() for row in lines) for i in range(len(head))]
+    shown = ["  ".join(f"{cell:<{w}}" if lhs else f"{cell:>{w}}" for cell, w, lhs in zip(line, wide, left, strict=True))
+             for line in lines]
+    return "\n".join(line.rstrip() for line in [shown[0], "  ".join("-" * w for w in wide), *shown[1:]])
+
+
+def parts_table(parts: Parts) -> str:
+    """Every part with its exact number, its size and its share; the total is the last row."""
+    total = parts.total
+    rows = [*((("  " * depth) + name, n) for depth, name, n in parts.rows()), ("total", total)]
+    head = ("part", "exact" if isinstance(total, int) else "number", parts.kind, "share")
+    return table(head, [(name, f"{n:,.0f}", units.show(n, parts.kind, parts.binary), f"{n / (total or 1):.1%}")
+                        for name, n in rows])
+
+
+def facts_table(facts: Sequence[Fact]) -> str:
+    """A line each: the number as people say it, and exactly where it is a count."""
+    wide = max(len(name) for name, _, _ in facts)
+    lines = []
+    for name, n, kind in facts:
+        plain = f"{n:,.0f}" if abs(n) >= 1000 else f"{n:.4g}"
+        said = units.show(n, kind) if kind in units.KINDS else f"{plain} {kind}"
+        exact = f" ({n:,})" if kind in ("parameter", "token") and isinstance(n, int) and n >= 1000 else ""
+        lines.append(f"{name:<{wide}}  {said}{exact}".rstrip())
+    return "\n".join(lines)
+
+
+def facts_dict(facts: Sequence[Fact]) -> dict[str, Any]:
+    return {name: {"value": n, "unit": kind or "ratio"} for name, n, kind in facts}
+
+
+def show(args: Namespace, text: str, data: Any) -> None:
+    if args.json:
+        import json
+
+        text = json.dumps(data, indent=2, allow_nan=False)
+    print(text)
+
+
+def model_of(args: Namespace) -> Model:
+    """The named model, changed by the options; without a name a GPT-2 of that shape."""
+    from mathlib import specs
+
+    names = (*SHAPE, *SWITCHES, "positions", "norm")
+    changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.model:
+        base = specs.model(args.model)
+        return base.but(**changes, name=f"{base.name}, changed") if changes else base
+    if not {"layers", "width"} <= set(changes):
+        raise InputError("model: expected a name that `mathlib models` lists, or a shape (--layers 24 --width 1024)")
+    width, base = changes["width"], specs.model("gpt2")
+    if "heads" not in changes and width % base.head_dim:
+        raise InputError(f"width = {width}: no multiple of {base.head_dim}, so --heads is needed too")
+    changes = {"heads": width // base.head_dim, "name": f"GPT of {changes['layers']} x {width}", **changes}
+    return base.but(**changes)
+
+
+def params_command(args: Namespace) -> None:
+    from mathlib import params
+
+    model = model_of(args)
+    parts = params.active(model, embeddings=args.embeddings) if args.active else params.count(model)
+    facts: list[Fact] = [("without embedding, positions, head", params.non_embedding(model), "parameter"),
+                         ("12 L h^2", params.shorthand(layers=model.layers, width=model.width), "parameter")]
+    if model.experts and not args.active:
+        facts.append(("active for one token", params.active(model).total, "parameter"))
+    text = f"{parts.title}\n\n{parts_table(parts)}\n\n{facts_table(facts)}"
+    show(args, text, parts.as_dict() | {"also": facts_dict(facts)})
+
+
+def flops_command(args: Namespace) -> None:
+    from mathlib import flops, params
+
+    model = model_of(args)
+    common = {"tokens": args.tokens, "causal": args.causal, "attention_backward": args.attention_backward,
+              "recompute": args.recompute, "convention": args.convention}
+    parts = flops.training(model, sequences=args.sequences, **common)
+    phases = [parts[phase] for phase in parts]
+    once = phases[0]
+    rows = [(name, *[units.show(phase.amount(name) if name in phase else 0, "FLOP") for phase in phases],
+             f"{sum(phase.amount(name) for phase in phases if name in phase) / parts.total:.1%}") for name in once]
+    rows.append(("total", *[units.show(phase.total, "FLOP") for phase in phases], "100.0%"))
+    tokens = args.sequences * (args.tokens or model.context)
+    six = 6 * params.active(model).total
+    facts: list[Fact] = [("one step", parts.total, "FLOP"), ("tokens", tokens, "token"),
+                         ("per token", parts.total / tokens, "FLOP"), ("6N per token", six, "FLOP"),
+                         ("counted / 6N", parts.total / tokens / six, "")]
+    facts += run_facts(args, parts.total / tokens)
+    head = ("part", *parts, "share")
+    title = f"{parts.title}, {'causal' if args.causal else 'full'} attention"
+    show(args, f"{title}\n\n{table(head, rows)}\n\n{facts_table(facts)}", parts.as_dict() | {"also": facts_dict(facts)})
+
+
+def run_facts(args: Namespace, per_token: float) -> list[Fact]:
+    """Time and cost of a whole run, as far as the options say."""
+    from mathlib import cost, specs
+
+    if args.train is None:
+        if args.devices is not None or args.device:
+            raise InputError("train: needed for a time (--train 300B with --device and --devices)")
+        return []
+    flop = per_token * args.train
+    facts: list[Fact] = [("run", flop, "FLOP"), ("run in PF/s-days", units.pf_days(flop), "PF/s-days")]
+    if args.devices is None and not args.device:
+        return facts
+    if args.devices is None or not args.device:
+        raise InputError("device, devices: a time needs both (--device a100-80gb --devices 1024)")
+    rate = specs.device(args.device).flops_per_second(args.dtype) * fraction("utilization", args.utilization)
+    seconds = cost.training_time(flop=flop, devices=args.devices, achieved=rate)
+    hours = cost.device_hours(devices=args.devices, seconds=seconds)
+    facts += [("achieved by a device", rate, "FLOP/s"), ("time", seconds, "second"), ("device-hours", hours, "hours")]
+    if args.price is not None:
+        facts.append(("price", cost.price(device_hours=hours, price_per_hour=args.price), ""))
+    return facts
+
+
+def comm_command(args: Namespace) -> None:
+    from mathlib import comm
+
+    if args.collective == "step":
+        return step_command(args)
+    for name in ("payload", "ranks"):
+        if getattr(args, name) is None:
+            raise InputError(f"{name}: needed (--payload 1GB --ranks 8)")
+    given = {"payload": args.payload, "ranks": args.ranks, "algorithm": args.algorithm}
+    facts: list[Fact] = [("a rank sends", comm.sent(args.collective, **given), "byte")]
+    title = f"{args.collective} of {units.show(args.payload, 'byte')} over {args.ranks} ranks"
+    if args.bandwidth is not None:
+        parts = comm.time(args.collective, **given, bandwidth=args.bandwidth, latency=args.latency)
+        facts += [(name, parts.amount(name), "second") for name in parts] + [("time", parts.total, "second")]
+    show(args, f"{title}\n\n{facts_table(facts)}", facts_dict(facts))
+
+
+def layout_of(args: Namespace) -> Layout:
+    from dataclasses import fields
+
+    return Layout(**{field.name: getattr(args, field.name) for field in fields(Layout)})
+
+
+def step_command(args: Namespace) -> None:
+    """A training step's bytes by kind of parallelism, for a rank of the first pipeline stage."""
+    from mathlib import params, steps
+
+    model, lay = model_of(args), layout_of(args)
+    common: dict[str, Any] = {"micro_batch": lay.micro_batch, "micro_batches": lay.micro_batches}
+    weights = params.total(model) / (lay.tensor * lay.pipeline)
+    tensor = steps.tensor_parallel(model, tensor=lay.tensor, recompute=lay.recompute, **common,
+                                   sequence_parallel=lay.sequence_parallel, layers=lay.layers_of_stage(model.layers))
+    pipeline = steps.pipeline_parallel(model, pipeline=lay.pipeline, chunks=lay.chunks, **common)
+    data = steps.zero(parameters=weights, data=lay.data, stage=lay.zero, shard=lay.shard,
+                      micro_batches=lay.micro_batches)
+    parts = Parts(f"sent by a rank of the first stage in a step of {model.name}", "byte",
+                  {"tensor": tensor, "pipeline": pipeline, "data": data})
+    facts: list[Fact] = [("devices", lay.world, ""), ("tokens of a step", lay.sequences * model.context, "token"),
+                         ("parameters of a rank, on average", weights, "parameter")]
+    if args.bandwidth is not None:
+        seconds = parts.total / positive("bandwidth", args.bandwidth)
+        facts.append(("time at that bandwidth, nothing hidden", seconds, "second"))
+    text = f"{parts.title}\n\n{parts_table(parts)}\n\n{facts_table(facts)}"
+    show(args, text, parts.as_dict() | {"also": facts_dict(facts)})
+
+
+def memory_command(args: Namespace) -> None:
+    from mathlib import memory
+
+    model, lay = model_of(args), layout_of(args)
+    parts = memory.training(model, lay, recipe=args.recipe, stage=args.stage, attention=args.attention)
+    facts: list[Fact] = [("devices", lay.world, ""), ("tokens of a step", lay.sequences * model.context, "token")]
+    data: dict[str, Any] = parts.as_dict()
+    text = f"{parts.title}\n\n{parts_table(parts)}\n\n{facts_table(facts)}"
+    room = args.device if args.device else args.memory
+    if room is not None:
+        verdict = memory.fits(parts, room)
+        text += f"\n\n{verdict}"
+        data["verdict"] = {"fits": bool(verdict), "needed": verdict.needed, "memory": verdict.memory, "unit": "byte"}
+    show(args, text, data | {"also": facts_dict(facts)})
+
+
+def groups_command(args: Namespace) -> None:
+    from mathlib import mesh
+
+    degrees = {"tp": args.tensor, "pp": args.pipeline, "cp": args.context, "ep": args.expert}
+    if args.order == "sagemaker":
+        grid = mesh.sagemaker(world=args.world, tensor=args.tensor, shard=args.shard)
+    elif args.order == "deepspeed":
+        data = mesh.megatron(world=args.world, tp=args.tensor, pp=args.pipeline).sizes["dp"]
+        grid = mesh.deepspeed(("pipe", "data", "model"), (args.pipeline, data, args.tensor))
+    else:
+        grid = mesh.megatron(world=args.world, **degrees, order=args.order)
+    groups = {axis: grid.groups(axis) for axis in grid.sizes}
+    blocks = [f"{axis}: {len(found)} group(s) of {len(found[0])}\n" + "\n".join(f"  {group}" for group in found)
+              for axis, found in groups.items()]
+    title = f"{grid.world} ranks: " + " x ".join(f"{axis} {size}" for axis, size in grid.sizes.items())
+    show(args, "\n\n".join([f"{title} (fastest first)", *blocks]), {"unit": "rank", "sizes": grid.sizes, "groups": groups})
+
+
+def models_command(args: Namespace) -> None:
+    from dataclasses import asdict
+
+    from mathlib import params, specs
+
+    names = [name for name in specs.table("models") if not args.name or args.name.lower() in name]
+    if not names:
+        one_of("name", args.name, specs.table("models"))
+    found = [specs.model(name) for name in names]
+    rows = [(m.name, f"{params.total(m):,}", m.layers, m.width, m.heads, m.kv_heads, m.ffn_width, m.padded_vocab,
+             m.context, m.date) for m in found]
+    head = ("model", "parameters", "layers", "width", "heads", "kv heads", "ffn", "vocab", "context", "date")
+    text = table(head, rows)
+    if len(found) == 1:
+        text += f"\n\nsource: {found[0].source}"
+    show(args, text, [asdict(m) | {"parameters": params.total(m), "published_parameters": m.parameters or None}
+                      for m in found])
+
+
+def devices_command(args: Namespace) -> None:
+    from dataclasses import asdict
+
+    from mathlib import specs
+
+    names = [name for name in specs.table("devices") if not args.name or args.name.lower() in name]
+    if not names:
+        one_of("name", args.name, specs.table("devices"))
+    found = [specs.device(name) for name in names]
+    kinds = [kind for kind in ("fp32", "fp16", "bf16", "fp8") if any(kind in d.peak for d in found)]
+    rows = [(d.name, *[f"{d.peak[k] / 1e12:g}" if k in d.peak else "" for k in kinds], f"{d.memory / 1e9:g}",
+             f"{d.memory_bandwidth / 1e9:g}", f"{d.link_bandwidth / 1e9:g}", f"{d.power:g}" if d.power else "")
+            for d in found]
+    head = ("device", *[f"{kind} TFLOP/s" for kind in kinds], "GB", "memory GB/s", "link GB/s", "W")
+    text = f"{table(head, rows)}\n\nPeaks are dense; link bandwidth is one direction."
+    if len(found) == 1:
+        text += f"\nsource: {found[0].source}, {found[0].date}"
+    kinds_of = {"peak": "FLOP/s", "memory": "byte", "memory_bandwidth": "byte/s", "link_bandwidth": "byte/s", "power": "W"}
+    show(args, text, {"units": kinds_of, "devices": [asdict(d) for d in found]})
