@@ -149,6 +149,11 @@ class Timeline:
         name = self.phase(row)
         return f"{name} of step {1 + sum(end <= row and mark == name for end, mark in self.marks)}"
 
+    def steps(self) -> list[tuple[int, int]]:
+        """First row and end of each step."""
+        ends = [end for end, name in self.marks if name == self.marks[-1][1]]
+        return list(zip([0, *ends], ends, strict=False))
+
     def at(self, name: str, occurrence: int = 0) -> dict[str, int]:
         """Bytes by kind at the end of a phase, the first of that name or a later one."""
         return self.rows[[end for end, mark in self.marks if mark == name][occurrence] - 1]
