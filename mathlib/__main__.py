@@ -83,7 +83,7 @@ def add_layout(parser: ArgumentParser) -> None:
     for name, what in {"data": "replicas that see different data", "tensor": "devices that share every product",
                        "pipeline": "stages", "chunks": "model chunks a stage holds (interleaving)",
                        "shard": "ranks over which ZeRO shards, all of data if not given",
-                       "micro_batch": "sequences of a forward pass", "micro_batches": "micro-batches of a step"}.items():
+                       "micro_batch": "sequences of a forward pass", "micro_batches": "micro-batches a step"}.items():
         group.add_argument(f"--{name.replace('_', '-')}", type=NUMBER, metavar="N", default=0 if name == "shard" else 1,
                            help=what)
     group.add_argument("--zero", type=NUMBER, default=0, metavar="STAGE", help="ZeRO stage: 0, 1, 2 or 3")
@@ -106,7 +106,7 @@ def add_flops(parser: ArgumentParser) -> None:
     parser.add_argument("--sequences", type=NUMBER, default=1, metavar="N", help="sequences of a step")
     parser.add_argument("--tokens", type=amount("token"), help="tokens of a sequence, the model's context if not given")
     parser.add_argument("--causal", action="store_true", help="count only the pairs a causal mask keeps")
-    parser.add_argument("--attention-backward", type=NUMBER, default=2, metavar="X", help="2, or 2.5 for FlashAttention")
+    parser.add_argument("--attention-backward", type=NUMBER, default=2, metavar="X", help="2; FlashAttention 2.5")
     parser.add_argument("--recompute", default="none", help="none, selective or full")
     parser.add_argument("--convention", default="counted", help="of selective recomputation: counted or korthikanti")
     run = parser.add_argument_group("a whole run")
@@ -142,7 +142,8 @@ def add_memory(parser: ArgumentParser) -> None:
     add_layout(parser)
     parser.add_argument("--recipe", default="mixed-adam", help="copies of a parameter: mixed-adam, adam-fp32, sgd, ...")
     parser.add_argument("--attention", default="standard", help="standard or flash")
-    parser.add_argument("--stage", type=NUMBER, metavar="N", help="which pipeline stage, from 0; the fullest if not given")
+    parser.add_argument("--dropout", action=BooleanOptionalAction, default=True, help="keep dropout's masks")
+    parser.add_argument("--stage", type=NUMBER, metavar="N", help="pipeline stage, from 0; the fullest if not given")
     parser.add_argument("--memory", type=amount("byte"), help="of a device, such as 80GB: says whether it fits")
     parser.add_argument("--device", help="the same by a name that `mathlib devices` lists")
 
@@ -156,6 +157,8 @@ def build() -> Parser:
         sub = subparsers.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".",
                                     epilog=f"examples:{examples}", formatter_class=RawDescriptionHelpFormatter)
         add.get(name, add_name)(sub)
+        if name in ("params", "memory", "comm"):
+            sub.add_argument("--depth", type=NUMBER, default=2, metavar="N", help="levels of parts in the table, 2")
         sub.add_argument("--json", action="store_true", help="machine-readable, units named")
     return parser
 

@@ -31,10 +31,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(line.rstrip() for line in [shown[0], "  ".join("-" * w for w in wide), *shown[1:]])
 
 
-def parts_table(parts: Parts) -> str:
-    """Every part with its exact number, its size and its share; the total is the last row."""
+def parts_table(parts: Parts, depth: float) -> str:
+    """Every part down to `depth`, with its exact number, its size and its share; the total is the last row."""
     total = parts.total
-    rows = [*((("  " * depth) + name, n) for depth, name, n in parts.rows()), ("total", total)]
+    rows = [*(("  " * level + name, n) for level, name, n in parts.rows() if level < depth), ("total", total)]
     head = ("part", "exact" if isinstance(total, int) else "number", parts.kind, "share")
     return table(head, [(name, f"{n:,.0f}", units.show(n, parts.kind, parts.binary), f"{n / (total or 1):.1%}")
                         for name, n in rows])
@@ -54,6 +54,12 @@ def facts_table(facts: Sequence[Fact]) -> str:
 
 def facts_dict(facts: Sequence[Fact]) -> dict[str, Any]:
     return {name: {"value": n, "unit": kind or "ratio"} for name, n, kind in facts}
+
+
+def answer(args: Namespace, parts: Parts, facts: Sequence[Fact], body: str = "", verdict: str = "") -> None:
+    """The parts of a sum, what else follows from it, and what it means."""
+    text = [parts.title, body or parts_table(parts, args.depth), facts_table(facts), *filter(None, [verdict])]
+    show(args, "\n\n".join(text), parts.as_dict() | {"also": facts_dict(facts), "verdict": verdict or None})
 
 
 def show(args: Namespace, text: str, data: Any) -> None:
@@ -91,22 +97,19 @@ def params_command(args: Namespace) -> None:
                          ("12 L h^2", params.shorthand(layers=model.layers, width=model.width), "parameter")]
     if model.experts and not args.active:
         facts.append(("active for one token", params.active(model).total, "parameter"))
-    text = f"{parts.title}\n\n{parts_table(parts)}\n\n{facts_table(facts)}"
-    show(args, text, parts.as_dict() | {"also": facts_dict(facts)})
+    answer(args, parts, facts)
 
 
 def flops_command(args: Namespace) -> None:
     from mathlib import flops, params
 
     model = model_of(args)
-    common = {"tokens": args.tokens, "causal": args.causal, "attention_backward": args.attention_backward,
-              "recompute": args.recompute, "convention": args.convention}
-    parts = flops.training(model, sequences=args.sequences, **common)
-    phases = [parts[phase] for phase in parts]
-    once = phases[0]
-    rows = [(name, *[units.show(phase.amount(name) if name in phase else 0, "FLOP") for phase in phases],
-             f"{sum(phase.amount(name) for phase in phases if name in phase) / parts.total:.1%}") for name in once]
-    rows.append(("total", *[units.show(phase.total, "FLOP") for phase in phases], "100.0%"))
+    names = ("sequences", "tokens", "causal", "attention_backward", "recompute", "convention")
+    parts = flops.training(model, **{name: getattr(args, name) for name in names})
+    phases = [phase for phase in parts.values() if isinstance(phase, Parts)]
+    rows = [("total", [phase.total for phase in phases])]
+    rows[:0] = [(name, [phase.amount(name) if name in phase else 0 for phase in phases]) for name in phases[0]]
+    cells = [(name, *[units.show(n, "FLOP") for n in row], f"{sum(row) / parts.total:.1%}") for name, row in rows]
     tokens = args.sequences * (args.tokens or model.context)
     six = 6 * params.active(model).total
     facts: list[Fact] = [("one step", parts.total, "FLOP"), ("tokens", tokens, "token"),
@@ -114,8 +117,8 @@ def flops_command(args: Namespace) -> None:
                          ("counted / 6N", parts.total / tokens / six, "")]
     facts += run_facts(args, parts.total / tokens)
     head = ("part", *parts, "share")
-    title = f"{parts.title}, {'causal' if args.causal else 'full'} attention"
-    show(args, f"{title}\n\n{table(head, rows)}\n\n{facts_table(facts)}", parts.as_dict() | {"also": facts_dict(facts)})
+    parts.title += f", {'causal' if args.causal else 'full'} attention"
+    answer(args, parts, facts, table(head, cells))
 
 
 def run_facts(args: Namespace, per_token: float) -> list[Fact]:
@@ -183,24 +186,21 @@ def step_command(args: Namespace) -> None:
     if args.bandwidth is not None:
         seconds = parts.total / positive("bandwidth", args.bandwidth)
         facts.append(("time at that bandwidth, nothing hidden", seconds, "second"))
-    text = f"{parts.title}\n\n{parts_table(parts)}\n\n{facts_table(facts)}"
-    show(args, text, parts.as_dict() | {"also": facts_dict(facts)})
+    answer(args, parts, facts)
 
 
 def memory_command(args: Namespace) -> None:
     from mathlib import memory
 
     model, lay = model_of(args), layout_of(args)
-    parts = memory.training(model, lay, recipe=args.recipe, stage=args.stage, attention=args.attention)
+    parts = memory.training(model, lay, recipe=args.recipe, stage=args.stage, attention=args.attention,
+                            dropout=args.dropout)
     facts: list[Fact] = [("devices", lay.world, ""), ("tokens of a step", lay.sequences * model.context, "token")]
-    data: dict[str, Any] = parts.as_dict()
-    text = f"{parts.title}\n\n{parts_table(parts)}\n\n{facts_table(facts)}"
-    room = args.device if args.device else args.memory
-    if room is not None:
-        verdict = memory.fits(parts, room)
-        text += f"\n\n{verdict}"
-        data["verdict"] = {"fits": bool(verdict), "needed": verdict.needed, "memory": verdict.memory, "unit": "byte"}
-    show(args, text, data | {"also": facts_dict(facts)})
+    room = args.device or args.memory
+    verdict = memory.fits(parts, room) if room is not None else None
+    if verdict is not None:
+        facts += [("room", verdict.memory, "byte"), ("left", verdict.memory - verdict.needed, "byte")]
+    answer(args, parts, facts, verdict="" if verdict is None else str(verdict))
 
 
 def groups_command(args: Namespace) -> None:
@@ -218,7 +218,8 @@ def groups_command(args: Namespace) -> None:
     blocks = [f"{axis}: {len(found)} group(s) of {len(found[0])}\n" + "\n".join(f"  {group}" for group in found)
               for axis, found in groups.items()]
     title = f"{grid.world} ranks: " + " x ".join(f"{axis} {size}" for axis, size in grid.sizes.items())
-    show(args, "\n\n".join([f"{title} (fastest first)", *blocks]), {"unit": "rank", "sizes": grid.sizes, "groups": groups})
+    text = "\n\n".join([f"{title} (fastest first)", *blocks])
+    show(args, text, {"unit": "rank", "sizes": grid.sizes, "groups": groups})
 
 
 def models_command(args: Namespace) -> None:
@@ -257,5 +258,5 @@ def devices_command(args: Namespace) -> None:
     text = f"{table(head, rows)}\n\nPeaks are dense; link bandwidth is one direction."
     if len(found) == 1:
         text += f"\nsource: {found[0].source}, {found[0].date}"
-    kinds_of = {"peak": "FLOP/s", "memory": "byte", "memory_bandwidth": "byte/s", "link_bandwidth": "byte/s", "power": "W"}
-    show(args, text, {"units": kinds_of, "devices": [asdict(d) for d in found]})
+    kinds_of = {"peak": "FLOP/s", "memory": "byte", "memory_bandwidth": "byte/s", "link_bandwidth": "byte/s"}
+    show(args, text, {"units": kinds_of | {"power": "W"}, "devices": [asdict(d) for d in found]})
