@@ -25,7 +25,8 @@ def matmul(*, rows: int, inner: int, columns: int) -> int:
 
 def macs(flop: float) -> float:
     """Multiply-accumulates: DeepSpeed's profiler and many vision papers count these, half as many as FLOP."""
-    return non_negative("flop", flop) / 2
+    flop = non_negative("flop", flop)
+    return flop // 2 if flop % 2 == 0 else flop / 2
 
 
 def _head_dims(model: Model) -> tuple[int, int]:
