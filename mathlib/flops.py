@@ -25,7 +25,8 @@ def matmul(*, rows: int, inner: int, columns: int) -> int:
 
 def macs(flop: float) -> float:
     """Multiply-accumulates: DeepSpeed's profiler and many vision papers count these, half as many as FLOP."""
-    return non_negative("flop", flop) / 2
+    flop = non_negative("flop", flop)
+    return flop // 2 if flop % 2 == 0 else flop / 2
 
 
 def _head_dims(model: Model) -> tuple[int, int]:
@@ -214,10 +215,3 @@ def chinchilla(model: str | Model, *, sequences: int = 1, tokens: int | None = N
         "vocabulary": logits * 2 * s * h * V,
     })
     return once.scaled(3 * B)
-
-
-def by_kernel(parts: Parts) -> dict[str, float]:
-    """The parts as a counter of kernels sees them: both attention products are one core, the look-up is nothing."""
-    amounts = {name: parts.amount(name) for name in parts if parts.amount(name)}
-    core = amounts.pop("attention scores", 0) + amounts.pop("attention values", 0)
-    return amounts | ({"attention core": core} if core else {})

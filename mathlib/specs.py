@@ -10,10 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mathlib.checks import InputError, count, flag, non_negative, one_of, positive
+from mathlib.checks import InputError, count, divides, flag, non_negative, one_of, positive
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
 TABLES = ("models", "devices", "clusters", "types", "recipes", "runs")
+MOST_LAYERS = 10**6  # some formulas list them one by one
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
 RECOMPUTE = ("none", "selective", "full")
 
@@ -94,6 +95,8 @@ class Model:
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "vocab", "context"):
             _whole(self, name, 1)
+        if self.layers > MOST_LAYERS:
+            raise InputError(f"layers = {self.layers}: expected at most {MOST_LAYERS:,}")
         for name in ("block_norms", "parameters"):
             _whole(self, name, 0)
         for name in ("gated", "tied", "final_norm", "embedding_norm", "query_key_norm", "qkv_bias", "output_bias",
@@ -200,10 +203,7 @@ class Layout:
         one_of("recompute", self.recompute, RECOMPUTE)
         flag("sequence_parallel", self.sequence_parallel)
         shard = count("shard", self.shard, least=0) or self.data
-        if self.data % shard:
-            fits = ", ".join(str(d) for d in range(1, self.data + 1) if self.data % d == 0)
-            raise InputError(f"shard = {shard}: does not divide data = {self.data}; accepted: {fits}")
-        object.__setattr__(self, "shard", shard)
+        object.__setattr__(self, "shard", divides("shard", shard, "data", self.data))
         if self.chunks > 1 and self.micro_batches % self.pipeline:
             raise InputError(f"micro_batches = {self.micro_batches}: interleaving (chunks = {self.chunks}) needs a "
                              f"multiple of pipeline = {self.pipeline}")

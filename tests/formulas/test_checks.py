@@ -1,4 +1,4 @@
-"""What an argument may be: every refusal is an InputError that names the argument, for every function of the library."""
+"""What an argument may be: every refusal is an InputError that names the argument, whichever function is called."""
 
 import importlib
 import inspect
@@ -87,17 +87,62 @@ def test_a_degree_divides_or_the_accepted_ones_are_listed(degree, whole):
 
 MODULES = ("params", "flops", "cost")
 EXAMPLES = {
-    "model": "gpt2", "sequences": 2, "tokens": 16, "past": 3, "causal": False, "attention_backward": 2.5, "frozen": False,
-    "recompute": "full", "convention": "counted", "total_tokens": 1e9, "parameters": 1e9, "multiplier": 6, "layers": 4,
-    "width": 64, "heads": 4, "head_dim": 16, "vocab": 100, "context": 32, "rows": 2, "inner": 3, "columns": 4, "flop": 1e20,
-    "seconds": 1e4, "devices": 8, "peak": 312e12, "achieved": 150e12, "utilization": 0.5, "tokens_per_second": 1e4,
-    "before": 2.0, "after": 1.0, "work": 2.0, "device_hours": 100.0, "watts": 400, "pue": 1.1, "energy_kwh": 50.0,
-    "kg_per_kwh": 0.4, "price_per_hour": 2.0, "size": 1e9, "bandwidth": 1e12, "attention": "full", "embedding": True,
-    "logits": True, "softmax": True, "embeddings": "both", "rank": 4, "targets": ("query", "value"), "without": ("head",),
+    "model": "gpt2",
+    "sequences": 2,
+    "tokens": 16,
+    "past": 3,
+    "causal": False,
+    "attention_backward": 2.5,
+    "frozen": False,
+    "recompute": "full",
+    "convention": "counted",
+    "total_tokens": 1e9,
+    "parameters": 1e9,
+    "multiplier": 6,
+    "layers": 4,
+    "width": 64,
+    "heads": 4,
+    "head_dim": 16,
+    "vocab": 100,
+    "context": 32,
+    "rows": 2,
+    "inner": 3,
+    "columns": 4,
+    "flop": 1e20,
+    "seconds": 1e4,
+    "devices": 8,
+    "peak": 312e12,
+    "achieved": 150e12,
+    "utilization": 0.5,
+    "tokens_per_second": 1e4,
+    "before": 2.0,
+    "after": 1.0,
+    "work": 2.0,
+    "device_hours": 100.0,
+    "watts": 400,
+    "pue": 1.1,
+    "energy_kwh": 50.0,
+    "kg_per_kwh": 0.4,
+    "price_per_hour": 2.0,
+    "size": 1e9,
+    "bandwidth": 1e12,
+    "attention": "full",
+    "embedding": True,
+    "logits": True,
+    "softmax": True,
+    "embeddings": "both",
+    "rank": 4,
+    "targets": ("query", "value"),
+    "without": ("head",),
 }
 OWN_EXAMPLES = {"cost.total_hours": {"device_hours": [1.0, 2.0]}}
-ZERO_IS_FINE = {("flops.pairs", "past"), ("flops.forward", "past"), ("flops.macs", "flop"), ("cost.co2_kg", "kg_per_kwh"),
-                ("cost.price", "price_per_hour")}
+ZERO_IS_FINE = {
+    ("flops.pairs", "past"),
+    ("flops.forward", "past"),
+    ("flops.macs", "flop"),
+    ("cost.co2_kg", "kg_per_kwh"),
+    ("cost.price", "price_per_hour"),
+}
 NO_NUMBER = [-1, math.nan, math.inf, -math.inf, 10**400, True, "7", [1], 1j]
 
 
@@ -120,10 +165,15 @@ ARGUMENTS = [(which, name) for which, function in FUNCTIONS.items() for name in 
 
 def called(which, **changed):
     function = FUNCTIONS[which]
-    given = {name: OWN_EXAMPLES.get(which, {}).get(name, EXAMPLES[name]) for name in inspect.signature(function).parameters}
+    given = {
+        name: OWN_EXAMPLES.get(which, {}).get(name, EXAMPLES[name]) for name in inspect.signature(function).parameters
+    }
     arguments = given | changed
-    by_place = [arguments.pop(name) for name, one in inspect.signature(function).parameters.items()
-                if one.kind is one.POSITIONAL_OR_KEYWORD]
+    by_place = [
+        arguments.pop(name)
+        for name, one in inspect.signature(function).parameters.items()
+        if one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
     return function(*by_place, **arguments)
 
 

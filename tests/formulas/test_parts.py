@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from mathlib.parts import Parts
 
 NAMES = st.text("abcdefgh ", min_size=1, max_size=8)
-TREES = st.recursive(st.integers(0, 10**15),
-                     lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=4).map(lambda d: Parts("t", "byte", d)),
-                     max_leaves=12).filter(lambda tree: isinstance(tree, Parts))
+TREES = st.recursive(
+    st.integers(0, 10**15),
+    lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=4).map(lambda d: Parts("t", "byte", d)),
+    max_leaves=12,
+).filter(lambda tree: isinstance(tree, Parts))
 
 
 def leaves(part):

@@ -49,29 +49,56 @@ def test_a_name_is_near_or_refused():
 
 
 def test_a_row_like_another_has_its_fields_and_not_its_count(monkeypatch):
-    rows = {"base": SMALL | {"parameters": 7, "tied": False, "source": "s"}, "child": {"like": "base", "layers": 3},
-            "grandchild": {"like": "child", "width": 128}}
+    rows = {
+        "base": SMALL | {"parameters": 7, "tied": False, "source": "s"},
+        "child": {"like": "base", "layers": 3},
+        "grandchild": {"like": "child", "width": 128},
+    }
     del rows["base"]["name"]
     monkeypatch.setattr(specs, "table", lambda kind: rows)
     child = specs.model("grandchild")
     assert (child.layers, child.width, child.tied, child.source, child.parameters) == (3, 128, False, "s", 0)
 
 
-@pytest.mark.parametrize("field", ["layers", "width", "heads", "vocab", "context", "kv_heads", "head_dim", "ffn_width",
-                                   "padded_vocab", "position_rows", "block_norms", "parameters"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "layers",
+        "width",
+        "heads",
+        "vocab",
+        "context",
+        "kv_heads",
+        "head_dim",
+        "ffn_width",
+        "padded_vocab",
+        "position_rows",
+        "block_norms",
+        "parameters",
+    ],
+)
 @pytest.mark.parametrize("value", BAD, ids=repr)
 def test_a_model_with_a_bad_number_is_refused_by_name(field, value):
     with pytest.raises(InputError, match=field):
         Model(**SMALL | {field: value})
 
 
-@pytest.mark.parametrize(("changes", "named"), [
-    ({"heads": 3}, "heads = 3: does not divide width = 64"), ({"kv_heads": 3}, "kv_heads = 3: does not divide heads = 4"),
-    ({"padded_vocab": 99}, "padded_vocab = 99"), ({"positions": "rotory"}, "did you mean rotary"),
-    ({"norm": "rms"}, "norm = 'rms'"), ({"gated": "yes"}, "gated = 'yes'"), ({"tied": None}, "tied = None"),
-    ({"experts": Experts(routed=4, active=2, width=8, dense_layers=3)}, "dense_layers = 3"),
-    ({"latent": "yes"}, "latent"), ({"experts": 8}, "experts"),
-])
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"layers": 1e9}, "layers = 1000000000: expected at most"),
+        ({"heads": 3}, "heads = 3: does not divide width = 64"),
+        ({"kv_heads": 3}, "kv_heads = 3: does not divide heads = 4"),
+        ({"padded_vocab": 99}, "padded_vocab = 99"),
+        ({"positions": "rotory"}, "did you mean rotary"),
+        ({"norm": "rms"}, "norm = 'rms'"),
+        ({"gated": "yes"}, "gated = 'yes'"),
+        ({"tied": None}, "tied = None"),
+        ({"experts": Experts(routed=4, active=2, width=8, dense_layers=3)}, "dense_layers = 3"),
+        ({"latent": "yes"}, "latent"),
+        ({"experts": 8}, "experts"),
+    ],
+)
 def test_a_model_that_cannot_be_is_refused(changes, named):
     with pytest.raises(InputError, match=re.escape(named)):
         Model(**SMALL | changes)
@@ -110,18 +137,26 @@ def test_what_was_chosen_does_not_follow():
         llama.but(witdh=3)
 
 
-@pytest.mark.parametrize("field", ["data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches", "shard", "zero"])
+@pytest.mark.parametrize(
+    "field", ["data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches", "shard", "zero"]
+)
 @pytest.mark.parametrize("value", BAD, ids=repr)
 def test_a_layout_with_a_bad_number_is_refused_by_name(field, value):
     with pytest.raises(InputError, match=field):
         Layout(**{field: value})
 
 
-@pytest.mark.parametrize(("changes", "named"), [
-    ({"data": 8, "shard": 3}, "shard = 3: does not divide data = 8; accepted: 1, 2, 4, 8"),
-    ({"pipeline": 4, "chunks": 2, "micro_batches": 6}, "micro_batches = 6"), ({"chunks": 2}, "chunks = 2"),
-    ({"recompute": "all"}, "recompute = 'all'"), ({"zero": 4}, "zero = 4"), ({"sequence_parallel": "no"}, "sequence_parallel"),
-])
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"data": 8, "shard": 3}, "shard = 3: does not divide data = 8; accepted: 1, 2, 4, 8"),
+        ({"pipeline": 4, "chunks": 2, "micro_batches": 6}, "micro_batches = 6"),
+        ({"chunks": 2}, "chunks = 2"),
+        ({"recompute": "all"}, "recompute = 'all'"),
+        ({"zero": 4}, "zero = 4"),
+        ({"sequence_parallel": "no"}, "sequence_parallel"),
+    ],
+)
 def test_a_layout_that_cannot_be_is_refused(changes, named):
     with pytest.raises(InputError, match=re.escape(named)):
         Layout(**changes)
@@ -142,7 +177,14 @@ def test_layers_must_divide_over_stages_and_chunks():
 
 
 def test_a_device_and_a_cluster_are_checked():
-    good = {"name": "d", "peak": {"bf16": 1e12}, "memory": 1e9, "memory_bandwidth": 1e9, "link_bandwidth": 0, "power": 100}
+    good = {
+        "name": "d",
+        "peak": {"bf16": 1e12},
+        "memory": 1e9,
+        "memory_bandwidth": 1e9,
+        "link_bandwidth": 0,
+        "power": 100,
+    }
     assert Device(**good).flops_per_second("bf16") == 1e12
     with pytest.raises(InputError, match="dtype = 'fp8'"):
         Device(**good).flops_per_second("fp8")
