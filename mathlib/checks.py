@@ -67,7 +67,7 @@ def count(name: str, value: Any, least: int = 1) -> int:
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     """A value from a list; a near miss is named."""
     accepted = list(accepted)
-    if value in accepted and not (isinstance(value, bool) and True not in accepted and False not in accepted):
+    if any(value == a and isinstance(value, bool) == isinstance(a, bool) for a in accepted):  # True is not stage 1
         return value
     from difflib import get_close_matches  # only a refusal needs it
 

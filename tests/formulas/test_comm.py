@@ -1,15 +1,12 @@
 """Every algorithm is executed on lists of numbers between virtual ranks; bytes and rounds are counted, not derived."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib import comm
 from mathlib.checks import InputError
 from mathlib.mesh import Mesh
-
-settings.register_profile("formulas", deadline=None)
-settings.load_profile("formulas")
 
 Span = tuple[int, int]
 Rounds = list[list[tuple[int, int, Span, bool]]]  # messages of a round: from, to, which elements, added or copied
