@@ -34,8 +34,9 @@ def test_all_devices_of_the_book_are_there() -> None:
 
 
 @pytest.mark.parametrize(("name", "dtype", "clock", "fused", "cores"), [
-    ("a100-80gb", "bf16", 1410e6, 256, 432), ("mi250x", "bf16", 1700e6, 128, 880), ("v100-32gb", "fp16", 1530e6, 64, 640),
-    ("h100-sxm", "bf16", 1830e6, 512, 528), ("mi300x", "bf16", 2100e6, 256, 1216), ("rtx-4090", "bf16", 2520e6, 64, 512),
+    ("v100-32gb", "fp16", 1530e6, 64, 640), ("a100-80gb", "bf16", 1410e6, 256, 432),
+    ("h100-sxm", "bf16", 1830e6, 512, 528), ("mi250x", "bf16", 1700e6, 128, 880),
+    ("mi300x", "bf16", 2100e6, 256, 1216), ("rtx-4090", "bf16", 2520e6, 64, 512),
 ])
 def test_peaks_follow_from_clock_and_cores(name: str, dtype: str, clock: float, fused: int, cores: int) -> None:
     built = specs.peak_flops(clock=clock, fused_per_clock=fused, cores=cores)

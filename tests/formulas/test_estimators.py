@@ -22,16 +22,18 @@ def test_deepspeed_stage_2_on_the_device(psi: int, n: int, nodes: int) -> None:
 
 @given(counts, st.integers(1, 16), st.integers(1, 64))
 def test_docs_and_code_disagree_about_the_host_from_two_nodes_on(psi: int, n: int, nodes: int) -> None:
-    docs, code = (estimators.deepspeed_zero2(psi, devices_per_node=n, nodes=nodes, offload="optimizer", version=v)["host"]
-                  for v in ("docs", "code"))
+    shape = {"devices_per_node": n, "nodes": nodes}
+    docs, code = (estimators.deepspeed_zero2(psi, offload="optimizer", version=version, **shape)["host"]
+                  for version in ("docs", "code"))
     assert docs == pytest.approx(1.5 * psi * max(4 * n, 16), abs=1)
     assert (code > docs) == (nodes > 1 and 4 * n * nodes > 16)
 
 
 @given(counts, st.integers(1, 16), st.integers(1, 64), st.booleans())
 def test_deepspeed_stage_3_trades_device_for_host(psi: int, n: int, nodes: int, init: bool) -> None:
-    each = [estimators.deepspeed_zero3(psi, largest_layer=psi / 10, devices_per_node=n, nodes=nodes, offload=o, zero_init=init)
-            for o in estimators.OFFLOAD]
+    shape = {"devices_per_node": n, "nodes": nodes}
+    each = [estimators.deepspeed_zero3(psi, largest_layer=psi / 10, offload=offload, zero_init=init, **shape)
+            for offload in estimators.OFFLOAD]
     devices, hosts = [e["device"] for e in each], [e["host"] for e in each]
     assert devices == sorted(devices, reverse=True)
     assert hosts[1] <= hosts[2]
@@ -47,9 +49,9 @@ def test_megatrons_distributed_optimizer_is_stage_1(data: int) -> None:
 
 @pytest.mark.parametrize(("p", "v", "m"), [(1, 1, 1), (4, 1, 8), (4, 1, 2), (4, 3, 12)])
 def test_megatrons_estimate_is_the_first_stage_in_the_steady_state(p: int, v: int, m: int) -> None:
-    layout = Layout(pipeline=p, chunks=v, tensor=8, micro_batch=2, micro_batches=m, sequence_parallel=True, recompute="selective")
-    ours = activations.stage("gpt3-175b", layout)
-    theirs = estimators.megatron_activations("gpt3-175b", micro_batch=2, tensor=8, pipeline=p, chunks=v, micro_batches=m)
+    shape = {"pipeline": p, "chunks": v, "tensor": 8, "micro_batch": 2, "micro_batches": m}
+    ours = activations.stage("gpt3-175b", Layout(sequence_parallel=True, recompute="selective", **shape))
+    theirs = estimators.megatron_activations("gpt3-175b", **shape)
     assert theirs["layers"] == pytest.approx(ours.amount("layers"))
     mask = theirs.amount("embedding") * 12288 / (12288 + 8)  # without the tokens' numbers
     assert mask == pytest.approx(ours.amount("embedding"))
@@ -58,7 +60,8 @@ def test_megatrons_estimate_is_the_first_stage_in_the_steady_state(p: int, v: in
 
 @given(counts, st.integers(0, 10**6))
 def test_accelerate_scales_everything(psi: int, buffers: int) -> None:
-    fp32, fp16, int4 = (estimators.accelerate_size(psi, dtype=d, buffer_bytes=buffers) for d in ("fp32", "fp16", "int4"))
+    fp32, fp16, int4 = (estimators.accelerate_size(psi, dtype=dtype, buffer_bytes=buffers)
+                        for dtype in ("fp32", "fp16", "int4"))
     assert fp32 == 4 * psi + buffers and fp16 == fp32 / 2 and int4 == fp32 / 8
     assert estimators.accelerate_training(fp16).total == pytest.approx(4 * fp16)
 

@@ -38,7 +38,7 @@ def test_accumulation_costs_stages_2_and_3_alone(psi: float, n: int, m: int) -> 
 
 
 @given(counts, st.integers(1, 32), st.integers(1, 32), st.integers(1, 3))
-def test_mics_sends_less_through_its_ring_and_adds_the_replicas(psi: float, shard: int, replicas: int, stage: int) -> None:
+def test_mics_sends_less_in_its_ring_and_adds_the_replicas(psi: float, shard: int, replicas: int, stage: int) -> None:
     flat = steps.zero(parameters=psi, data=shard * replicas, stage=stage)
     mics = steps.zero(parameters=psi, data=shard * replicas, shard=shard, stage=stage)
     between = mics.amount("gradients, replicas") if replicas > 1 else 0
@@ -84,7 +84,8 @@ def test_pipeline_messages_counted_hop_by_hop(p: int, v: int, m: int) -> None:
     for stage in range(p):
         sent = steps.pipeline_parallel(MODEL, pipeline=p, stage=stage, chunks=v, micro_batches=m)
         assert (sent["forward"], sent["backward"]) == (forward[stage] * message, backward[stage] * message)
-        split = steps.pipeline_parallel(MODEL, pipeline=p, stage=stage, chunks=v, micro_batches=m, tensor=4, scatter_gather=True)
+        split = steps.pipeline_parallel(MODEL, pipeline=p, stage=stage, chunks=v, micro_batches=m, tensor=4,
+                                        scatter_gather=True)
         assert split.total == sent.total / 4
 
 
@@ -116,7 +117,7 @@ def test_the_parameter_count_cancels_in_the_overlap(x: float, b: float, n: int, 
 @pytest.mark.parametrize(("call", "named"), [
     (lambda: steps.zero(parameters=0, data=8), "parameters = 0"),
     (lambda: steps.zero(parameters=1, data=8, stage=4), "stage = 4"),
-    (lambda: steps.zero(parameters=1, data=8, stage=1, shard=3), "shard = 3: does not divide data = 8; accepted: 1, 2, 4, 8"),
+    (lambda: steps.zero(parameters=1, data=8, stage=1, shard=3), "data = 8; accepted: 1, 2, 4, 8"),
     (lambda: steps.zero(parameters=1, data=8, stage_one="gather"), "stage_one = 'gather'"),
     (lambda: steps.zero(parameters=1, data=8, gradient_bytes=-2), "gradient_bytes = -2"),
     (lambda: steps.tensor_parallel(MODEL, tensor=0), "tensor = 0"),
