@@ -149,8 +149,9 @@ def hidden_state(model: str | Model, *, micro_batch: int = 1, tokens: int | None
 def in_flight(*, pipeline: int, micro_batches: int, chunks: int = 1, stage: int = 0, schedule: str = "1f1b") -> float:
     """Micro-batches whose activations a stage holds at its peak, in units of all layers of the stage.
 
-    GPipe: m. 1F1B: min(p - stage, m). Interleaved: min(2 (p - stage - 1) + (v - 1) p + 1, m v) / v, on the first
-    stage p (1 + (p - 1)/(p v)) from m = 2p on and exactly p at m = p (Narayanan et al. 2021, section 2.2).
+    GPipe: m. 1F1B: min(p - stage, m). Interleaved, from m = 2p on: (2 (p - stage - 1) + (v - 1) p + 1) / v, which is
+    p (1 + (p - 1)/(p v)) on the first stage (Narayanan et al. 2021, section 2.2); at m = p Megatron-LM runs all
+    forwards first, so every stage holds p.
     """
     p, m, v = count("pipeline", pipeline), count("micro_batches", micro_batches), count("chunks", chunks)
     rank = count("stage", stage, least=0)
@@ -161,7 +162,7 @@ def in_flight(*, pipeline: int, micro_batches: int, chunks: int = 1, stage: int 
     if v == 1:
         return min(p - rank, m)
     divides("pipeline", p, "micro_batches", m)
-    return min(2 * (p - rank - 1) + (v - 1) * p + 1, m * v) / v
+    return p if m == p else (2 * (p - rank - 1) + (v - 1) * p + 1) / v
 
 
 def stage(model: str | Model, layout: Layout, *, stage: int = 0, schedule: str = "1f1b", tokens: int | None = None,

@@ -13,12 +13,13 @@ from mathlib import activations, params, precision
 from mathlib.checks import InputError, count, non_negative, one_of, positive
 from mathlib.parts import Part, Parts
 from mathlib.precision import Recipe
-from mathlib.specs import Device, Layout, Model, device
+from mathlib.specs import Device, Layout, Model, device, table
 from mathlib.specs import model as resolve
 from mathlib.units import show
 
 STATES = ("weights", "gradients", "master weights", "optimizer states")
 SHARDED_FROM = {"optimizer states": 1, "master weights": 1, "gradients": 2, "weights": 3}  # ZeRO stage
+ENDS = {"embedding": 0, "final": -1}  # norms outside the layers, and the stage that holds them
 COLUMN = {"query", "key", "value", "gate", "up", "query up", "key-value up", "position"}  # outputs split: biases too
 ROW = {"output", "down"}  # inputs split: biases stay whole
 
@@ -100,9 +101,9 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     for m in body:
         each = _on_device(m, model, t) * counts.get(m.group, len(held) - few)
         parts[m.group] = parts.get(m.group, 0) + each
-    ends = {"embedding": stage == 0, "final": stage == p - 1}
     assert isinstance(norms, Parts)
-    parts["norms"] = sum(norms.amount(n) * (ends[n] if n in ends else len(held) / model.layers) for n in norms)
+    at_ends = {name: stage == at % p for name, at in ENDS.items()}
+    parts["norms"] = sum(norms.amount(n) * at_ends.get(n, len(held) / model.layers) for n in norms)
     if stage == p - 1:
         own = 0 if model.tied and p == 1 else table
         parts["head"] = (own + model.head_bias * model.padded_vocab) / t
@@ -141,7 +142,7 @@ def training(model: str | Model, layout: Layout | None = None, *, recipe: str | 
     if layout.recompute != "none":
         parts["recomputation"] = _recomputed(model, layout, activation)
     if layout.zero == 3 and layout.shard > 1:
-        parts["gathered layer"] = _gathered(own, layout.layers_of_stage(model.layers), recipe)
+        parts["gathered layer"] = _gathered(model, layout.tensor, own, recipe)
     for name, size in (buffers or {}).items():
         parts[name] = non_negative(f"buffers[{name!r}]", size)
     return Parts(f"{model.name}, training on a device of stage {stage}", "byte", parts, binary)
@@ -152,12 +153,18 @@ def _different_stages(model: Model, layout: Layout) -> list[int]:
     return list(range(layout.pipeline)) if model.experts else sorted({0, layout.pipeline - 1})
 
 
-def _gathered(own: Parts, layers: int, recipe: str | Recipe) -> float:
+def _gathered(model: Model, tensor: int, own: Parts, recipe: str | Recipe) -> float:
     """Bytes of whole weights and whole gradients that ZeRO-3 holds for the largest layer or table while it computes."""
-    ends = [own.amount(name) for name in ("embedding", "head") if name in own]
-    inner = sum(own.amount(name) for name in own if name not in ("embedding", "positions", "head")) / layers
+    groups: dict[str, float] = {}
+    for m in params.matrices(model)[:-1]:
+        groups[m.group] = groups.get(m.group, 0) + _on_device(m, model, tensor)
+    norms = params.count(model)["norms"]
+    assert isinstance(norms, Parts)
+    shared = groups.pop("attention") + sum(norms.amount(n) for n in norms if n not in ENDS) / model.layers
+    layers = [shared + groups.pop("mlp", 0), shared + sum(groups.values())]
     each = per_parameter(recipe)
-    return (each.amount("weights") + each.amount("gradients")) * max([inner, *ends])
+    ends = [own.amount(name) for name in ("embedding", "head") if name in own]
+    return (each.amount("weights") + each.amount("gradients")) * max([*layers, *ends])
 
 
 def _recomputed(model: Model, layout: Layout, options: Mapping[str, Any]) -> float:
@@ -189,7 +196,7 @@ class Verdict:
 def fits(needed: Parts | float, memory: float | str | Device, *, reserve: float = 0) -> Verdict:
     """Whether bytes fit a device, less `reserve` for context and fragmentation; a device may be named."""
     if isinstance(memory, str):
-        memory = device(memory)
+        memory = device(one_of("memory", memory, table("devices")))
     there = memory.memory if isinstance(memory, Device) else memory
     room = positive("memory", there) - non_negative("reserve", reserve)
     binary = isinstance(needed, Parts) and needed.binary

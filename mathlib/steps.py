@@ -16,8 +16,8 @@ def _share(n: int, large_group: bool) -> float:
     return 1.0 if large_group and n > 1 else (n - 1) / n
 
 
-def tensor_parallel(model: str | Model, *, tensor: int, micro_batch: int = 1, tokens: int | None = None, layers: int = 0,
-                    micro_batches: int = 1, recompute: str = "none", sequence_parallel: bool = False,
+def tensor_parallel(model: str | Model, *, tensor: int, micro_batch: int = 1, tokens: int | None = None,
+                    layers: int = 0, micro_batches: int = 1, recompute: str = "none", sequence_parallel: bool = False,
                     regather: bool = False, bytes_per_element: float = 2, large_group: bool = False) -> Parts:
     """A layer all-reduces b s h twice forward and twice backward, twice more with full recomputation.
 

@@ -1,6 +1,7 @@
 """Number types against Python's own floats, recipes against the widths of their parts."""
 
 import struct
+import sys
 
 import pytest
 from hypothesis import given
@@ -31,13 +32,18 @@ def test_limits_agree_with_every_bit_pattern(name: str) -> None:
     assert kind.smallest_normal == values[2**kind.mantissa], "the first value after zero and the subnormals"
 
 
-@pytest.mark.parametrize(("name", "code"), [("fp16", "e"), ("fp32", "f"), ("fp64", "d")])
+@pytest.mark.parametrize(("name", "code"), [("fp16", "<e"), ("fp32", "<f")])
 def test_python_packs_the_same_limits(name: str, code: str) -> None:
     kind = precision.number_type(name)
     assert struct.calcsize(code) == kind.bytes
     assert struct.unpack(code, struct.pack(code, kind.largest))[0] == kind.largest
     with pytest.raises(OverflowError):
         struct.pack(code, kind.largest * 2)
+
+
+def test_fp64_is_pythons_own_float() -> None:
+    kind, own = precision.number_type("fp64"), sys.float_info
+    assert (kind.largest, kind.smallest_normal, kind.epsilon) == (own.max, own.min, own.epsilon)
 
 
 def test_bfloat16_has_the_range_of_fp32_and_fp16_has_not() -> None:
