@@ -67,8 +67,9 @@ def count(name: str, value: Any, least: int = 1) -> int:
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     """A value from a list; a near miss is named."""
     accepted = list(accepted)
-    if any(value == a and isinstance(value, bool) == isinstance(a, bool) for a in accepted):  # True is not stage 1
-        return value
+    for one in accepted:
+        if isinstance(value, bool) == isinstance(one, bool) and value == one:  # True is not stage 1
+            return one
     from difflib import get_close_matches  # only a refusal needs it
 
     words = [str(a) for a in accepted]
@@ -76,6 +77,11 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     listed = ", ".join(words) if len(words) <= 20 else f"{', '.join(words[:12])}, ... ({len(words)} in all)"
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {listed}"
     raise InputError(f"{name} = {value!r}: {hint}")
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, nothing that merely counts as one."""
+    return bool(one_of(name, value, (False, True)))
 
 
 def divides(name: str, value: Any, whole_name: str, whole: int) -> int:

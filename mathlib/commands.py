@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mathlib import units
-from mathlib.checks import InputError, fraction, one_of, positive
+from mathlib.checks import InputError, divides, fraction, one_of, positive
 from mathlib.parts import Parts
 from mathlib.specs import Layout, Model
 
+MOST_RANKS = 2**17  # a longer list helps nobody
 Fact = tuple[str, float, str]  # what, how much, unit
 SHAPE = {"layers": "L", "width": "h, of the residual stream", "heads": "query heads", "kv_heads": "key and value heads",
          "head_dim": "width of a head", "ffn_width": "of the MLP", "vocab": "tokens the tokeniser knows",
@@ -172,6 +173,7 @@ def step_command(args: Namespace) -> None:
     from mathlib import params, steps
 
     model, lay = model_of(args), layout_of(args)
+    divides("tensor", lay.tensor, "heads", model.heads)
     common: dict[str, Any] = {"micro_batch": lay.micro_batch, "micro_batches": lay.micro_batches}
     weights = params.total(model) / (lay.tensor * lay.pipeline)
     tensor = steps.tensor_parallel(model, tensor=lay.tensor, recompute=lay.recompute, **common,
@@ -206,6 +208,8 @@ def memory_command(args: Namespace) -> None:
 def groups_command(args: Namespace) -> None:
     from mathlib import mesh
 
+    if args.world > MOST_RANKS:
+        raise InputError(f"world = {args.world:g}: expected at most {MOST_RANKS:,} ranks to list")
     degrees = {"tp": args.tensor, "pp": args.pipeline, "cp": args.context, "ep": args.expert}
     if args.order == "sagemaker":
         grid = mesh.sagemaker(world=args.world, tensor=args.tensor, shard=args.shard)

@@ -5,7 +5,7 @@ Seconds and FLOP/s inside; device-hours, kWh and kg where the name says so, sinc
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from mathlib import flops
 from mathlib.checks import InputError, fraction, non_negative, positive
@@ -97,9 +97,9 @@ def wall_time(*, device_hours: float, devices: int) -> float:
     return positive("device_hours", device_hours) * HOUR / whole("devices", devices)
 
 
-def total_hours(device_hours: Sequence[float]) -> float:
+def total_hours(device_hours: Collection[float]) -> float:
     """Device-hours of several runs or phases together."""
-    if isinstance(device_hours, str) or not hasattr(device_hours, "__len__") or not len(device_hours):
+    if isinstance(device_hours, str) or not isinstance(device_hours, Collection) or not device_hours:
         raise InputError(f"device_hours = {device_hours!r}: expected a list of numbers of hours")
     return sum(non_negative(f"device_hours[{i}]", hours) for i, hours in enumerate(device_hours))
 

@@ -7,7 +7,7 @@ Norms, activations, softmax and the embedding look-up are no products and count 
 
 from typing import Any
 
-from mathlib.checks import InputError, non_negative, one_of, positive
+from mathlib.checks import InputError, flag, non_negative, one_of, positive
 from mathlib.checks import count as whole
 from mathlib.params import matrices
 from mathlib.parts import Part, Parts
@@ -25,7 +25,8 @@ def matmul(*, rows: int, inner: int, columns: int) -> int:
 
 def macs(flop: float) -> float:
     """Multiply-accumulates: DeepSpeed's profiler and many vision papers count these, half as many as FLOP."""
-    return non_negative("flop", flop) / 2
+    flop = non_negative("flop", flop)
+    return flop // 2 if flop % 2 == 0 else flop / 2
 
 
 def _head_dims(model: Model) -> tuple[int, int]:
@@ -40,7 +41,7 @@ def _head_dims(model: Model) -> tuple[int, int]:
 def pairs(*, tokens: int, past: int = 0, causal: bool = False) -> int:
     """Query-key pairs of a sequence: s (c + s) full, s c + s (s + 1) / 2 causal (a token sees itself and the past)."""
     s, c = whole("tokens", tokens), whole("past", past, least=0)
-    return s * c + (s * (s + 1) // 2 if one_of("causal", causal, (False, True)) else s * s)
+    return s * c + (s * (s + 1) // 2 if flag("causal", causal) else s * s)
 
 
 def _default_tokens(model: Model, tokens: int | None) -> int:
@@ -88,7 +89,7 @@ def backward(model: str | Model, *, sequences: int = 1, tokens: int | None = Non
     algorithm 4: five products against the forward's two).  frozen: no weight gradients, so one product instead of two.
     """
     one_of("attention_backward", attention_backward, (2, 2.5))
-    one_of("frozen", frozen, (False, True))
+    flag("frozen", frozen)
     once = forward(model, sequences=sequences, tokens=tokens, causal=causal)
     special = {"attention scores": 3 if attention_backward == 2.5 else 2, "attention values": 2}
     parts = {name: _times(once[name], special.get(name, 1 if frozen else 2)) for name in once}
@@ -193,8 +194,8 @@ def chinchilla(model: str | Model, *, sequences: int = 1, tokens: int | None = N
     """Training FLOP as Hoffmann et al. 2022 count them (appendix F): three times a forward that multiplies the one-hot
     embedding out (2 s V h) and charges softmax 3 a s^2, for a plain transformer.
 
-    As printed, the formula does not give their Table A4.  Without embedding and logits, over 6 N D with N counted as for
-    Gopher (relative positions), it gives all six rows.
+    As printed, it does not give their Table A4.  Without embedding and logits, over 6 N D with N counted as for Gopher
+    (relative positions), it gives all six rows.
     """
     model, B = resolve(model), whole("sequences", sequences)
     s = _default_tokens(model, tokens)
@@ -202,8 +203,8 @@ def chinchilla(model: str | Model, *, sequences: int = 1, tokens: int | None = N
     key = a * model.head_dim
     if model.experts or model.latent or model.gated or model.kv_heads != a:
         raise InputError(f"model = {model.name!r}: expected a plain transformer (no experts, gate or shared key heads)")
-    for name, flag in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
-        one_of(name, flag, (False, True))
+    for name, wanted in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
+        flag(name, wanted)
     once = Parts(f"training step of {model.name}, as Chinchilla counts", "FLOP", {
         "embedding": embedding * 2 * s * V * h,
         "attention projections": L * (2 * 3 * s * h * key + 2 * s * key * h),

@@ -4,6 +4,7 @@ L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V p
 Counts are whole numbers.  A matrix from n_in to n_out features holds n_in * n_out weights, and n_out biases if any.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from mathlib.checks import InputError, one_of
@@ -144,12 +145,14 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
     return _assembled(model, "active parameters", [(m, m.active) for m in body], *shown[embeddings])
 
 
-def non_embedding(model: str | Model, *, without: tuple[str, ...] = NOT_IN_BODY) -> int:
+def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY) -> int:
     """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and head (section 2.1).
 
     without: the parts left out; ("positions",) is nanoGPT's count, ("embedding",) leaves the head in.
     """
     parts = count(model)
+    if isinstance(without, str) or not isinstance(without, Collection):
+        raise InputError(f"without = {without!r}: expected names of parts, such as ('embedding', 'head')")
     for name in without:
         one_of("without", name, parts)
     return int(parts.total - sum(parts.amount(name) for name in set(without)))
@@ -170,17 +173,17 @@ def megatron(*, layers: int, width: int, vocab: int, context: int) -> int:
     return 12 * L * h**2 + 13 * L * h + (V + s) * h
 
 
-def lora(model: str | Model, *, rank: int, targets: tuple[str, ...] = ("query", "value")) -> Parts:
+def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", "value")) -> Parts:
     """Trainable parameters of LoRA: r (n_in + n_out) for every adapted matrix (Hu et al. 2021, section 4.1).
 
     targets: names as in `matrices`; the paper adapts query and value.
     """
     model, r = resolve(model), whole("rank", rank)
     body = matrices(model)[:-1]
+    if isinstance(targets, str) or not isinstance(targets, Collection) or not targets:
+        raise InputError(f"targets = {targets!r}: expected names of matrices, such as ('query', 'value')")
     for name in targets:
         one_of("targets", name, dict.fromkeys(m.name for m in body))
-    if not targets:
-        raise InputError("targets = (): expected at least one matrix, such as 'query'")
     found = [m for m in body if m.name in targets]
     groups = {g: sum(r * (m.inputs + m.outputs) * m.layers * m.copies for m in found if m.group == g)
               for g in dict.fromkeys(m.group for m in found)}

@@ -10,12 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mathlib.checks import InputError, count, non_negative, one_of, positive
+from mathlib.checks import InputError, count, divides, flag, non_negative, one_of, positive
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
-TABLES = ("models", "devices", "clusters", "types", "recipes")
+TABLES = ("models", "devices", "clusters", "types", "recipes", "runs")
+MOST_LAYERS = 10**6  # some formulas list them one by one
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
 RECOMPUTE = ("none", "selective", "full")
+
+
+def _whole(spec: Any, name: str, least: int) -> None:
+    """Check a field of a frozen spec and keep it as a whole number, 12.0 as 12."""
+    object.__setattr__(spec, name, count(name, getattr(spec, name), least))
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,8 @@ class Latent:
 
     def __post_init__(self) -> None:
         for name in ("kv_rank", "rope_dim", "nope_dim", "value_dim"):
-            count(name, getattr(self, name))
-        count("query_rank", self.query_rank, least=0)
+            _whole(self, name, 1)
+        _whole(self, "query_rank", 0)
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,8 @@ class Experts:
 
     def __post_init__(self) -> None:
         for name, least in (("routed", 1), ("active", 1), ("width", 1), ("shared", 0), ("dense_layers", 0)):
-            count(name, getattr(self, name), least)
+            _whole(self, name, least)
+        flag("router_bias", self.router_bias)
         if self.active > self.routed:
             raise InputError(f"active = {self.active}: expected at most routed = {self.routed}")
 
@@ -87,7 +94,17 @@ class Model:
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "vocab", "context"):
-            object.__setattr__(self, name, count(name, getattr(self, name)))
+            _whole(self, name, 1)
+        if self.layers > MOST_LAYERS:
+            raise InputError(f"layers = {self.layers}: expected at most {MOST_LAYERS:,}")
+        for name in ("block_norms", "parameters"):
+            _whole(self, name, 0)
+        for name in ("gated", "tied", "final_norm", "embedding_norm", "query_key_norm", "qkv_bias", "output_bias",
+                     "mlp_bias", "head_bias"):
+            flag(name, getattr(self, name))
+        for name, kind in (("latent", Latent), ("experts", Experts)):
+            if not isinstance(getattr(self, name), kind | None):
+                raise InputError(f"{name} = {getattr(self, name)!r}: expected a specs.{kind.__name__} or None")
         if not self.head_dim and self.width % self.heads:
             raise InputError(f"heads = {self.heads}: does not divide width = {self.width}; name head_dim as well")
         defaults = {"kv_heads": self.heads, "head_dim": self.width // self.heads, "ffn_width": 4 * self.width,
@@ -102,7 +119,6 @@ class Model:
             raise InputError(f"dense_layers = {self.experts.dense_layers}: expected at most layers = {self.layers}")
         one_of("positions", self.positions, POSITIONS)
         one_of("norm", self.norm, NORMS)
-        count("block_norms", self.block_norms, least=0)
 
     def but(self, **changes: Any) -> "Model":
         """The same model with some fields changed; widths that follow from others are worked out again."""
@@ -182,14 +198,12 @@ class Layout:
 
     def __post_init__(self) -> None:
         for name in ("data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches"):
-            object.__setattr__(self, name, count(name, getattr(self, name)))
+            _whole(self, name, 1)
         one_of("zero", self.zero, (0, 1, 2, 3))
         one_of("recompute", self.recompute, RECOMPUTE)
+        flag("sequence_parallel", self.sequence_parallel)
         shard = count("shard", self.shard, least=0) or self.data
-        if self.data % shard:
-            fits = ", ".join(str(d) for d in range(1, self.data + 1) if self.data % d == 0)
-            raise InputError(f"shard = {shard}: does not divide data = {self.data}; accepted: {fits}")
-        object.__setattr__(self, "shard", shard)
+        object.__setattr__(self, "shard", divides("shard", shard, "data", self.data))
         if self.chunks > 1 and self.micro_batches % self.pipeline:
             raise InputError(f"micro_batches = {self.micro_batches}: interleaving (chunks = {self.chunks}) needs a "
                              f"multiple of pipeline = {self.pipeline}")

@@ -37,4 +37,4 @@ def batch(sequences: int, context: int, step: int = 0, seed: int = 0) -> tuple[T
     pick = torch.Generator().manual_seed(1_000_003 * seed + step)
     starts = torch.randint(0, len(corpus) - context, (sequences,), generator=pick)
     window = corpus[starts[:, None] + torch.arange(context + 1)]
-    return window[:, :-1].contiguous(), window[:, 1:].contiguous()
+    return window[:, :-1].clone(), window[:, 1:].clone()

@@ -4,6 +4,8 @@ FLOP are those of matrix products (2 m n k each), as in the formulas.  Bytes are
 once however many views it has.  Neither sees what a kernel allocates inside itself.
 """
 
+import statistics
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,53 +18,73 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import set_checkpoint_early_stop
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from mathlib.dist.gpt import GPT
+from mathlib.parts import Parts
 from mathlib.specs import Model
 
-LINEAR = {"qkv": "attention projections", "out": "attention projections", "up": "mlp", "down": "mlp", "head": "vocabulary"}
-
-
-def _flash_forward(q, k, v, *_, **__):  # type: ignore[no-untyped-def]
-    return sdpa_flop_count(q, k, v)
-
-
-def _flash_backward(grad, q, k, v, *_, **__):  # type: ignore[no-untyped-def]
-    return sdpa_backward_flop_count(grad, q, k, v)
-
-
+PARTS = {"qkv": "attention projections", "out": "attention projections", "up": "mlp", "down": "mlp", "head": "vocabulary"}
+PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
+aten = torch.ops.aten
 # torch's counter knows flash attention on CUDA only; without these two the CPU kernel counts as nothing.
-CPU_FLASH = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _flash_forward,
-             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _flash_backward}
+CPU_FLASH = {
+    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q.shape, k.shape, v.shape),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: sdpa_backward_flop_count(
+        g.shape, q.shape, k.shape, v.shape),
+}
 
 
-def _by_part(counter: FlopCounterMode) -> Counter[str]:
-    """The counter's totals folded into the parts the formula names: linear layers by module, attention's core by kernel.
+class FlopMeter(TorchDispatchMode):
+    """Adds up the FLOP of every product from the shapes of its call, by part.
 
-    Recomputation runs inside another module's backward, so a module's total would hold products that are not its own.
+    A product belongs to the linear layer whose weight it reads, or whose input, as that layer's weight gradient does.
+    Products of two activations are the attention core.  (Not by module: recomputation runs inside another's backward.)
     """
-    parts: Counter[str] = Counter()
-    for module, kernels in counter.get_flop_counts().items():
-        for kernel, flop in kernels.items():
-            linear = str(kernel) in ("aten.mm", "aten.addmm")
-            if module == "Global":
-                parts["other" if linear else "attention core"] += flop
-            elif linear and (name := module.rpartition(".")[2]) in LINEAR:
-                parts[LINEAR[name]] += flop
-                parts["other"] -= flop
-    return parts
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.parts: Counter[str] = Counter()
+        self.weights = {
+            layer.weight.untyped_storage()._cdata: PARTS.get(name.rpartition(".")[2], "linear")
+            for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
+        self.inputs: dict[int, str] = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result, kernel = function(*args, **(kwargs or {})), function.overloadpacket
+        old, new = ({t.untyped_storage()._cdata for t in tree_leaves(x) if isinstance(t, Tensor)} for x in ((args, kwargs), result))
+        for fresh in new - old:  # the address of a tensor that is gone
+            self.inputs.pop(fresh, None)
+        if kernel in CPU_FLASH:
+            self.parts["attention core"] += CPU_FLASH[kernel](*args)
+        elif kernel in flop_registry:
+            self.parts[self._part([a for a in args if isinstance(a, Tensor)])] += flop_registry[kernel](*args, out_val=result)
+        return result
+
+    def _part(self, operands: list[Tensor]) -> str:
+        storages = [tensor.untyped_storage()._cdata for tensor in operands]
+        found = [self.weights[key] for key in storages if key in self.weights]
+        if found:
+            self.inputs |= dict.fromkeys(storages, found[0])
+            return found[0]
+        return next((self.inputs[key] for key in storages if key in self.inputs and operands[0].dim() == 2), "attention core")
 
 
-def flop(forward: Callable[[], Tensor]) -> tuple[Counter[str], Counter[str]]:
+def by_kernel(parts: Parts) -> dict[str, float]:
+    """The parts as a counter of kernels sees them: both attention products are one core, the look-up is nothing."""
+    amounts = {name: parts.amount(name) for name in parts if parts.amount(name)}
+    core = amounts.pop("attention scores", 0) + amounts.pop("attention values", 0)
+    return amounts | ({"attention core": core} if core else {})
+
+
+def flop(forward: Callable[[], Tensor], model: nn.Module) -> tuple[Counter[str], Counter[str]]:
     """FLOP of one forward and of its backward, each by part; recomputation falls into the backward."""
-    with FlopCounterMode(display=False, custom_mapping=CPU_FLASH) as counter, set_checkpoint_early_stop(False):
+    with FlopMeter(model) as meter, set_checkpoint_early_stop(False):
         loss = forward()
-        ahead = _by_part(counter)
+        ahead = Counter(meter.parts)
         loss.backward()
-        both = _by_part(counter)
-    both.subtract(ahead)
-    return +ahead, +both  # + drops what is zero
+    meter.parts.subtract(ahead)
+    return ahead, +meter.parts
 
 
 def dry_run(
@@ -72,7 +94,30 @@ def dry_run(
     with torch.device("meta"):
         gpt = GPT(model, attention, recompute)
         tokens = torch.empty(sequences, model.context, dtype=torch.long)
-        return flop(lambda: gpt.loss(tokens, tokens))
+        return flop(lambda: gpt.loss(tokens, tokens), gpt)
+
+
+class _OtherNumbers(TorchDispatchMode):
+    """Sums the sizes of what kernels write that multiply no matrices; a view writes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        if not (function.is_view or str(function.overloadpacket) in PRODUCTS):
+            self.written += sum(leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor))
+        return result
+
+
+def other_numbers(model: Model) -> int:
+    """Numbers written by everything but products in a forward pass of one sequence."""
+    with torch.device("meta"):
+        gpt, tokens = GPT(model), torch.empty(1, model.context, dtype=torch.long)
+        with torch.no_grad(), _OtherNumbers() as others:
+            gpt.loss(tokens, tokens)
+    return others.written
 
 
 def saved_bytes(forward: Callable[[], Tensor], model: nn.Module) -> int:
@@ -120,6 +165,11 @@ class Timeline:
             return ""
         name = self.phase(row)
         return f"{name} of step {1 + sum(end <= row and mark == name for end, mark in self.marks)}"
+
+    def steps(self) -> list[tuple[int, int]]:
+        """First row and end of each step."""
+        ends = [end for end, name in self.marks if name == self.marks[-1][1]]
+        return list(zip([0, *ends], ends, strict=False))
 
     def at(self, name: str, occurrence: int = 0) -> dict[str, int]:
         """Bytes by kind at the end of a phase, the first of that name or a later one."""
@@ -223,3 +273,13 @@ def tensor_bytes(things: object) -> int:
     """Bytes of all tensors in a nest of lists and dictionaries, each storage once."""
     tensors = [leaf for leaf in tree_leaves(things) if isinstance(leaf, Tensor)]
     return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def median_seconds(action: Callable[[], object], repeat: int = 5) -> float:
+    """Median wall time of an action, after one call to warm up."""
+    times = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])

@@ -32,8 +32,8 @@ def _ratio(predicted: float, measured: float) -> float:
 class Comparison:
     """Rows of (name, predicted, measured, ratio) within one tolerance."""
 
-    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str):
-        self.rows, self.tolerance, self.unit = rows, tolerance, unit
+    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str, columns: tuple[str, str]):
+        self.rows, self.tolerance, self.unit, self.columns = rows, tolerance, unit, columns
 
     @property
     def worst(self) -> float:
@@ -56,7 +56,7 @@ class Comparison:
                 for name, p, m, r in self.rows]
 
     def __str__(self) -> str:
-        table = [("", "predicted", "measured", "ratio"), *self.cells()]
+        table = [("", *self.columns, "ratio"), *self.cells()]
         wide = [max(len(row[i]) for row in table) for i in range(4)]
         lines = [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip() for a, b, c, d in table]
         return "\n".join([*lines, f"accepted: {self.bound}"])
@@ -64,18 +64,19 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", "predicted", "measured", "ratio"))
+        head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.columns, "ratio"))
         body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
                        for n, p, m, r in self.cells())
-        return (f'<table class="mlx-compare"><caption>Predicted and measured (accepted: {self.bound})</caption>'
+        return (f'<table class="mlx-compare"><caption>{escape(self.columns[0].capitalize())} and {escape(self.columns[1])} (accepted: {self.bound})</caption>'
                 f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
 
 def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance: float, unit: str = "",
-            **named: tuple[float, float]) -> Comparison:
+            columns: tuple[str, str] = ("predicted", "measured"), **named: tuple[float, float]) -> Comparison:
     """The table "predicted | measured | ratio"; raises Disagreement where |measured / predicted - 1| > tolerance.
 
     `compare(forward_flop=(predicted, counted), tolerance=0, unit="FLOP")`; a dict takes names that are no identifiers.
+    `columns` renames the two where nothing was run: ("formula", "printed").
     """
     non_negative("tolerance", tolerance)
     given: dict[str, Any] = {**(pairs or {}), **{name.replace("_", " "): pair for name, pair in named.items()}}
@@ -90,7 +91,7 @@ def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InputError(f"{name}: {word} = {value!r}: expected a finite number")
         rows.append((name, predicted, measured, _ratio(predicted, measured)))
-    table = Comparison(rows, tolerance, unit)
+    table = Comparison(rows, tolerance, unit, columns)
     if table.beyond:
         raise Disagreement(f"{', '.join(table.beyond)}: prediction and measurement disagree\n{table}")
     return table

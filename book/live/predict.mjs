@@ -1,0 +1,33 @@
+// Predict first: a box for the reader's guess; the stored answer unfolds once it has been given.
+import { element } from './dom.mjs';
+
+const plain = (x) => (Number.isInteger(x) && Math.abs(x) < 1e6 ? x.toLocaleString('en') : String(+x.toPrecision(4)));
+
+function judge(guess, measured, unit) {
+  const said = `You said ${plain(guess)} ${unit}`.trim();
+  if (guess === measured) return `${said}: exactly what was measured.`;
+  if (!measured || guess / measured <= 0) return `${said}; measured: ${plain(measured)} ${unit}`.trim() + '.';
+  const ratio = guess / measured;
+  const close = ratio >= 0.9 && ratio <= 1.1 ? 'close' : ratio > 1 ? 'too high' : 'too low';
+  return `${said}: ${ratio.toFixed(2)} times the measured value, ${close}.`;
+}
+
+export function ask(root, position) {
+  const { measured, unit } = JSON.parse(root.dataset.predict);
+  const id = `mlx-guess-${position}`;
+  const input = element('input', { id, type: 'text', inputmode: 'decimal', autocomplete: 'off', size: '10' });
+  const label = element('label', { for: id }, unit ? `Your guess, in ${unit}` : 'Your guess');
+  const said = element('p', { class: 'mlx-status', role: 'status' });
+  const form = element('form', {}, label, input, element('button', { type: 'submit' }, 'Compare'));
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    const guess = Number(input.value.replaceAll(',', ''));
+    if (!input.value.trim() || !Number.isFinite(guess)) {
+      said.textContent = 'Type a number, for example 12 or 3e9.';
+      return;
+    }
+    said.textContent = judge(guess, measured, unit);
+    root.querySelector('details').open = true;
+  });
+  root.querySelector('details').before(form, said);
+}

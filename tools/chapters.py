@@ -1,0 +1,88 @@
+"""Execute chapters, and store them in the one form that compares well: `python tools/chapters.py [notebook ...]`.
+
+Stored outputs are what readers see and what `make test` compares with a fresh run, so nothing in a notebook may depend
+on the day, the machine or the order of packets: no timing, no widget state, no kernel version, keys sorted.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+LANGUAGE = {"name": "python", "pygments_lexer": "ipython3"}
+WIDGET = "application/vnd.jupyter.widget-view+json"
+KEPT = {"tags", "mystnb", "slideshow"}  # what a cell may say about itself
+CELL_SECONDS = 120
+
+
+def merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Prints of one stream that arrived in pieces, as one output."""
+    out: list[NotebookNode] = []
+    for output in outputs:
+        last = out[-1] if out else {}
+        if output.output_type == "stream" == last.get("output_type") and output.name == last.get("name"):
+            out[-1] = nbformat.v4.new_output("stream", name=output.name, text=last["text"] + output.text)
+        else:
+            out.append(output)
+    return out
+
+
+def normalised(notebook: NotebookNode) -> NotebookNode:
+    """The notebook without anything that differs from run to run."""
+    notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info=LANGUAGE)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    number = 0
+    for position, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{position:03d}"
+        cell.metadata = NotebookNode({k: sorted(v) if k == "tags" else v for k, v in sorted(cell.metadata.items()) if k in KEPT})
+        cell.source = cell.source.rstrip()
+        if cell.cell_type != "code":
+            continue
+        number += 1
+        cell.execution_count = number
+        cell.outputs = merged(cell.outputs)
+        for output in cell.outputs:
+            if "execution_count" in output:
+                output.execution_count = number
+            if "data" in output:
+                output.data = NotebookNode({k: v for k, v in sorted(output.data.items()) if k != WIDGET})
+            if "metadata" in output:
+                output.metadata = NotebookNode()
+    return notebook
+
+
+def written(notebook: NotebookNode) -> str:
+    """The file's text: sorted keys, one space of indentation, as Jupyter itself writes."""
+    text = nbformat.writes(notebook, version=4)
+    return json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def execute(path: Path) -> None:
+    """Run one chapter from top to bottom in its own folder and store the outputs."""
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": path.parent}})
+    client.execute()
+    path.write_text(written(normalised(notebook)), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("notebooks", nargs="*", type=Path, help="default: every chapter")
+    parser.add_argument("--no-run", action="store_true", help="only normalise what is stored")
+    args = parser.parse_args()
+    for path in args.notebooks or sorted((ROOT / "chapters").glob("[0-9]*.ipynb")):
+        print(f"{path.name}", file=sys.stderr)
+        if args.no_run:
+            path.write_text(written(normalised(nbformat.read(path, as_version=4))), encoding="utf-8")
+        else:
+            execute(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Serve the built book on a free port and print its address; Ctrl-C ends it quietly."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+
+TYPES = {".mjs": "text/javascript", ".js": "text/javascript", ".wasm": "application/wasm", ".svg": "image/svg+xml"}
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Files below `prefix`; a place below a sub-path is where GitHub Pages puts a book."""
+
+    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **TYPES}
+
+    def __init__(self, *args: object, prefix: str = "/", **kwargs: object):
+        self.prefix = prefix
+        super().__init__(*args, **kwargs)
+
+    def do_GET(self) -> None:
+        if not self.path.startswith(self.prefix):
+            return self.send_error(404)
+        self.path = "/" + self.path.removeprefix(self.prefix)
+        return super().do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def served(folder: Path, prefix: str = "/", port: int = 0) -> Iterator[str]:
+    """The folder's address while the block runs."""
+    with ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(folder), prefix=prefix)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}{prefix}"
+        server.shutdown()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, default=0, help="default: any free one")
+    args = parser.parse_args()
+    with served(args.folder, port=args.port) as address, contextlib.suppress(KeyboardInterrupt):
+        print(f"The book is at {address} (Ctrl-C ends)", flush=True)
+        Event().wait()
+
+
+if __name__ == "__main__":
+    main()
