@@ -118,7 +118,7 @@ def _on_device(m: params.Matrix, model: Model, t: int) -> float:
         return (weight + bias) * -(-model.kv_heads // t) / model.kv_heads
     if m.name in COLUMN:
         return (weight + bias) / t
-    return (weight + bias) / t if m.name in ROW else weight + bias
+    return weight / t + bias if m.name in ROW else weight + bias
 
 
 def training(model: str | Model, layout: Layout | None = None, *, recipe: str | Recipe = "mixed-adam",
