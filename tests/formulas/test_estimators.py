@@ -39,6 +39,9 @@ def test_deepspeed_stage_3_trades_device_for_host(psi: int, n: int, nodes: int, 
     assert hosts[1] <= hosts[2]
     assert devices[2] == int(4 * psi / 10)
     assert devices[0] - devices[2] == int(18 * psi / (n * nodes))
+    kept = [0, 16 / nodes, 18 / nodes]  # bytes a parameter on one host
+    floor = [4 * n / 10 if init else 4 * n, 0 if init else 4 * n, 0 if init else 4 * n]  # the model as it is created
+    assert hosts == pytest.approx([1.5 * psi * max(k, f) for k, f in zip(kept, floor, strict=True)], abs=2)
 
 
 @given(st.integers(1, 4096))

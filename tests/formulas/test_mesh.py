@@ -77,6 +77,12 @@ def test_megatron_in_any_order(tp: int, cp: int, pp: int, dp: int, order: list[s
     assert all(b - a == stride for group in grid.groups("pp") for a, b in zip(group, group[1:], strict=False))
 
 
+def test_a_tied_embedding_is_shared_by_first_and_last_stage() -> None:
+    grid = mesh.megatron(world=12, tp=2, pp=3)
+    assert mesh.embedding_groups(grid) == [[0, 8], [1, 9], [2, 10], [3, 11]]
+    assert mesh.embedding_groups(mesh.megatron(world=2, tp=2)) == [[0], [1]], "one stage shares with nobody"
+
+
 def test_experts_have_a_grid_of_their_own() -> None:
     dense, experts = mesh.megatron(world=16, tp=2, pp=2), mesh.megatron(world=16, tp=2, pp=2, ep=4)
     assert (dense.sizes["dp"], experts.sizes["dp"]) == (4, 1)
@@ -87,7 +93,7 @@ def test_experts_have_a_grid_of_their_own() -> None:
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6))
 def test_mics_shards_inside_and_replicates_across(tensor: int, shard: int, replicas: int) -> None:
     grid = mesh.sagemaker(world=tensor * shard * replicas, tensor=tensor, shard=shard)
-    assert grid.sizes == {"tensor": tensor, "shard": shard, "replica": replicas}
+    assert list(grid.sizes.items()) == [("tensor", tensor), ("shard", shard), ("replica", replicas)], "in this order"
     for group in grid.groups("tensor"):
         assert group == list(range(group[0], group[0] + tensor)), "tensor groups are neighbours"
     for rank in range(grid.world):
