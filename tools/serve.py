@@ -40,8 +40,11 @@ class Handler(SimpleHTTPRequestHandler):
     def send_packed(self, file: Path) -> None:
         content = packed(file, file.stat().st_mtime_ns)
         self.send_response(200)
-        for name, value in (("Content-Type", self.guess_type(str(file))), ("Content-Encoding", "gzip"),
-                            ("Content-Length", str(len(content)))):
+        for name, value in (
+            ("Content-Type", self.guess_type(str(file))),
+            ("Content-Encoding", "gzip"),
+            ("Content-Length", str(len(content))),
+        ):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)

@@ -30,7 +30,9 @@ def library_zip(package: Path) -> bytes:
         for path in sorted(package.rglob("*")):
             inside = path.relative_to(package.parent)
             if path.suffix in (".py", ".toml") and not NOT_IN_BROWSER & set(inside.parts):
-                archive.writestr(zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)), path.read_bytes(), zipfile.ZIP_DEFLATED)
+                archive.writestr(
+                    zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)), path.read_bytes(), zipfile.ZIP_DEFLATED
+                )
     return out.getvalue()
 
 
@@ -48,7 +50,9 @@ def compiled(pyodide: Path, library: bytes, script: Path, cache: Path) -> Path:
         shutil.rmtree(cache, ignore_errors=True)
         cache.mkdir(parents=True)
         (cache / "sources.zip").write_bytes(library)
-        subprocess.run([node(), script, pyodide, cache / "sources.zip", cache / key], check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            [node(), script, pyodide, cache / "sources.zip", cache / key], check=True, stdin=subprocess.DEVNULL
+        )
     return cache / key
 
 
@@ -56,7 +60,9 @@ def gather(app: Sphinx, config: Config) -> None:
     """Read what will be shipped. Names and checksums are settings, so that a change writes every page anew."""
     live = Path(app.confdir) / "book/live"
     pyodide = live / "node_modules/pyodide"
-    ready = compiled(pyodide, library_zip(Path(app.confdir) / "mathlib"), live / "precompile.mjs", Path(app.confdir) / "_build/live")
+    ready = compiled(
+        pyodide, library_zip(Path(app.confdir) / "mathlib"), live / "precompile.mjs", Path(app.confdir) / "_build/live"
+    )
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
     runtime = {name: (pyodide / name).read_bytes() for name in PYODIDE}
     runtime["python_stdlib.zip"] = (ready / "python_stdlib.zip").read_bytes()
@@ -94,8 +100,11 @@ def drop_thebe(app: Sphinx, config: object) -> None:
     """Jupyter Book 1 loads sphinx-thebe on every page, which names a third party and breaks a script."""
     for event, listeners in app.events.listeners.items():
         app.events.listeners[event] = [
-            x for x in listeners if (getattr(x.handler, "__module__", ""), getattr(x.handler, "__name__", "")) not in
-            {("sphinx_thebe", "init_thebe_core"), ("sphinx_thebe", "update_thebe_context")}]
+            x
+            for x in listeners
+            if (getattr(x.handler, "__module__", ""), getattr(x.handler, "__name__", ""))
+            not in {("sphinx_thebe", "init_thebe_core"), ("sphinx_thebe", "update_thebe_context")}
+        ]
 
 
 def setup(app: Sphinx) -> dict:

@@ -25,7 +25,9 @@ def copy_fonts(app: Sphinx) -> None:
     source, target = Path(app.confdir) / "book/live/node_modules/katex/dist", Path(app.outdir) / "_static/katex"
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source / "katex.min.css", target)
-    shutil.copytree(source / "fonts", target / "fonts", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ttf", "*.woff"))
+    shutil.copytree(
+        source / "fonts", target / "fonts", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ttf", "*.woff")
+    )
 
 
 def setup(app: Sphinx) -> dict:
