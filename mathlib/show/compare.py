@@ -1,6 +1,6 @@
 """Prediction beside measurement: the table every chapter ends a run with, and the error when the two disagree.
 
-ratio = measured / predicted.  tolerance: greatest accepted |ratio - 1|; 0 demands that both numbers are equal.
+ratio = measured / predicted.  tolerance: greatest accepted |measured - predicted| / |predicted|; 0 demands equality.
 """
 
 import math
@@ -43,7 +43,7 @@ class Comparison:
     @property
     def beyond(self) -> list[str]:
         """Names of the rows that left the tolerance."""
-        return [name for name, _, _, ratio in self.rows if not abs(ratio - 1) <= self.tolerance]
+        return [name for name, p, m, _ in self.rows if abs(m - p) > self.tolerance * abs(p)]
 
     @property
     def bound(self) -> str:
@@ -52,8 +52,10 @@ class Comparison:
     def cells(self) -> list[tuple[str, str, str, str]]:
         """The table's text, row by row."""
         exact = self.tolerance == 0
-        return [(name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if r == 1 else f"{r:.6f}")
-                for name, p, m, r in self.rows]
+        return [
+            (name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if r == 1 else f"{r:.6f}")
+            for name, p, m, r in self.rows
+        ]
 
     def __str__(self) -> str:
         table = [("", *self.columns, "ratio"), *self.cells()]
@@ -67,13 +69,15 @@ class Comparison:
         head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.columns, "ratio"))
         body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
                        for n, p, m, r in self.cells())
-        return (f'<table class="mlx-compare"><caption>{escape(self.columns[0].capitalize())} and {escape(self.columns[1])} (accepted: {self.bound})</caption>'
-                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        title = escape(f"{self.columns[0].capitalize()} and {self.columns[1]} (accepted: {self.bound})")
+        return (f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
+                f'<table class="mlx-compare"><caption>{title}</caption>'
+                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
 
 
 def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance: float, unit: str = "",
             columns: tuple[str, str] = ("predicted", "measured"), **named: tuple[float, float]) -> Comparison:
-    """The table "predicted | measured | ratio"; raises Disagreement where |measured / predicted - 1| > tolerance.
+    """The table "predicted | measured | ratio"; raises Disagreement where the two differ by more than that.
 
     `compare(forward_flop=(predicted, counted), tolerance=0, unit="FLOP")`; a dict takes names that are no identifiers.
     `columns` renames the two where nothing was run: ("formula", "printed").

@@ -1,7 +1,7 @@
 """Experiments of the compute chapter: where six breaks, and what a run takes in time and money."""
 
 from mathlib import cost, flops, params, specs, units
-from mathlib.show import svg
+from mathlib.show import plot, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, Toggle, doubling, experiment
 
@@ -100,7 +100,7 @@ def cost_of_a_run(model: str, billions: int, device: str, devices: int, percent:
     )
     counts = [devices / 8, devices / 4, devices / 2, devices, devices * 2, devices * 4, devices * 8]
     curve = [(n, run["seconds"] / 86400 * devices / n) for n in counts if n >= 1]
-    chart = svg.lines(
+    chart = plot.lines(
         {"perfect scaling": curve, "your choice": [(devices, run["seconds"] / 86400)]},
         title="Days against devices",
         x_title="devices",

@@ -6,7 +6,7 @@ from typing import Any
 
 from mathlib import units
 from mathlib.checks import InputError
-from mathlib.show import svg
+from mathlib.show import plot, svg
 
 
 class Shown:
@@ -51,9 +51,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "")
 def curves(
     series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_title: str, y_title: str, **axes: Any
 ) -> Shown:
-    """Curves over plain numbers; `log_x`, `log_y`, `limit`, `limit_label` as in svg.lines."""
+    """Curves over plain numbers; `log_x`, `log_y`, `limit`, `limit_label` as in plot.lines."""
     show = {"show_x": lambda v: f"{v:,g}", "show_y": lambda v: f"{v:,g}"} | axes
-    drawn = svg.lines(series, title=title, x_title=x_title, y_title=y_title, **show)
+    drawn = plot.lines(series, title=title, x_title=x_title, y_title=y_title, **show)
     return Shown(f"<figure>{drawn}</figure>", f"{title}: {y_title} against {x_title}, " + ", ".join(series))
 
 
