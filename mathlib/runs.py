@@ -27,8 +27,7 @@ class Run:
 
     @property
     def peak(self) -> float:
-        rates = specs.device(self.device).peak
-        return rates["bf16"] if "bf16" in rates else rates["fp16"]
+        return specs.device(self.device).half
 
     @property
     def executed_over_needed(self) -> float | None:

@@ -155,6 +155,11 @@ class Device:
         for kind, rate in self.peak.items():
             positive(f"peak.{kind}", rate)
 
+    @property
+    def half(self) -> float:
+        """Dense peak for products of 16-bit numbers: bf16, or fp16 where the device has no bf16."""
+        return self.peak["bf16"] if "bf16" in self.peak else self.peak["fp16"]
+
     def flops_per_second(self, dtype: str = "bf16") -> float:
         """Dense peak for a number type, in FLOP/s."""
         return self.peak[one_of("dtype", dtype, self.peak)]

@@ -62,7 +62,7 @@ def bill(model: str, tokens: float, device: str, devices: int, utilization: floa
     """Work, wall time, device-hours and price of a training run at a given MFU."""
     flop = flops.run(model, total_tokens=tokens).total
     chip = specs.device(device)
-    rate = utilization * chip.peak.get("bf16", chip.peak["fp16"])
+    rate = utilization * chip.half
     seconds = cost.training_time(flop=flop, devices=devices, achieved=rate)
     hours = cost.device_hours(devices=devices, seconds=seconds)
     return {
