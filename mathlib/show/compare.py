@@ -32,7 +32,8 @@ def _ratio(predicted: float, measured: float) -> float:
 class Comparison:
     """Rows of (name, predicted, measured, ratio) within one tolerance."""
 
-    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str, columns: tuple[str, str]):
+    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str,
+                 columns: tuple[str, str]):
         self.rows, self.tolerance, self.unit, self.columns = rows, tolerance, unit, columns
 
     @property
