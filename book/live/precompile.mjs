@@ -10,7 +10,7 @@ const { loadPyodide } = await import(pathToFileURL(path.join(runtime, 'pyodide.m
 const python = await loadPyodide();
 python.FS.writeFile('/stdlib.zip', fs.readFileSync(path.join(runtime, 'python_stdlib.zip')));
 python.FS.writeFile('/mathlib.zip', fs.readFileSync(library));
-python.runPython(`
+const PROGRAM = `
 import importlib.util, sys, zipfile
 from importlib._bootstrap_external import _code_to_hash_pyc
 
@@ -26,14 +26,21 @@ def rewrite(source, target, compiled):
                 data, name = bytes(_code_to_hash_pyc(code, importlib.util.source_hash(data), False)), name + "c"
             new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
 
-sys.path.append("/mathlib.zip")
+zipfile.ZipFile("/mathlib.zip").extractall("/library")
+sys.path.append("/library")
 from mathlib.show.experiments import registry
 for experiment in registry().values():
     experiment.run()
 loaded = set(sys.modules)
 rewrite("/stdlib.zip", "/stdlib.compiled.zip", loaded.__contains__)
 rewrite("/mathlib.zip", "/mathlib.compiled.zip", lambda name: True)
-`);
+`;
+try {
+  python.runPython(PROGRAM);
+} catch (error) {
+  console.error(error.message);
+  process.exit(1);
+}
 fs.mkdirSync(out, { recursive: true });
 fs.writeFileSync(path.join(out, 'python_stdlib.zip'), python.FS.readFile('/stdlib.compiled.zip'));
 fs.writeFileSync(path.join(out, 'mathlib.zip'), python.FS.readFile('/mathlib.compiled.zip'));

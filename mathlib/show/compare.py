@@ -32,9 +32,8 @@ def _ratio(predicted: float, measured: float) -> float:
 class Comparison:
     """Rows of (name, predicted, measured, ratio) within one tolerance."""
 
-    def __init__(
-        self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str, columns: tuple[str, str]
-    ):
+    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str,
+                 columns: tuple[str, str]):
         self.rows, self.tolerance, self.unit, self.columns = rows, tolerance, unit, columns
 
     @property
@@ -69,27 +68,16 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.columns, "ratio"))
-        body = "".join(
-            f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
-            for n, p, m, r in self.cells()
-        )
+        body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
+                       for n, p, m, r in self.cells())
         title = escape(f"{self.columns[0].capitalize()} and {self.columns[1]} (accepted: {self.bound})")
-        return (
-            f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
-            f'<table class="mlx-compare"><caption>{title}</caption>'
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        return (f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
+                f'<table class="mlx-compare"><caption>{title}</caption>'
+                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
 
 
-def compare(
-    pairs: dict[str, tuple[float, float]] | None = None,
-    /,
-    *,
-    tolerance: float,
-    unit: str = "",
-    columns: tuple[str, str] = ("predicted", "measured"),
-    **named: tuple[float, float],
-) -> Comparison:
+def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance: float, unit: str = "",
+            columns: tuple[str, str] = ("predicted", "measured"), **named: tuple[float, float]) -> Comparison:
     """The table "predicted | measured | ratio"; raises Disagreement where the two differ by more than that.
 
     `compare(forward_flop=(predicted, counted), tolerance=0, unit="FLOP")`; a dict takes names that are no identifiers.

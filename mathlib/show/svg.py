@@ -12,51 +12,20 @@ from html import escape
 WIDTH, TEXT, BAR = 400, 14, 22
 SMALL = 12
 ROLES = {  # role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours up
-    "weights": ("#4477aa", ""),
-    "gradients": ("#ee6677", "/"),
-    "optimizer": ("#228833", "\\"),
-    "master weights": ("#223f66", "|"),
-    "main gradients": ("#aa3344", "-"),
-    "first moment": ("#228833", "\\"),
-    "second moment": ("#77b36a", "x"),
-    "scales": ("#888888", "|"),
-    "activations": ("#ccbb44", "."),
-    "temporary": ("#aa3377", "x"),
-    "logits": ("#997700", "x"),
-    "cache": ("#66ccee", "-"),
-    "attention": ("#66ccee", "|"),
-    "mlp": ("#4477aa", "/"),
-    "vocabulary": ("#aa3377", "."),
-    "embedding": ("#997700", "-"),
-    "forward": ("#4477aa", ""),
-    "backward": ("#228833", "/"),
-    "recompute": ("#ccbb44", "x"),
-    "update": ("#997700", "|"),
-    "compute": ("#4477aa", ""),
-    "communication": ("#aa3377", "\\"),
-    "idle": ("#bbbbbb", "."),
-    "predicted": ("#4477aa", ""),
-    "measured": ("#ee6677", "/"),
-    "other": ("#888888", "|"),
+    "weights": ("#4477aa", ""), "gradients": ("#ee6677", "/"), "optimizer": ("#228833", "\\"),
+    "master weights": ("#223f66", "|"), "main gradients": ("#aa3344", "-"),
+    "first moment": ("#228833", "\\"), "second moment": ("#77b36a", "x"), "scales": ("#888888", "|"),
+    "activations": ("#ccbb44", "."), "temporary": ("#aa3377", "x"), "logits": ("#997700", "x"),
+    "cache": ("#66ccee", "-"), "attention": ("#66ccee", "|"), "mlp": ("#4477aa", "/"),
+    "vocabulary": ("#aa3377", "."), "embedding": ("#997700", "-"),
+    "forward": ("#4477aa", ""), "backward": ("#228833", "/"), "recompute": ("#ccbb44", "x"), "update": ("#997700", "|"),
+    "compute": ("#4477aa", ""), "communication": ("#aa3377", "\\"), "idle": ("#bbbbbb", "."),
+    "predicted": ("#4477aa", ""), "measured": ("#ee6677", "/"), "other": ("#888888", "|"),
 }
-SPARE = [
-    ("#4477aa", ""),
-    ("#ee6677", "/"),
-    ("#228833", "\\"),
-    ("#ccbb44", "."),
-    ("#aa3377", "x"),
-    ("#66ccee", "-"),
-    ("#997700", "|"),
-    ("#888888", ""),
-]
-HATCHES = {
-    "/": "M0 8L8 0M-2 2L2 -2M6 10L10 6",
-    "\\": "M0 0L8 8M-2 6L2 10M6 -2L10 2",
-    "x": "M0 0L8 8M0 8L8 0",
-    "-": "M0 4H8",
-    "|": "M4 0V8",
-    ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z",
-}
+SPARE = [("#4477aa", ""), ("#ee6677", "/"), ("#228833", "\\"), ("#ccbb44", "."), ("#aa3377", "x"), ("#66ccee", "-"),
+         ("#997700", "|"), ("#888888", "")]
+HATCHES = {"/": "M0 8L8 0M-2 2L2 -2M6 10L10 6", "\\": "M0 0L8 8M-2 6L2 10M6 -2L10 2", "x": "M0 0L8 8M0 8L8 0",
+           "-": "M0 4H8", "|": "M4 0V8", ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z"}
 WARNING = "#d14334"  # limits and crosses; 3:1 against white and against the dark page
 Row = tuple[str, Mapping[str, float]]
 
