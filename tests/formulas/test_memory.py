@@ -213,8 +213,8 @@ def test_the_largest_micro_batch_fits_and_one_more_does_not(room: float, p: int,
     (lambda: memory.fits(1, "a100"), "memory = 'a100': did you mean"),
     (lambda: memory.fits(1, 1e9, reserve=-1), "reserve = -1"),
     (lambda: memory.smallest("gpt2", Layout(), 1e9, vary="expert"), "vary = 'expert'"),
-    (lambda: memory.adapters(1e9, 0), "parameters = 0"),
-    (lambda: memory.adapters(1e9, 1e6, base="nf5"), "dtype = 'nf5'"),
+    (lambda: memory.adapters(1e9, 0), "trainable = 0"),
+    (lambda: memory.adapters(1e9, 1e6, base="nf5"), "base = 'nf5': did you mean nf4"),
 ])
 def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:
