@@ -105,6 +105,13 @@ def test_stages_together_hold_the_model_once_and_a_tied_table_twice(kind: str, c
     assert "embedding" in held[0] and "head" in held[3] and not {"embedding", "head"} & {*held[1], *held[2]}
 
 
+def test_norms_outside_the_layers_stand_at_the_ends() -> None:
+    model = SMALL.but(embedding_norm=True)
+    norms = [memory.stage_parameters(model, Layout(pipeline=4), stage=i)["norms"] for i in range(4)]
+    one, per_layer = 2 * 64, 2 * 2 * 64
+    assert norms == [2 * per_layer + one, 2 * per_layer, 2 * per_layer, 2 * per_layer + one]
+
+
 def tensors(model: Model) -> list[tuple[int, bool]]:
     """A plain GPT's parameters by hand: elements, and whether tensor parallelism splits them."""
     h, f, V = model.width, model.ffn_width, model.padded_vocab

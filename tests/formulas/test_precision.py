@@ -53,6 +53,10 @@ def test_bfloat16_has_the_range_of_fp32_and_fp16_has_not() -> None:
     assert bf16.epsilon > fp16.epsilon > fp32.epsilon
 
 
+def test_four_bits_are_half_a_byte() -> None:
+    assert [precision.bytes_of(name) for name in ("nf4", "int4", "fp4_e2m1", "fp8_e4m3", "bf16")] == [0.5, 0.5, 0.5, 1, 2]
+
+
 def test_tf32_is_a_mode_of_the_multiplier_not_of_memory() -> None:
     assert precision.bytes_of("tf32") == 4
     assert precision.number_type("tf32").epsilon == precision.number_type("fp16").epsilon
