@@ -29,11 +29,26 @@ def device_time(
     hidden.  failures: one for each `time_between_failures` of device-time, and all n devices wait `time_per_failure`.
     """
     C, X, n = positive("flop", flop), positive("achieved", achieved), count("devices", devices)
-    p, m, K = count("stages", stages), count("micro_batches", micro_batches), non_negative("gradient_bytes", gradient_bytes)
+    p, m, K = (
+        count("stages", stages),
+        count("micro_batches", micro_batches),
+        non_negative("gradient_bytes", gradient_bytes),
+    )
     if n % p:
         raise InputError(f"stages = {p}: does not divide devices = {n}")
-    ring = comm.time("all-reduce", payload=K / p, ranks=n // p, bandwidth=bandwidth, latency=latency).total if K else 0.0
-    parts = {"compute": C / X, "idle in the pipeline": C / X * (p - 1) / m, "communication": n * count("steps", steps) * ring}
-    between, lost = non_negative("time_between_failures", time_between_failures), non_negative("time_per_failure", time_per_failure)
+    ring = (
+        comm.time("all-reduce", payload=K / p, ranks=n // p, bandwidth=bandwidth, latency=latency).total if K else 0.0
+    )
+    parts = {
+        "compute": C / X,
+        "idle in the pipeline": C / X * (p - 1) / m,
+        "communication": n * count("steps", steps) * ring,
+    }
+    between, lost = (
+        non_negative("time_between_failures", time_between_failures),
+        non_negative("time_per_failure", time_per_failure),
+    )
     failures = sum(parts.values()) / between if between else 0.0
-    return Parts(f"device-time of one job on {n:,} devices", "second", parts | {"waiting after failures": n * failures * lost})
+    return Parts(
+        f"device-time of one job on {n:,} devices", "second", parts | {"waiting after failures": n * failures * lost}
+    )

@@ -50,11 +50,13 @@ def run(name: str) -> Run:
 
 
 def utilizations(run_: Run) -> dict[str, float | None]:
-    """"of peak" as reported, "mfu", "hfu"; None where the source leaves open what it counted."""
+    """ "of peak" as reported, "mfu", "hfu"; None where the source leaves open what it counted."""
     shown: dict[str, float | None] = {"of peak": run_.rate / run_.peak if run_.rate else None, "mfu": None, "hfu": None}
     more = run_.executed_over_needed
     if run_.tokens_per_second:
-        shown["mfu"] = cost.mfu(run_.model, tokens_per_second=run_.tokens_per_second, devices=run_.devices, peak=run_.peak)
+        shown["mfu"] = cost.mfu(
+            run_.model, tokens_per_second=run_.tokens_per_second, devices=run_.devices, peak=run_.peak
+        )
     elif run_.counts == "hardware" and more:
         shown["mfu"] = run_.rate / run_.peak / more
     if shown["mfu"] and more:

@@ -40,7 +40,9 @@ def normalised(notebook: NotebookNode) -> NotebookNode:
     number = 0
     for position, cell in enumerate(notebook.cells):
         cell.id = f"cell-{position:03d}"
-        cell.metadata = NotebookNode({k: sorted(v) if k == "tags" else v for k, v in sorted(cell.metadata.items()) if k in KEPT})
+        cell.metadata = NotebookNode(
+            {k: sorted(v) if k == "tags" else v for k, v in sorted(cell.metadata.items()) if k in KEPT}
+        )
         cell.source = cell.source.rstrip()
         if cell.cell_type != "code":
             continue
@@ -66,7 +68,9 @@ def written(notebook: NotebookNode) -> str:
 def execute(path: Path) -> None:
     """Run one chapter from top to bottom in its own folder and store the outputs."""
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": path.parent}})
+    client = NotebookClient(
+        notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+    )
     client.execute()
     path.write_text(written(normalised(notebook)), encoding="utf-8")
 

@@ -11,7 +11,9 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
 
-LAUNCH_BRANCH = "launch"  # main, plus a first cell in each chapter that installs the library; written by the Pages workflow
+LAUNCH_BRANCH = (
+    "launch"  # main, plus a first cell in each chapter that installs the library; written by the Pages workflow
+)
 
 
 def site_of(repository: str) -> str:
@@ -28,10 +30,18 @@ def configure(app: Sphinx, config: Config) -> None:
     if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", repository):
         raise ConfigError(f"BOOK_REPOSITORY = {repository!r}: expected https://github.com/<owner>/<name>")
     config.html_theme_options |= {
-        "repository_url": repository, "repository_branch": "main", "path_to_docs": ".",
-        "use_repository_button": True, "use_issues_button": True, "use_source_button": True,
-        "launch_buttons": {"binderhub_url": "https://mybinder.org", "colab_url": "https://colab.research.google.com",
-                           "notebook_interface": "jupyterlab"}}
+        "repository_url": repository,
+        "repository_branch": "main",
+        "path_to_docs": ".",
+        "use_repository_button": True,
+        "use_issues_button": True,
+        "use_source_button": True,
+        "launch_buttons": {
+            "binderhub_url": "https://mybinder.org",
+            "colab_url": "https://colab.research.google.com",
+            "notebook_interface": "jupyterlab",
+        },
+    }
     config.html_baseurl = config.ogp_site_url = site_of(repository)
     config.ogp_site_name = config.project
     config.sitemap_url_scheme = "{link}"

@@ -14,9 +14,9 @@ from sphinx.environment import BuildEnvironment
 from mathlib.show.ledger import FORMS, Verdict, claims, verdicts_in
 
 SOURCES = {
-    "interview": "Latent Space podcast with Quentin Anthony, August 2023, on EleutherAI's \"Transformer Math 101\"",
+    "interview": 'Latent Space podcast with Quentin Anthony, August 2023, on EleutherAI\'s "Transformer Math 101"',
     "ddp": "A blog post on PyTorch's DistributedDataParallel, May 2024, after Li et al. (VLDB 2020)",
-    "sagemaker": "AWS documentation, \"Sharded Data Parallelism\", SageMaker model parallelism library v1",
+    "sagemaker": 'AWS documentation, "Sharded Data Parallelism", SageMaker model parallelism library v1',
     "pipeline": "A blog post on pipeline parallelism (cnblogs 18270017), June 2024",
 }
 COLUMNS = ("Claim", 45), ("Verdict", 20), ("Evidence", 35)
@@ -31,8 +31,11 @@ def stored_verdicts(chapter: Path) -> list[Verdict]:
 
 def all_verdicts(root: Path) -> dict[str, tuple[Verdict, str]]:
     """Verdict and chapter (as a page's name) of every claim that a chapter has settled."""
-    return {v.claim: (v, f"chapters/{chapter.stem}")
-            for chapter in sorted((root / "chapters").glob("[0-9]*.ipynb")) for v in stored_verdicts(chapter)}
+    return {
+        v.claim: (v, f"chapters/{chapter.stem}")
+        for chapter in sorted((root / "chapters").glob("[0-9]*.ipynb"))
+        for v in stored_verdicts(chapter)
+    }
 
 
 def row(app: Sphinx, page: str, claim: str, settled: dict[str, tuple[Verdict, str]]) -> nodes.row:
@@ -52,8 +55,13 @@ def row(app: Sphinx, page: str, claim: str, settled: dict[str, tuple[Verdict, st
 
 def table(rows: list[nodes.row]) -> nodes.table:
     head = nodes.row("", *[nodes.entry("", nodes.paragraph("", name)) for name, _ in COLUMNS])
-    group = nodes.tgroup("", *[nodes.colspec(colwidth=width) for _, width in COLUMNS],
-                         nodes.thead("", head), nodes.tbody("", *rows), cols=len(COLUMNS))
+    group = nodes.tgroup(
+        "",
+        *[nodes.colspec(colwidth=width) for _, width in COLUMNS],
+        nodes.thead("", head),
+        nodes.tbody("", *rows),
+        cols=len(COLUMNS),
+    )
     return nodes.table("", group, classes=["mlx-ledger"])
 
 
@@ -74,8 +82,10 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
         settled = all_verdicts(Path(app.srcdir))
         kinds = [v.words for v, _ in settled.values()]
         counts = [sum(words == FORMS[0] for words in kinds), *(sum(w.startswith(f) for w in kinds) for f in FORMS[1:])]
-        summary = (f"{len(claims())} claims: {counts[0]} hold, {counts[1]} hold under a condition, {counts[2]} are wrong, "
-                   f"{len(claims()) - len(settled)} are open.")
+        summary = (
+            f"{len(claims())} claims: {counts[0]} hold, {counts[1]} hold under a condition, {counts[2]} are wrong, "
+            f"{len(claims()) - len(settled)} are open."
+        )
         made: list[nodes.Node] = [nodes.paragraph("", "", nodes.strong("", summary))]
         for source, title in SOURCES.items():
             mine = [claim for claim, entry in claims().items() if entry["source"] == source]

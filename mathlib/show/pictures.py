@@ -16,7 +16,11 @@ def parts_picture(parts: Parts) -> str:
     bar = svg.bars([("total", {name: parts.amount(name) for name in parts})], title=parts.title, show=show)
     whole = parts.total
     rows = "".join(
-        f'<tr><th scope="row" style="padding-left:{depth * 1.2 + 0.3:.1f}em">{escape(name)}</th><td>{escape(show(value))}</td>'
-        f'<td>{f"{value / whole:.1%}" if whole else ""}</td></tr>' for depth, name, value in parts.rows())
-    return (f'<figure class="mlx-parts"><figcaption>{escape(parts.title)}</figcaption>{bar}'
-            f'<table><tbody>{rows}</tbody></table></figure>')
+        f'<tr><th scope="row" style="padding-left:{depth * 1.2 + 0.3:.1f}em">{escape(name)}</th>'
+        f"<td>{escape(show(value))}</td><td>{f'{value / whole:.1%}' if whole else ''}</td></tr>"
+        for depth, name, value in parts.rows()
+    )
+    return (
+        f'<figure class="mlx-parts"><figcaption>{escape(parts.title)}</figcaption>{bar}'
+        f"<table><tbody>{rows}</tbody></table></figure>"
+    )

@@ -39,9 +39,11 @@ class Prediction:
 
     def _repr_html_(self) -> str:
         data = escape(json.dumps({"measured": self.measured, "unit": self.unit}, sort_keys=True))
-        return (f'<section class="mlx-predict" data-predict="{data}" aria-label="Predict first">'
-                f"<p><b>Predict first.</b> {escape(self.question)}</p>"
-                f"<details><summary>Show the answer</summary>{self._answer()}</details></section>")
+        return (
+            f'<section class="mlx-predict" data-predict="{data}" aria-label="Predict first">'
+            f"<p><b>Predict first.</b> {escape(self.question)}</p>"
+            f"<details><summary>Show the answer</summary>{self._answer()}</details></section>"
+        )
 
     def __str__(self) -> str:
         return f"Predict first: {self.question}"
@@ -52,8 +54,9 @@ class Prediction:
         """A box for the guess; the answer appears once something was typed."""
         import ipywidgets
 
-        box = ipywidgets.Text(description=f"Your guess ({self.unit})" if self.unit else "Your guess",
-                              style={"description_width": "12em"})
+        box = ipywidgets.Text(
+            description=f"Your guess ({self.unit})" if self.unit else "Your guess", style={"description_width": "12em"}
+        )
         button, answer = ipywidgets.Button(description="Compare"), ipywidgets.HTML()
 
         def reveal(_: Any) -> None:
@@ -72,8 +75,9 @@ class Prediction:
         return bundle(self._repr_html_(), str(self), self.widget)
 
 
-def predict(question: str, *, measured: float, predicted: float | None = None, unit: str = "",
-            explanation: str = "") -> Prediction:
+def predict(
+    question: str, *, measured: float, predicted: float | None = None, unit: str = "", explanation: str = ""
+) -> Prediction:
     """A question to guess at, the last line of a cell; `measured` and `predicted` are numbers in `unit`."""
     for name, value in (("measured", measured), ("predicted", predicted)):
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,6 +1,6 @@
 """Charts as SVG text, from the standard library alone: CPython and the browser write the same bytes.
 
-A chart is WIDTH units wide and its text TEXT units high, so that it can be read on a phone at three quarters.
+A chart is WIDTH units wide and its text TEXT units high, so that it can be read on a phone.
 Lengths are printed with one decimal. A role (weights, idle, ...) has one colour and one hatch everywhere.
 """
 
@@ -9,25 +9,54 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-from mathlib.checks import InputError
-
-WIDTH, TEXT, BAR = 440, 14, 22
+WIDTH, TEXT, BAR = 400, 14, 22
 SMALL = 12
 ROLES = {  # role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours up
-    "weights": ("#4477aa", ""), "gradients": ("#ee6677", "/"), "optimizer": ("#228833", "\\"),
-    "master weights": ("#223f66", "|"), "main gradients": ("#aa3344", "-"),
-    "first moment": ("#228833", "\\"), "second moment": ("#77b36a", "x"), "scales": ("#888888", "|"),
-    "activations": ("#ccbb44", "."), "temporary": ("#aa3377", "x"), "logits": ("#997700", "x"), "cache": ("#66ccee", "-"),
-    "attention": ("#66ccee", "|"), "mlp": ("#4477aa", "/"), "vocabulary": ("#aa3377", "."), "embedding": ("#997700", "-"),
-    "forward": ("#4477aa", ""), "backward": ("#228833", "/"), "recompute": ("#ccbb44", "x"), "update": ("#997700", "|"),
-    "compute": ("#4477aa", ""), "communication": ("#aa3377", "\\"), "idle": ("#bbbbbb", "."),
-    "predicted": ("#4477aa", ""), "measured": ("#ee6677", "/"), "other": ("#888888", "|"),
+    "weights": ("#4477aa", ""),
+    "gradients": ("#ee6677", "/"),
+    "optimizer": ("#228833", "\\"),
+    "master weights": ("#223f66", "|"),
+    "main gradients": ("#aa3344", "-"),
+    "first moment": ("#228833", "\\"),
+    "second moment": ("#77b36a", "x"),
+    "scales": ("#888888", "|"),
+    "activations": ("#ccbb44", "."),
+    "temporary": ("#aa3377", "x"),
+    "logits": ("#997700", "x"),
+    "cache": ("#66ccee", "-"),
+    "attention": ("#66ccee", "|"),
+    "mlp": ("#4477aa", "/"),
+    "vocabulary": ("#aa3377", "."),
+    "embedding": ("#997700", "-"),
+    "forward": ("#4477aa", ""),
+    "backward": ("#228833", "/"),
+    "recompute": ("#ccbb44", "x"),
+    "update": ("#997700", "|"),
+    "compute": ("#4477aa", ""),
+    "communication": ("#aa3377", "\\"),
+    "idle": ("#bbbbbb", "."),
+    "predicted": ("#4477aa", ""),
+    "measured": ("#ee6677", "/"),
+    "other": ("#888888", "|"),
 }
-SPARE = [("#4477aa", ""), ("#ee6677", "/"), ("#228833", "\\"), ("#ccbb44", "."), ("#aa3377", "x"), ("#66ccee", "-"),
-         ("#997700", "|"), ("#888888", "")]
-HATCHES = {"/": "M0 8L8 0M-2 2L2 -2M6 10L10 6", "\\": "M0 0L8 8M-2 6L2 10M6 -2L10 2", "x": "M0 0L8 8M0 8L8 0",
-           "-": "M0 4H8", "|": "M4 0V8", ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z"}
-DASHES = ("", "7 4", "2 3", "9 3 2 3")
+SPARE = [
+    ("#4477aa", ""),
+    ("#ee6677", "/"),
+    ("#228833", "\\"),
+    ("#ccbb44", "."),
+    ("#aa3377", "x"),
+    ("#66ccee", "-"),
+    ("#997700", "|"),
+    ("#888888", ""),
+]
+HATCHES = {
+    "/": "M0 8L8 0M-2 2L2 -2M6 10L10 6",
+    "\\": "M0 0L8 8M-2 6L2 10M6 -2L10 2",
+    "x": "M0 0L8 8M0 8L8 0",
+    "-": "M0 4H8",
+    "|": "M4 0V8",
+    ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z",
+}
 WARNING = "#d14334"  # limits and crosses; 3:1 against white and against the dark page
 Row = tuple[str, Mapping[str, float]]
 
@@ -48,27 +77,27 @@ def _styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return styles
 
 
-def _n(value: float) -> str:
+def number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", size: int = TEXT, weight: str = "") -> str:
     bold = f' font-weight="{weight}"' if weight else ""
     side = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text x="{_n(x)}" y="{_n(y)}" font-size="{size}"{side}{bold}>{escape(words)}</text>'
+    return f'<text x="{number(x)}" y="{number(y)}" font-size="{size}"{side}{bold}>{escape(words)}</text>'
 
 
 def _box(x: float, y: float, width: float, height: float, style: tuple[str, str], hint: str = "") -> str:
     """A filled rectangle, its hatch above it, and what it means as a tooltip."""
     colour, hatch = style
-    shape = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
+    shape = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
     title = f"<title>{escape(hint)}</title>" if hint else ""
     edge = f'<rect {shape} fill="{colour}" stroke="currentColor" stroke-width=".7">{title}</rect>'
     return edge + (f'<rect {shape} fill="url(#ID{ord(hatch)})" pointer-events="none"/>' if hatch else "")
 
 
 def _cross(x: float, y: float, reach: float = 7) -> str:
-    a, b, c, d = _n(x - reach), _n(y - reach), _n(x + reach), _n(y + reach)
+    a, b, c, d = number(x - reach), number(y - reach), number(x + reach), number(y + reach)
     return f'<path d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}" stroke="{WARNING}" stroke-width="3.5" stroke-linecap="round"/>'
 
 
@@ -77,12 +106,16 @@ def drawing(height: float, title: str, description: str, body: str) -> str:
     patterns = "".join(
         f'<pattern id="ID{ord(h)}" width="8" height="8" patternUnits="userSpaceOnUse">'
         f'<path d="{d}" stroke="#000" stroke-opacity=".55" fill="none"/></pattern>'
-        for h, d in HATCHES.items() if f"url(#ID{ord(h)})" in body)
+        for h, d in HATCHES.items()
+        if f"url(#ID{ord(h)})" in body
+    )
     defs = f"<defs>{patterns}</defs>" if patterns else ""
     words = f'<title id="IDt">{escape(title)}</title><desc id="IDd">{escape(description)}</desc>'
-    whole = (f'<svg xmlns="http://www.w3.org/2000/svg" class="mlx-chart" role="img" aria-labelledby="IDt IDd" '
-             f'viewBox="0 0 {WIDTH} {_n(height)}" width="100%" style="max-width:540px" fill="currentColor" '
-             f'font-family="inherit">{words}{defs}{body}</svg>')
+    whole = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="mlx-chart" role="img" aria-labelledby="IDt IDd" '
+        f'viewBox="0 0 {WIDTH} {number(height)}" width="100%" style="max-width:500px" fill="currentColor" '
+        f'font-family="inherit">{words}{defs}{body}</svg>'
+    )
     key = f"c{zlib.crc32(whole.encode()):08x}"
     return whole.replace('"ID', f'"{key}').replace(" IDd", f" {key}d").replace("(#ID", f"(#{key}")
 
@@ -99,8 +132,14 @@ def _legend(entries: Sequence[tuple[str, tuple[str, str]]], y: float) -> tuple[s
     return "".join(out), y + 22 - top
 
 
-def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit: float | None = None,
-         limit_label: str = "limit") -> str:
+def bars(
+    rows: Sequence[Row],
+    *,
+    title: str,
+    show: Callable[[float], str],
+    limit: float | None = None,
+    limit_label: str = "limit",
+) -> str:
     """Horizontal stacked bars, a line at the limit, and a cross on every bar that passes it."""
     styles = _styles(name for _, parts in rows for name in parts)
     totals = [sum(parts.values()) for _, parts in rows]
@@ -115,8 +154,13 @@ def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit
             out.append(_box(x, y + 19, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}"))
             x += value * scale
         out.append(_cross(x - 13, y + 19 + BAR / 2) if over else "")
-        said.append(f"{label}: {show(total)}" + (", over the limit" if over else "") + " ("
-                    + ", ".join(f"{name} {show(value)}" for name, value in parts.items()) + ")")
+        said.append(
+            f"{label}: {show(total)}"
+            + (", over the limit" if over else "")
+            + " ("
+            + ", ".join(f"{name} {show(value)}" for name, value in parts.items())
+            + ")"
+        )
         y += 19 + BAR + 10
     if limit is not None:
         out.append(_limit(limit * scale + 1, first, y, f"{limit_label}: {show(limit)}"))
@@ -125,9 +169,13 @@ def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit
     return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + legend)
 
 
+def limit_line(path: str) -> str:
+    return f'<path d="{path}" stroke="{WARNING}" stroke-width="2" stroke-dasharray="6 3"/>'
+
+
 def _limit(x: float, top: float, bottom: float, words: str) -> str:
     anchor = "end" if x > WIDTH / 2 else "start"
-    line = f'<path d="M{_n(x)} {_n(top - 6)}V{_n(bottom - 4)}" stroke="{WARNING}" stroke-width="2" stroke-dasharray="6 3"/>'
+    line = limit_line(f"M{number(x)} {number(top - 6)}V{number(bottom - 4)}")
     return line + text(x, top - 11, words, anchor=anchor, weight="bold")
 
 
@@ -149,8 +197,13 @@ def grouped(rows: Sequence[Row], *, title: str, show: Callable[[float], str]) ->
     return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + legend)
 
 
-def timeline(rows: Sequence[tuple[str, Sequence[tuple[str, float, float, str]]]], *, title: str,
-             show: Callable[[float], str], axis_title: str) -> str:
+def timeline(
+    rows: Sequence[tuple[str, Sequence[tuple[str, float, float, str]]]],
+    *,
+    title: str,
+    show: Callable[[float], str],
+    axis_title: str,
+) -> str:
     """What happens when: a line for each rank, a box for each (role, start, end, what)."""
     left = 12 + 7.6 * max(len(label) for label, _ in rows)
     end = max((b for _, events in rows for _, _, b, _ in events), default=0) or 1
@@ -161,12 +214,16 @@ def timeline(rows: Sequence[tuple[str, Sequence[tuple[str, float, float, str]]]]
         out.append(text(0, y + 16, label))
         busy: dict[str, float] = {}
         for role, a, b, what in events:
-            out.append(_box(left + a * scale, y, (b - a) * scale, BAR, styles[role], f"{label}, {what}: {show(a)} to {show(b)}"))
+            out.append(
+                _box(
+                    left + a * scale, y, (b - a) * scale, BAR, styles[role], f"{label}, {what}: {show(a)} to {show(b)}"
+                )
+            )
             busy[role] = busy.get(role, 0) + b - a
         said.append(f"{label}: " + ", ".join(f"{role} {show(time)}" for role, time in busy.items()))
         y += BAR + 5
     for tick in ticks(0, end, 4):
-        out.append(f'<path d="M{_n(left + tick * scale)} {_n(y)}v5" stroke="currentColor"/>')
+        out.append(f'<path d="M{number(left + tick * scale)} {number(y)}v5" stroke="currentColor"/>')
         out.append(text(left + tick * scale, y + 19, show(tick), anchor="middle" if tick else "start", size=SMALL))
     out.append(text(left + (WIDTH - left) / 2, y + 38, axis_title, anchor="middle"))
     legend, high = _legend(list(styles.items()), y + 48)
@@ -180,69 +237,3 @@ def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     step = next(unit * k for k in (1, 2, 5, 10) if unit * k >= raw * 0.999999)
     first = math.ceil(low / step - 1e-9)
     return [step * i for i in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def decades(low: float, high: float) -> list[float]:
-    """Powers of ten from low to high, thinned out to at most seven."""
-    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    every = max(1, math.ceil((last - first + 1) / 7))
-    return [10.0**e for e in range(first, last + 1, every)]
-
-
-class _Axis:
-    """Values to places on one axis, linear or logarithmic, with its ticks."""
-
-    def __init__(self, values: Sequence[float], start: float, stop: float, log: bool):
-        low, high = min(values), max(values)
-        if log and low <= 0:
-            raise InputError(f"value = {low!r}: expected a number greater than 0 on a logarithmic axis")
-        self.log, self.start, self.stop = log, start, stop
-        if not log:
-            low, high = min(low, 0), high if high > min(low, 0) else min(low, 0) + 1
-        elif low == high:
-            low, high = low / 2, high * 2
-        self.low, self.high = low, high
-        self.ticks = decades(low, high) if log and high >= 10 * low else ticks(low, high)
-
-    def place(self, value: float) -> float:
-        f = math.log10 if self.log else float
-        return self.start + (f(value) - f(self.low)) / (f(self.high) - f(self.low)) * (self.stop - self.start)
-
-
-def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_title: str, y_title: str,
-          show_x: Callable[[float], str], show_y: Callable[[float], str], log_x: bool = False, log_y: bool = False,
-          limit: float | None = None, limit_label: str = "limit") -> str:
-    """Curves on one pair of axes; each has its own colour, dash and marker."""
-    points = [p for curve in series.values() for p in curve]
-    top, bottom, left = 30.0, 262.0, 70.0
-    x = _Axis([p[0] for p in points], left, WIDTH - 16.0, log_x)
-    y = _Axis([p[1] for p in points] + ([limit] if limit is not None else []), bottom, top, log_y)
-    out = [text(0, 14, y_title), text((left + WIDTH) / 2, bottom + 44, x_title, anchor="middle")]
-    for tick in y.ticks:
-        out.append(f'<path d="M{_n(left)} {_n(y.place(tick))}H{WIDTH - 8}" stroke="currentColor" stroke-opacity=".25"/>')
-        out.append(text(left - 6, y.place(tick) + 4, show_y(tick), anchor="end", size=SMALL))
-    for tick in x.ticks:
-        out.append(f'<path d="M{_n(x.place(tick))} {_n(bottom)}v5" stroke="currentColor"/>')
-        out.append(text(x.place(tick), bottom + 20, show_x(tick), anchor="middle", size=SMALL))
-    out.append(f'<path d="M{_n(left)} {_n(top)}V{_n(bottom)}H{WIDTH - 8}" stroke="currentColor" fill="none"/>')
-    said, legend = [], []
-    for number, (name, curve) in enumerate(series.items()):
-        colour, dash = SPARE[number % len(SPARE)][0], DASHES[number % len(DASHES)]
-        path = "L".join(f"{_n(x.place(a))} {_n(y.place(b))}" for a, b in curve)
-        out.append(f'<path d="M{path}" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}" fill="none"/>')
-        out += [_marker(number, x.place(a), y.place(b), colour, f"{name}: {show_x(a)}, {show_y(b)}") for a, b in curve[:40]]
-        legend.append((name, _marker(number, 8, 0, colour)))
-        said.append(f"{name}: " + ", ".join(f"{show_y(b)} at {show_x(a)}" for a, b in (curve[0], curve[-1])))
-    if limit is not None:
-        high = y.place(limit)
-        out.append(f'<path d="M{_n(left)} {_n(high)}H{WIDTH - 8}" stroke="{WARNING}" stroke-width="2" stroke-dasharray="6 3"/>')
-        out.append(text(WIDTH - 10, high - 6, f"{limit_label}: {show_y(limit)}", anchor="end", size=SMALL, weight="bold"))
-    for number, (name, mark) in enumerate(legend):
-        out.append(f'<g transform="translate(0 {_n(bottom + 66 + 20 * number)})">{mark}{text(22, 5, name)}</g>')
-    return drawing(bottom + 58 + 20 * len(legend) + 4, title, ". ".join(said) + ".", "".join(out))
-
-
-def _marker(number: int, x: float, y: float, colour: str, hint: str = "") -> str:
-    shape = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "M-4 -4h8v8h-8z", "M0 -5L5 4H-5z", "M-5 0L0 -5L5 0L0 5z")[number % 4]
-    title = f"<title>{escape(hint)}</title>" if hint else ""
-    return f'<path transform="translate({_n(x)} {_n(y)})" d="{shape}" fill="{colour}">{title}</path>'

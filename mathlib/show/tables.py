@@ -6,7 +6,7 @@ from typing import Any
 
 from mathlib import units
 from mathlib.checks import InputError
-from mathlib.show import svg
+from mathlib.show import plot, svg
 
 
 class Shown:
@@ -35,25 +35,35 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "")
     top = "".join(f'<th scope="col">{escape(word)}</th>' for word in head)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>' + "".join(f"<td>{escape(c)}</td>" for c in rest) + "</tr>"
-        for first, *rest in cells)
+        for first, *rest in cells
+    )
     said = f"<caption>{escape(caption)}</caption>" if caption else ""
     wide = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
-    words = "\n".join("  ".join(c.ljust(w) for c, w in zip(line, wide, strict=True)).rstrip() for line in [list(head), *cells])
-    return Shown(f'<table class="mlx-table">{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>',
-                 f"{caption}\n{words}" if caption else words)
+    words = "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, wide, strict=True)).rstrip() for line in [list(head), *cells]
+    )
+    return Shown(
+        f'<table class="mlx-table">{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>',
+        f"{caption}\n{words}" if caption else words,
+    )
 
 
-def curves(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_title: str, y_title: str, **axes: Any) -> Shown:
-    """Curves over plain numbers; `log_x`, `log_y`, `limit`, `limit_label` as in svg.lines."""
+def curves(
+    series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_title: str, y_title: str, **axes: Any
+) -> Shown:
+    """Curves over plain numbers; `log_x`, `log_y`, `limit`, `limit_label` as in plot.lines."""
     show = {"show_x": lambda v: f"{v:,g}", "show_y": lambda v: f"{v:,g}"} | axes
-    drawn = svg.lines(series, title=title, x_title=x_title, y_title=y_title, **show)
+    drawn = plot.lines(series, title=title, x_title=x_title, y_title=y_title, **show)
     return Shown(f"<figure>{drawn}</figure>", f"{title}: {y_title} against {x_title}, " + ", ".join(series))
 
 
 def byte_bars(rows: Mapping[str, Mapping[str, float]], *, title: str, limit: float | None = None) -> Shown:
     """Stacked bars of bytes by part; a cross marks each bar beyond the limit."""
+
     def show(value: float) -> str:
         return units.show(value, "byte", digits=3)
 
     drawn = svg.bars(list(rows.items()), title=title, show=show, limit=limit)
-    return Shown(f"<figure>{drawn}</figure>", f"{title}: " + ", ".join(f"{n} {show(sum(p.values()))}" for n, p in rows.items()))
+    return Shown(
+        f"<figure>{drawn}</figure>", f"{title}: " + ", ".join(f"{n} {show(sum(p.values()))}" for n, p in rows.items())
+    )

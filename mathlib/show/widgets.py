@@ -1,6 +1,7 @@
 """Experiments and predictions in a notebook: the stored HTML always, live controls where a kernel has ipywidgets."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +13,8 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 def bundle(html: str, text: str, widget: Callable[[], Any]) -> dict[str, Any]:
     """What Jupyter shows: the widget if it can, else the HTML that is stored."""
     data: dict[str, Any] = {"text/html": html, "text/plain": text}
-    try:
+    with suppress(ImportError):
         data[VIEW] = widget()._repr_mimebundle_()[VIEW]
-    except ImportError:
-        pass
     return data
 
 
@@ -52,7 +51,7 @@ class View:
 
         for control in controls.values():
             control.observe(move, "value")
-        return ipywidgets.VBox([*controls.values(), result])
+        return ipywidgets.VBox([*controls.values(), result, ipywidgets.HTML(self.experiment.code_html())])
 
     def _repr_html_(self) -> str:
         return self.experiment.html(self.start)

@@ -55,4 +55,6 @@ def test_selective_recomputation_costs_4_not_12(model):
     once, again = (sum(part.total() for part in meter.dry_run(model, 2, recompute=r)) for r in ("none", "selective"))
     L, h, s = model.layers, model.width, model.context
     assert again - once == 4 * 2 * L * s * s * h == flops.recomputation(model, sequences=2, recompute="selective").total
-    assert flops.recomputation(model, sequences=2, recompute="selective", convention="korthikanti").total == 3 * (again - once)
+    assert flops.recomputation(model, sequences=2, recompute="selective", convention="korthikanti").total == 3 * (
+        again - once
+    )

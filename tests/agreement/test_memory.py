@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mathlib import activations, params, precision
-from mathlib.dist import data, gpt, meter, mixed
+from mathlib.dist import data, gpt, live, meter, mixed
 from mathlib.specs import Layout
 
 SHAPES = {
@@ -28,8 +28,13 @@ def test_saved_for_backward(model, attention, sequences):
     run = gpt.GPT(model, attention)
     tokens, targets = data.batch(sequences, model.context)
     predicted = activations.stage(
-        model, Layout(micro_batch=sequences), dropout=False, bytes_per_element=4, small_tensors=True,
-        attention={"plain": "standard"}.get(attention, attention))
+        model,
+        Layout(micro_batch=sequences),
+        dropout=False,
+        bytes_per_element=4,
+        small_tensors=True,
+        attention={"plain": "standard"}.get(attention, attention),
+    )
     assert meter.saved_bytes(lambda: run.loss(tokens, targets), run) == predicted.total
 
 
@@ -46,7 +51,9 @@ def test_optimizer_states(model, make, recipe, counter):
     optimizer = make(run.parameters())
     run.loss(*data.batch(2, model.context)).backward()
     optimizer.step()
-    held = meter.tensor_bytes([list(run.parameters()), [p.grad for p in run.parameters()], list(optimizer.state.values())])
+    held = meter.tensor_bytes(
+        [list(run.parameters()), [p.grad for p in run.parameters()], list(optimizer.state.values())]
+    )
     P, tensors = params.count(model).total, len(list(run.parameters()))
     assert held == precision.bytes_per_parameter(recipe).total * P + counter * tensors
 
@@ -68,7 +75,7 @@ def test_every_copy_of_mixed_precision(model, recipe, gradients):
 def test_the_plateaus_of_a_step(model):
     run = gpt.GPT(model)
     optimizer = torch.optim.AdamW(run.parameters())
-    line = meter.step_timeline(run, (data.batch(2, model.context, step) for step in range(2)), optimizer)
+    line = live.step_timeline(run, (data.batch(2, model.context, step) for step in range(2)), optimizer)
     P, tensors = params.count(model).total, len(list(run.parameters()))
     assert line.at("backward", 1)["gradients"] == line.at("forward", 1)["weights"] == 4 * P
     assert line.at("zero_grad", 1)["optimizer"] == 8 * P + 4 * tensors

@@ -6,7 +6,7 @@ import statistics
 
 from conftest import toc_pages
 
-from mathlib.show.experiments import Choice, Control, Range, Toggle, registry
+from mathlib.show.experiments import Choice, Control, Toggle, registry
 
 CHAPTERS = [page for page in toc_pages() if page.startswith("chapters/")]
 FIRST_RESULT = 3.0  # seconds from the first touch to the first live result
@@ -26,8 +26,11 @@ def grid(control: Control) -> list:
 
 def cases() -> list[tuple[str, dict]]:
     """Every experiment on its grid of values."""
-    return [(e.id, dict(zip([c.name for c in e.controls], values, strict=True)))
-            for e in registry().values() for values in itertools.product(*map(grid, e.controls))]
+    return [
+        (e.id, dict(zip([c.name for c in e.controls], values, strict=True)))
+        for e in registry().values()
+        for values in itertools.product(*map(grid, e.controls))
+    ]
 
 
 def page_with_experiment(visit, **options):
@@ -53,7 +56,9 @@ def test_controls_move_and_results_change(visit):
     seen.page.keyboard.press("ArrowRight")
     seen.page.wait_for_selector(".mlx[data-state=live], .mlx[data-state=failed]", timeout=60_000)
     assert root.get_attribute("data-state") == "live", root.locator(".mlx-status").text_content()
-    seen.page.wait_for_function("old => document.querySelector('.mlx-output').innerHTML !== old", arg=stored, timeout=5_000)
+    seen.page.wait_for_function(
+        "old => document.querySelector('.mlx-output').innerHTML !== old", arg=stored, timeout=5_000
+    )
     assert root.locator(".mlx-output svg").is_visible()
     assert seen.page.evaluate("document.activeElement.type") == "range", "the focus was lost"
     assert not seen.complaints and not seen.foreign
@@ -67,10 +72,15 @@ def test_the_browser_returns_the_bytes_of_cpython(visit):
             const script = document.querySelector('script[src*="live.mjs"]').src;
             const { run } = await import(new URL('python.mjs', script).href);
             return Promise.all(cases.map(([id, values]) => run(id, values)));
-        }""", asked)
+        }""",
+        asked,
+    )
     assert len(asked) >= 20
-    differ = [(id, json.dumps(values)) for (id, values), html in zip(asked, answers, strict=True)
-              if html != registry()[id].run(values)]
+    differ = [
+        (id, json.dumps(values))
+        for (id, values), html in zip(asked, answers, strict=True)
+        if html != registry()[id].run(values)
+    ]
     assert not differ, f"{len(differ)} of {len(asked)} cases differ, the first: {differ[0]}"
 
 
@@ -98,7 +108,8 @@ def test_speed(visit, record_property):
                 moves.push((await result(2 + i)) - start);
             }
             return { first: first / 1000, moves: moves.map((m) => m / 1000) };
-        }""")
+        }"""
+    )
     record_property("first_result_s", times["first"])
     record_property("median_move_s", statistics.median(times["moves"]))
     print(f"first result {times['first']:.2f} s, median move {statistics.median(times['moves']) * 1000:.1f} ms")

@@ -69,5 +69,7 @@ def test_a_model_it_cannot_build_is_refused(change):
 
 def test_batches_repeat_and_targets_are_the_next_characters():
     (x, y), (again, _) = data.batch(4, 16, step=3), data.batch(4, 16, step=3)
-    assert torch.equal(x, again) and torch.equal(x[:, 1:], y[:, :-1]) and not torch.equal(x, data.batch(4, 16, step=4)[0])
+    assert (
+        torch.equal(x, again) and torch.equal(x[:, 1:], y[:, :-1]) and not torch.equal(x, data.batch(4, 16, step=4)[0])
+    )
     assert data.encode(data.decode(x[0])).equal(x[0])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mathlib.dist import data, gpt, meter, mixed
+from mathlib.dist import data, gpt, live, meter, mixed
 
 MODEL = gpt.small(vocab=len(data.vocabulary()))
 TOKENS, TARGETS = data.batch(2, MODEL.context)
@@ -27,8 +27,12 @@ def test_parts_of_the_gpt(attention, factor):
     model = gpt.GPT(MODEL, attention)
     forward, backward = meter.flop(lambda: model.loss(TOKENS, TARGETS), model)
     B, S, L, h, V = 2, MODEL.context, MODEL.layers, MODEL.width, MODEL.vocab
-    assert forward == {"attention projections": 2 * B * S * L * 4 * h * h, "mlp": 2 * B * S * L * 8 * h * h,
-                       "attention core": 4 * B * S * S * h * L, "vocabulary": 2 * B * S * h * V}
+    assert forward == {
+        "attention projections": 2 * B * S * L * 4 * h * h,
+        "mlp": 2 * B * S * L * 8 * h * h,
+        "attention core": 4 * B * S * S * h * L,
+        "vocabulary": 2 * B * S * h * V,
+    }
     assert backward == {part: (factor if part == "attention core" else 2) * n for part, n in forward.items()}
 
 
@@ -54,27 +58,36 @@ def test_saved_bytes_of_a_linear_layer_is_its_input():
 
 def test_two_views_of_one_storage_count_once():
     x = torch.randn(64, requires_grad=True)
-    assert meter.saved_bytes(lambda: ((x * 2).view(8, 8) ** 2).sum() + 0, nn.Identity()) == \
-        meter.saved_bytes(lambda: ((x * 2) ** 2).sum() + 0, nn.Identity())
+    assert meter.saved_bytes(lambda: ((x * 2).view(8, 8) ** 2).sum() + 0, nn.Identity()) == meter.saved_bytes(
+        lambda: ((x * 2) ** 2).sum() + 0, nn.Identity()
+    )
 
 
 def test_a_step_gives_back_what_it_took():
     model = gpt.GPT(MODEL)
     optimizer = torch.optim.AdamW(model.parameters())
-    line = meter.step_timeline(model, (data.batch(2, MODEL.context, step) for step in range(2)), optimizer)
+    line = live.step_timeline(model, (data.batch(2, MODEL.context, step) for step in range(2)), optimizer)
     P = 4 * sum(p.numel() for p in model.parameters())
     tensors = len(list(model.parameters()))
-    assert line.at("backward") | {"temporary": 0} == \
-        {"weights": P, "gradients": P, "optimizer": 0, "activations": line.at("backward")["activations"], "temporary": 0}
+    assert line.at("backward") | {"temporary": 0} == {
+        "weights": P,
+        "gradients": P,
+        "optimizer": 0,
+        "activations": line.at("backward")["activations"],
+        "temporary": 0,
+    }
     assert line.at("step")["optimizer"] == 2 * P + 4 * tensors  # two moments, and a step counter of 4 bytes each
-    assert line.at("zero_grad") == line.at("zero_grad", 1) == \
-        {"weights": P, "gradients": 0, "optimizer": 2 * P + 4 * tensors, "activations": 0, "temporary": 0}
+    assert (
+        line.at("zero_grad")
+        == line.at("zero_grad", 1)
+        == {"weights": P, "gradients": 0, "optimizer": 2 * P + 4 * tensors, "activations": 0, "temporary": 0}
+    )
     assert line.phase(line.peak) == "backward" and line.total(line.peak) > line.total(-1)
 
 
 def test_activations_of_the_timeline_are_the_saved_bytes():
     model = gpt.GPT(MODEL)
-    line = meter.step_timeline(model, [(TOKENS, TARGETS)], torch.optim.SGD(model.parameters()))
+    line = live.step_timeline(model, [(TOKENS, TARGETS)], torch.optim.SGD(model.parameters()))
     assert line.at("forward")["activations"] == meter.saved_bytes(lambda: model.loss(TOKENS, TARGETS), model)
 
 
@@ -82,7 +95,11 @@ def test_our_adam_is_torchs():
     torch.manual_seed(0)
     weight, twin = torch.randn(50), nn.Parameter(torch.empty(50))
     twin.data.copy_(weight)
-    theirs, m, v = torch.optim.AdamW([twin], lr=0.1, betas=(0.9, 0.95), weight_decay=0), torch.zeros(50), torch.zeros(50)
+    theirs, m, v = (
+        torch.optim.AdamW([twin], lr=0.1, betas=(0.9, 0.95), weight_decay=0),
+        torch.zeros(50),
+        torch.zeros(50),
+    )
     for step in range(1, 6):
         twin.grad = torch.randn(50)
         mixed.adam(weight, twin.grad, m, v, step, 0.1, (0.9, 0.95))

@@ -29,8 +29,9 @@ def test_communication_is_paid_by_all_devices_in_every_step():
 def test_a_failure_stops_everybody():
     once = bill.device_time(**JOB, devices=100, time_between_failures=1e6, time_per_failure=60.0)
     assert once["waiting after failures"] == pytest.approx(100 * 60)
-    assert bill.device_time(**JOB, devices=200, time_between_failures=1e6, time_per_failure=60.0)["waiting after failures"] == \
-        pytest.approx(2 * 100 * 60)
+    assert bill.device_time(**JOB, devices=200, time_between_failures=1e6, time_per_failure=60.0)[
+        "waiting after failures"
+    ] == pytest.approx(2 * 100 * 60)
 
 
 def test_stages_that_do_not_divide_are_refused():

@@ -137,7 +137,7 @@ def test_lists_are_whole_and_can_be_narrowed(run):
     ("command", "said"),
     [
         ("", "COMMAND"),
-        ("parms gpt2", "invalid choice: 'parms'"),
+        ("paramz gpt2", "invalid choice: 'paramz'"),
         ("params", "expected a name"),
         ("params gtp2", "did you mean gpt2"),
         ("params gpt2 --layers 0", "layers = 0"),

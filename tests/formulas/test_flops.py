@@ -170,11 +170,11 @@ def test_a_run_is_its_steps_and_a_token_its_share(model, s, recompute):
 
 def test_gpt3_by_6nd_and_by_its_products():
     """3.14e23 leaves out attention and multiplies the embeddings: the two errors nearly cancel."""
-    nd = flops.six_nd(parameters=174.6e9, tokens=300e9)
-    assert f"{nd:.3g}" == "3.14e+23" and nd == pytest.approx(3640 * 8.64e19, rel=1e-3)
+    six = flops.six_nd(parameters=174.6e9, tokens=300e9)
+    assert f"{six:.3g}" == "3.14e+23" and six == pytest.approx(3640 * 8.64e19, rel=1e-3)
     gpt3 = specs.model("gpt3-175b")
-    assert flops.run(gpt3, total_tokens=300e9).total / nd == pytest.approx(1.0267, abs=1e-3)
-    assert flops.run(gpt3, total_tokens=300e9, causal=True).total / nd == pytest.approx(1.0132, abs=1e-3)
+    assert flops.run(gpt3, total_tokens=300e9).total / six == pytest.approx(1.0267, abs=1e-3)
+    assert flops.run(gpt3, total_tokens=300e9, causal=True).total / six == pytest.approx(1.0132, abs=1e-3)
 
 
 def test_the_vocabulary_of_gpt2_is_27_percent_of_its_forward():

@@ -107,5 +107,5 @@ def test_lora_grows_with_the_rank_and_names_its_matrices():
     )
     everywhere = tuple(m.name for m in params.matrices("gpt2")[:-1])
     assert params.lora("gpt2", rank=1, targets=everywhere).total == 12 * (4 * 2 * 768 + 2 * 5 * 768)
-    with pytest.raises(InputError, match="targets = 'qeury': did you mean query"):
-        params.lora("gpt2", rank=1, targets=("qeury",))
+    with pytest.raises(InputError, match="targets = 'queri': did you mean query"):
+        params.lora("gpt2", rank=1, targets=("queri",))

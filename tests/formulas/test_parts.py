@@ -51,8 +51,8 @@ def test_shares_add_up_to_one_and_the_table_names_every_part(parts):
 
 def test_a_part_that_is_not_there_is_named_with_those_that_are():
     parts = Parts("memory", "byte", {"weights": 2, "gradients": 2})
-    with pytest.raises(KeyError, match="'wieghts' is no part of 'memory'; it has weights, gradients"):
-        parts["wieghts"]
+    with pytest.raises(KeyError, match="'weightz' is no part of 'memory'; it has weights, gradients"):
+        parts["weightz"]
 
 
 def test_parts_of_nothing():

@@ -4,8 +4,14 @@ import pytest
 
 from mathlib import runs
 
-PRINTED = [("Megatron 1008B", "hfu", 0.52), ("Megatron 145.6B", "hfu", 0.47), ("PaLM 540B", "mfu", 0.462),
-           ("OPT-175B", "of peak", 0.47), ("MPT 70B, 64 A100", "mfu", 0.5333), ("Megatron 8.3B, one V100", "of peak", 0.30)]
+PRINTED = [
+    ("Megatron 1008B", "hfu", 0.52),
+    ("Megatron 145.6B", "hfu", 0.47),
+    ("PaLM 540B", "mfu", 0.462),
+    ("OPT-175B", "of peak", 0.47),
+    ("MPT 70B, 64 A100", "mfu", 0.5333),
+    ("Megatron 8.3B, one V100", "of peak", 0.30),
+]
 
 
 @pytest.mark.parametrize("name, what, printed", PRINTED)
@@ -25,4 +31,4 @@ def test_a_silent_source_gives_no_mfu():
 @pytest.mark.parametrize("name", runs.names())
 def test_every_run_names_its_source(name):
     run = runs.run(name)
-    assert run.source and run.date and 0 < run.peak and (run.rate > 0) != (run.tokens_per_second > 0)
+    assert run.source and run.date and run.peak > 0 and (run.rate > 0) != (run.tokens_per_second > 0)

@@ -134,7 +134,7 @@ def test_what_was_chosen_does_not_follow():
     assert specs.model("pythia-1b").but(context=4096).padded_vocab == 50304
     assert specs.model("opt-1.3b").but(context=4096).position_rows == 2050
     with pytest.raises(InputError, match="did you mean width"):
-        llama.but(witdh=3)
+        llama.but(widt=3)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,150 @@
+"""Bytes alive over a training step, by kind: every allocation and release of a tensor's storage, in order.
+
+What a kernel allocates inside itself is not seen.
+"""
+
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+@dataclass
+class Timeline:
+    """Bytes alive after every allocation and release of a step, by kind; draw it with mathlib.show."""
+
+    kinds: tuple[str, ...] = ("weights", "gradients", "optimizer", "activations", "temporary")
+    rows: list[dict[str, int]] = field(default_factory=list)  # bytes by kind, one row an event
+    marks: list[tuple[int, str]] = field(default_factory=list)  # (row at which a phase ended, its name)
+
+    def total(self, row: int) -> int:
+        return sum(self.rows[row].values())
+
+    @property
+    def peak(self) -> int:
+        """The row in which the most bytes are alive."""
+        return max(range(len(self.rows)), key=self.total)
+
+    def phase(self, row: int) -> str:
+        return next(name for end, name in self.marks if row < end)
+
+    def first_beyond(self, limit: float) -> str:
+        """Where a device of `limit` bytes would give up: "backward of step 2"; empty if it never does."""
+        row = next((row for row in range(len(self.rows)) if self.total(row) > limit), None)
+        if row is None:
+            return ""
+        name = self.phase(row)
+        return f"{name} of step {1 + sum(end <= row and mark == name for end, mark in self.marks)}"
+
+    def steps(self) -> list[tuple[int, int]]:
+        """First row and end of each step."""
+        ends = [end for end, name in self.marks if name == self.marks[-1][1]]
+        return list(zip([0, *ends], ends, strict=False))
+
+    def at(self, name: str, occurrence: int = 0) -> dict[str, int]:
+        """Bytes by kind at the end of a phase, the first of that name or a later one."""
+        return self.rows[[end for end, mark in self.marks if mark == name][occurrence] - 1]
+
+
+class LiveMeter(TorchDispatchMode):
+    """Follows every storage from its first appearance to its release; kinds are settled when the run is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.serial: dict[int, int] = {}  # live storage -> its number; addresses come again, numbers do not
+        self.size: dict[int, int] = {}
+        self.kind: dict[int, str] = {}
+        self.events: list[tuple[int, int]] = []  # (+1 or -1, number)
+        self.marks: list[tuple[int, str]] = []
+        self._hooks = saved_tensors_hooks(self._pack, lambda tensor: tensor)
+
+    def follow(self, tensor: Tensor, kind: str | None = None) -> None:
+        """Note a tensor's storage as alive; a kind, once given by name, stays."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self.serial:
+            number = len(self.size)
+            self.serial[key], self.size[number] = number, storage.nbytes()
+            self.events.append((+1, number))
+            weakref.finalize(storage, self._released, key)
+        if kind:
+            self.kind.setdefault(self.serial[key], kind)
+
+    def _released(self, key: int) -> None:
+        self.events.append((-1, self.serial.pop(key)))
+
+    def _pack(self, tensor: Tensor) -> Tensor:
+        self.follow(tensor, "activations")
+        return tensor
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self.follow(leaf)
+        return result
+
+    def mark(self, name: str) -> None:
+        """End of a phase."""
+        self.marks.append((len(self.events), name))
+
+    def __enter__(self) -> "LiveMeter":
+        self._hooks.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._hooks.__exit__(*error)
+
+    def timeline(self) -> Timeline:
+        line = Timeline(marks=self.marks)
+        alive = dict.fromkeys(line.kinds, 0)
+        for sign, number in self.events:
+            alive[self.kind.get(number, "temporary")] += sign * self.size[number]
+            line.rows.append(dict(alive))
+        return line
+
+
+@contextmanager
+def live(model: nn.Module) -> Iterator[LiveMeter]:
+    """Watch a model's bytes: its weights from the start, its gradients as they are accumulated."""
+    meter = LiveMeter()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            meter.follow(parameter, "weights")
+    handles = [
+        p.register_post_accumulate_grad_hook(lambda p: meter.follow(p.grad, "gradients"))
+        for p in model.parameters()
+        if p.requires_grad
+    ]
+    with meter:
+        yield meter
+    for handle in handles:
+        handle.remove()
+
+
+def step_timeline(
+    model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer
+) -> Timeline:
+    """Whole training steps, watched: forward, backward, optimizer step, gradients dropped; a mark after each."""
+    with live(model) as meter:
+        for tokens, targets in batches:
+            loss = model.loss(tokens, targets)  # type: ignore[operator]
+            meter.mark("forward")
+            loss.backward()
+            meter.mark("backward")
+            optimizer.step()
+            for tensor in tree_leaves(list(optimizer.state.values())):
+                if isinstance(tensor, Tensor):
+                    meter.follow(tensor, "optimizer")
+            meter.mark("step")
+            optimizer.zero_grad()
+            del loss, tokens, targets
+            meter.mark("zero_grad")
+    return meter.timeline()

@@ -1,0 +1,207 @@
+"""The published pages in a real browser: whole, self-sufficient, reachable by everybody."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+from conftest import PREFIX, ROOT, toc_pages
+
+AXE = ROOT / "book/live/node_modules/axe-core/axe.min.js"
+PAGE_WEIGHT = 1.5e6  # bytes a page may cost before anybody asks for Python
+PHONE = {"width": 390, "height": 844}
+PAGES = toc_pages()
+
+BLOCK_WASM = "Object.defineProperty(window, 'WebAssembly', { value: undefined });"
+BEYOND = """() => {
+    const inside = (e) => {  // whatever scrolls or clips by itself does not widen the page
+        for (let p = e.parentElement; p; p = p.parentElement) {
+            const { overflowX, position } = getComputedStyle(p);
+            if (overflowX !== 'visible' && p !== document.body && p !== document.documentElement) return true;
+            if (position === 'fixed') return true;
+        }
+        return false;
+    };
+    return [...document.querySelectorAll('main *')].filter((e) => {
+        const box = e.getBoundingClientRect();
+        return box.width > 1 && box.right > window.innerWidth + 1 && !inside(e)
+            && getComputedStyle(e).position !== 'fixed';
+    }).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`);
+}"""
+CLIPPED = """() => [...document.querySelectorAll('main :is(p, li, figcaption, summary, label)')].filter((e) =>
+    e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === 'hidden' && e.clientWidth > 1)
+    .map((e) => e.textContent.slice(0, 60))"""
+
+MUTE = """() => [...document.querySelectorAll('article img, article svg[role=img]')].filter((e) => {
+    const names = (e.getAttribute('aria-labelledby') ?? '').split(' ');
+    const named = names.map((id) => document.getElementById(id)?.textContent);
+    const said = e.getAttribute('alt') ?? e.getAttribute('aria-label') ?? named.join(' ');
+    return said.trim().length < 8 && e.getAttribute('aria-hidden') !== 'true';
+}).map((e) => e.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_there_and_needs_nobody_else(visit, name):
+    seen = visit(name)
+    assert seen.page.locator("article h1").count() >= 1
+    assert seen.foreign == []
+    assert seen.complaints == []
+    assert seen.weight() < PAGE_WEIGHT, sorted((r.sizes()["responseBodySize"], r.url) for r in seen.finished)[-4:]
+
+
+def test_every_chapter_is_in_the_table_of_contents():
+    chapters = {f"chapters/{path.stem}" for path in (ROOT / "chapters").glob("*.ipynb")}
+    assert chapters == {page for page in PAGES if page.startswith("chapters/")}
+
+
+def test_root_leads_to_the_first_page(visit):
+    seen = visit("index")
+    seen.page.wait_for_url(f"**/{PAGES[0]}.html")
+
+
+def links_and_targets(page) -> tuple[list[str], set[str]]:
+    links = page.eval_on_selector_all(
+        "[href], [src]", "es => es.map(e => e.getAttribute('href') ?? e.getAttribute('src'))"
+    )
+    return links, set(page.eval_on_selector_all("[id], a[name]", "es => es.map(e => e.id || e.name)"))
+
+
+def test_links_resolve(visit, origin, site):
+    """Every address inside the site names a file that is there and, after #, an element of it."""
+    built = [
+        path.relative_to(site).with_suffix("").as_posix()
+        for path in site.rglob("*.html")
+        if "_static" not in path.parts
+    ]
+    pages = {name: links_and_targets(visit(name).page) for name in built if name != "index"}
+    broken = []
+    for name, (links, _) in pages.items():
+        for link in links:
+            address, fragment = urldefrag(urljoin(f"{origin}{name}.html", link))
+            if not address.startswith(origin):
+                assert not address.startswith("http://127.0.0.1"), f"{name}: {link} leaves the sub-path {PREFIX}"
+                continue
+            target = unquote(address.removeprefix(origin).split("?")[0]) or "index.html"
+            known = pages.get(target.removesuffix(".html"), ([], set()))[1]
+            if not (site / target).exists() or (
+                fragment and target.endswith(".html") and unquote(fragment) not in known
+            ):
+                broken.append(f"{name}: {link}")
+    assert broken == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_serious(visit, name, scheme):
+    seen = visit(name, color_scheme=scheme)
+    assert seen.page.evaluate("document.documentElement.dataset.theme") == scheme
+    seen.page.add_script_tag(path=AXE)
+    found = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    serious = [
+        f"{v['id']}: {n['html'][:160]} {n['failureSummary'][:300]}"
+        for v in found
+        if v["impact"] in ("serious", "critical")
+        for n in v["nodes"]
+    ]
+    assert not serious, "\n".join(serious)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_picture_says_what_it_shows(visit, name):
+    assert visit(name).page.evaluate(MUTE) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_sticks_out_on_a_phone(visit, name):
+    page = visit(name, viewport=PHONE).page
+    assert page.evaluate(BEYOND) == []
+    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_readable_without_scripts(visit, name):
+    seen = visit(name, java_script_enabled=False)
+    page = seen.page
+    assert page.locator("article h1").first.is_visible()
+    assert page.locator("article.bd-article").inner_text().count(" ") > 5
+    for i in range(page.locator(".mlx").count()):
+        experiment = page.locator(".mlx").nth(i)
+        assert experiment.locator("ul.mlx-controls li").count() >= 1, "the settings are not told"
+        assert experiment.locator(".mlx-output").inner_text().strip()
+        assert experiment.locator("input, select, button").count() == 0, "a control that does nothing"
+    for i in range(page.locator(".mlx-predict").count()):
+        question = page.locator(".mlx-predict").nth(i)
+        assert not question.locator("dd").first.is_visible(), "the answer is given away"
+        question.locator("summary").click()
+        assert question.locator("dd").first.is_visible()
+    for formula in page.locator("main span.math, main div.math").all():
+        assert formula.locator("math").count(), f"not typeset: {formula.text_content()[:60]}"
+
+
+def chapter_with(visit, selector: str, **options):
+    for name in PAGES:
+        seen = visit(name, **options)
+        if seen.page.locator(selector).count():
+            return seen
+    raise AssertionError(f"no page has {selector}")
+
+
+def test_blocked_webassembly_leaves_the_stored_result_and_says_so(visit):
+    seen = chapter_with(visit, ".mlx")
+    page = seen.page
+    page.add_init_script(BLOCK_WASM)
+    page.reload(wait_until="networkidle")
+    root = page.locator(".mlx").first
+    stored = root.locator(".mlx-output").inner_html()
+    root.locator("input, select").first.focus()
+    page.wait_for_selector(".mlx[data-state=failed]", timeout=10_000)
+    assert "cannot run" in root.locator(".mlx-status").inner_text()
+    assert root.locator(".mlx-output").inner_html() == stored
+    assert root.locator("input, select").first.is_disabled()
+    assert seen.complaints == []
+
+
+def test_predict_first_takes_a_guess_then_unfolds(visit):
+    page = chapter_with(visit, ".mlx-predict").page
+    question = page.locator(".mlx-predict").first
+    assert not question.locator("dd").first.is_visible()
+    question.locator("input").fill("many")
+    question.locator("button").click()
+    assert "Type a number" in question.locator("[role=status]").inner_text()
+    assert not question.locator("dd").first.is_visible()
+    question.locator("input").fill("1e3")
+    question.locator("input").press("Enter")
+    assert "You said 1,000" in question.locator("[role=status]").inner_text()
+    assert question.locator("dd").first.is_visible()
+
+
+def test_few_tab_stops_to_the_text(visit):
+    """The first stop skips the navigation; what is left before the text is the page's own tool bar."""
+    page = chapter_with(visit, ".mlx").page
+    page.keyboard.press("Tab")
+    assert "Skip" in page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Enter")
+    inside = []
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        inside.append(page.evaluate("document.activeElement.closest('article') !== null"))
+    assert any(inside), "ten stops, and still not in the text"
+
+
+def test_no_dead_link_without_an_address(site):
+    """Without the repository's address nothing points to Binder, Colab, or an edit or issue page."""
+    for path in site.rglob("*.html"):
+        text = path.read_text("utf-8")
+        assert not re.search(r"mybinder\.org|colab\.research|/issues/new|/edit/", text), path
+
+
+def test_names_of_runtime_files_follow_their_content(site):
+    from livebook import digest
+
+    for kind in ("live", "pyodide"):
+        (folder,) = (site / "_static").glob(f"{kind}-*")
+        assert re.fullmatch(rf"{kind}-[0-9a-f]{{10}}", folder.name)
+        assert all(path.suffix in {".mjs", ".zip", ".wasm", ".json"} for path in folder.iterdir())
+    assert digest(b"a", b"b") != digest(b"ab", b"")
+    assert Path(site / "_static/katex/katex.min.css").exists()
