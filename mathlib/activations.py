@@ -8,7 +8,7 @@ A layer keeps s b h (34 + 5 a s / h) bytes for e = 2 (Korthikanti et al. 2022, e
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mathlib.checks import InputError, count, divides, non_negative, one_of, positive
+from mathlib.checks import InputError, count, divides, flag, instance, non_negative, one_of, positive
 from mathlib.parts import Part, Parts
 from mathlib.specs import RECOMPUTE, Experts, Latent, Layout, Model
 from mathlib.specs import model as resolve
@@ -118,6 +118,9 @@ def layer(model: str | Model, *, micro_batch: int = 1, tokens: int | None = None
     b, s = count("micro_batch", micro_batch), _length(model, tokens)
     one_of("recompute", recompute, RECOMPUTE)
     one_of("attention", attention, ATTENTION)
+    for name, value in (("sequence_parallel", sequence_parallel), ("dropout", dropout), ("fused_gate", fused_gate),
+                        ("small_tensors", small_tensors)):
+        flag(name, value)
     n, e = s * b, positive("bytes_per_element", bytes_per_element)
     divides("tensor", t, "heads", model.heads)
     if count("index", index, least=0) >= model.layers:
@@ -173,7 +176,8 @@ def stage(model: str | Model, layout: Layout, *, stage: int = 0, schedule: str =
     First stage: + the embedding's dropout mask s b h a micro-batch in flight. Last stage: + final norm and head inputs
     2 e s b h and the fp32 probabilities 4 s b V / t (Korthikanti et al. 2022, section 4.3).
     """
-    model, b, last = resolve(model), layout.micro_batch, layout.pipeline - 1
+    model, layout = resolve(model), instance("layout", layout, Layout)
+    b, last = layout.micro_batch, layout.pipeline - 1
     s, e = _length(model, tokens), bytes_per_element
     flying = in_flight(pipeline=layout.pipeline, micro_batches=layout.micro_batches, chunks=layout.chunks, stage=stage,
                        schedule=schedule)
@@ -195,6 +199,7 @@ def stage(model: str | Model, layout: Layout, *, stage: int = 0, schedule: str =
 
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
     """Layers of a stage, counted from 0: v slices of L / (p v), p v slices apart from stage to stage."""
+    layout = instance("layout", layout, Layout)
     p, v, size = layout.pipeline, layout.chunks, layout.layers_of_stage(resolve(model).layers) // layout.chunks
     if count("stage", stage, least=0) >= p:
         raise InputError(f"stage = {stage}: expected 0 to {p - 1}")

@@ -6,8 +6,9 @@ Formulas call these at the border, so that a bad input becomes one clear line an
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 LARGEST = 1e36  # far beyond any model or machine, and small enough that no product of inputs overflows
 
 
@@ -82,6 +83,20 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
 def flag(name: str, value: Any) -> bool:
     """True or False, nothing that merely counts as one."""
     return bool(one_of(name, value, (False, True)))
+
+
+def instance(name: str, value: Any, kind: type[T]) -> T:
+    """A value of a class of this library."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} = {value!r}: expected a {kind.__module__.rpartition('.')[2]}.{kind.__name__}")
+    return value
+
+
+def listed(name: str, value: Any) -> list[Any]:
+    """The members of a list or the like; text and single numbers are none."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise InputError(f"{name} = {value!r}: expected a list")
+    return list(value)
 
 
 def divides(name: str, value: Any, whole_name: str, whole: int) -> int:

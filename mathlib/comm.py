@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, log2, prod
 
-from mathlib.checks import InputError, count, non_negative, one_of, positive
+from mathlib.checks import InputError, count, listed, non_negative, one_of, positive
 from mathlib.parts import Parts
 
 
@@ -111,7 +111,7 @@ def traffic(collective: str, *, payload: float, ranks: int, algorithm: str = "")
     Ring, tree, halving and the naive way all move 2 (N-1) K in total; they differ in who sends it and when.
     """
     choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
-    chosen = choices[one_of("algorithm", algorithm or next(iter(choices)), choices)]
+    chosen = choices[next(iter(choices)) if algorithm == "" else one_of("algorithm", algorithm, choices)]
     n = count("ranks", ranks, least=2 if collective == "send" else 1)
     return chosen(non_negative("payload", payload), n)
 
@@ -138,7 +138,7 @@ def hierarchical(collective: str = "all-reduce", *, payload: float, levels: Sequ
     """
     passes = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
     p = passes[one_of("collective", collective, passes)]
-    k, sizes = non_negative("payload", payload), [count("levels", n) for n in levels]
+    k, sizes = non_negative("payload", payload), [count("levels", n) for n in listed("levels", levels)]
     if not sizes:
         raise InputError(f"levels = {levels!r}: expected the ranks of each level, innermost first, such as [8, 4]")
     return [_ring(p)(k / prod(sizes[:i]), n) for i, n in enumerate(sizes)]
@@ -148,10 +148,10 @@ def hierarchical_time(collective: str = "all-reduce", *, payload: float, levels:
                       bandwidths: Sequence[float], latencies: Sequence[float] = ()) -> Parts:
     """Time of a hierarchical collective by level: each level has its own B (a rank's share of the link) and alpha."""
     moved = hierarchical(collective, payload=payload, levels=levels)
-    latencies = list(latencies) or [0.0] * len(moved)
+    bandwidths, latencies = listed("bandwidths", bandwidths), listed("latencies", latencies) or [0.0] * len(moved)
     for name, given in (("bandwidths", bandwidths), ("latencies", latencies)):
         if len(given) != len(moved):
-            raise InputError(f"{name} = {list(given)}: expected one for each of the {len(moved)} levels")
+            raise InputError(f"{name} = {given}: expected one for each of the {len(moved)} levels")
     parts = {}
     for i, (m, b, alpha) in enumerate(zip(moved, bandwidths, latencies, strict=True)):
         seconds = m.rounds * non_negative("latencies", alpha) + m.serial / positive("bandwidths", b)

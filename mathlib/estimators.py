@@ -4,7 +4,7 @@ P parameters · n devices of a node · N devices in all · l parameters of the l
 Megatron-LM, DeepSpeed and Accelerate print GiB or MiB and write GB or MB: the functions here return bytes.
 """
 
-from mathlib.checks import InputError, count, non_negative, one_of, positive
+from mathlib.checks import InputError, count, flag, non_negative, one_of, positive
 from mathlib.memory import per_parameter
 from mathlib.parts import Parts
 from mathlib.precision import bytes_of
@@ -16,7 +16,7 @@ OFFLOAD = ("none", "optimizer", "all")
 
 def megatron_bytes(*, data: int = 1, distributed_optimizer: bool = False) -> float:
     """Bytes per parameter in Megatron-LM: 18, or 6 + 12/N with the distributed optimizer, which is ZeRO stage 1."""
-    stage = 1 if distributed_optimizer else 0
+    stage = 1 if flag("distributed_optimizer", distributed_optimizer) else 0
     return per_parameter("mixed-adam-fp32-gradients", zero=stage, shard=count("data", data)).total
 
 
@@ -67,7 +67,7 @@ def deepspeed_zero3(parameters: float, *, largest_layer: float, devices_per_node
         raise InputError(f"largest_layer = {largest_layer}: expected at most parameters = {parameters}")
     on_device, on_host = {"none": (18, 0), "optimizer": (2, 16), "all": (0, 18)}[one_of("offload", offload, OFFLOAD)]
     host = psi * on_host * n / total
-    if not zero_init:
+    if not flag("zero_init", zero_init):
         host = max(4 * n * psi, host)
     elif offload == "none":
         host = gathered * n

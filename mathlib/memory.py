@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mathlib import activations, params, precision
-from mathlib.checks import InputError, count, non_negative, one_of, positive
+from mathlib.checks import InputError, count, flag, instance, non_negative, one_of, positive
 from mathlib.parts import Part, Parts
 from mathlib.precision import Recipe
 from mathlib.specs import Device, Layout, Model, device, table
@@ -46,7 +46,7 @@ def states(parameters: float, *, recipe: str | Recipe = "mixed-adam", zero: int 
     psi = positive("parameters", parameters) / count("tensor", tensor) / count("pipeline", pipeline)
     each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)
     parts = {name: psi * each.amount(name) for name in each}
-    return Parts(f"Model states, ZeRO stage {zero} over {shard}", "byte", parts, binary)
+    return Parts(f"Model states, ZeRO stage {zero} over {shard}", "byte", parts, flag("binary", binary))
 
 
 def largest_model(memory: float, *, recipe: str | Recipe = "mixed-adam", zero: int = 0, shard: int = 1, tensor: int = 1,
@@ -59,7 +59,7 @@ def largest_model(memory: float, *, recipe: str | Recipe = "mixed-adam", zero: i
 def checkpoint(parameters: float, *, recipe: str | Recipe = "mixed-adam", weights_only: bool = False) -> Parts:
     """Bytes of a checkpoint: everything that lives from step to step, so no gradients; 14 P for mixed Adam."""
     kept = states(parameters, recipe=recipe)
-    names = ("weights",) if weights_only else ("weights", "master weights", "optimizer states")
+    names = ("weights",) if flag("weights_only", weights_only) else ("weights", "master weights", "optimizer states")
     return Parts("Checkpoint", "byte", {name: kept[name] for name in names if kept[name]})
 
 
@@ -69,8 +69,8 @@ def adapters(parameters: float, trainable: float, *, recipe: str | Recipe = "mix
 
     `block` and `second_block` add the scales of a quantised base: QLoRA is nf4, 64, 256 (arXiv:2305.14314).
     """
-    frozen, own = positive("parameters", parameters), states(trainable, recipe=recipe)
-    parts: dict[str, Part] = {"frozen weights": frozen * precision.bytes_of(base)}
+    frozen, own = positive("parameters", parameters), states(positive("trainable", trainable), recipe=recipe)
+    parts: dict[str, Part] = {"frozen weights": frozen * precision.bytes_of(one_of("base", base, table("types")))}
     if count("block", block, least=0):
         bits = precision.scale_bits(block=block, scale_bits=8 if second_block else 32, second_block=second_block)
         parts["scales"] = frozen * bits / 8
@@ -84,7 +84,8 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     Matrices split by t; norms, routers, positions, latents and the biases of row-split matrices stay whole on each.
     A tied head on another stage than the embedding is a second copy of the table.
     """
-    model, t, p = resolve(model), layout.tensor, layout.pipeline
+    model, layout = resolve(model), instance("layout", layout, Layout)
+    t, p = layout.tensor, layout.pipeline
     held = activations.layers_of(model, layout, stage)
     dense = model.experts.dense_layers if model.experts else model.layers
     few = sum(i < dense for i in held)
@@ -122,7 +123,7 @@ def _on_device(m: params.Matrix, model: Model, t: int) -> float:
 
 
 def training(model: str | Model, layout: Layout | None = None, *, recipe: str | Recipe = "mixed-adam",
-             stage: int | None = None, buffers: Mapping[str, float] | None = None, binary: bool = False,
+             stage: int | None = None, buffers: dict[str, float] | None = None, binary: bool = False,
              **activation: Any) -> Parts:
     """Bytes a device needs at most in a step: states + activations + one layer recomputed or gathered + buffers.
 
@@ -130,7 +131,7 @@ def training(model: str | Model, layout: Layout | None = None, *, recipe: str | 
     `stage` None takes the fullest stage. `activation` goes to `activations.stage`: attention, dropout, tokens, ...
     `buffers` are named bytes of your own (communication, fragmentation, context): no formula knows them.
     """
-    model, layout = resolve(model), layout or Layout()
+    model, layout = resolve(model), Layout() if layout is None else instance("layout", layout, Layout)
     if stage is None:
         every = [training(model, layout, recipe=recipe, stage=i, buffers=buffers, binary=binary, **activation)
                  for i in _different_stages(model, layout)]
@@ -143,9 +144,9 @@ def training(model: str | Model, layout: Layout | None = None, *, recipe: str | 
         parts["recomputation"] = _recomputed(model, layout, activation)
     if layout.zero == 3 and layout.shard > 1:
         parts["gathered layer"] = _gathered(model, layout.tensor, own, recipe)
-    for name, size in (buffers or {}).items():
+    for name, size in ({} if buffers is None else instance("buffers", buffers, dict)).items():
         parts[name] = non_negative(f"buffers[{name!r}]", size)
-    return Parts(f"{model.name}, training on a device of stage {stage}", "byte", parts, binary)
+    return Parts(f"{model.name}, training on a device of stage {stage}", "byte", parts, flag("binary", binary))
 
 
 def _different_stages(model: Model, layout: Layout) -> list[int]:
@@ -215,7 +216,7 @@ def smallest(model: str | Model, layout: Layout, memory: float | str | Device, *
 
     Start with the smallest degree and raise it until the model fits: every degree costs communication.
     """
-    model = resolve(model)
+    model, layout = resolve(model), instance("layout", layout, Layout)
     choices: dict[str, list[Any]] = {
         "shard": [d for d in range(1, layout.data + 1) if layout.data % d == 0], "zero": [0, 1, 2, 3],
         "tensor": [t for t in range(1, model.heads + 1) if model.heads % t == 0],
@@ -236,7 +237,7 @@ def smallest(model: str | Model, layout: Layout, memory: float | str | Device, *
 def largest_micro_batch(model: str | Model, layout: Layout, memory: float | str | Device, *, reserve: float = 0,
                         **options: Any) -> int:
     """The most sequences a micro-batch can have, 0 when not even one fits. A stage's bytes are linear in b."""
-    most = []
+    most, layout = [], instance("layout", layout, Layout)
     for i in _different_stages(resolve(model), layout):
         one, two = (training(model, replace(layout, micro_batch=b), stage=i, **options).total for b in (1, 2))
         room = fits(one, memory, reserve=reserve).memory

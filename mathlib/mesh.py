@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from mathlib.checks import InputError, count, divides, one_of
+from mathlib.checks import InputError, count, divides, listed, one_of
 
 MEGATRON = "tp-cp-ep-dp-pp"
 
@@ -103,7 +103,7 @@ def megatron(*, world: int, tp: int = 1, pp: int = 1, cp: int = 1, ep: int = 1, 
     With ep > 1 this is the grid of the experts, whose data degree is world / (tp ep pp) and which ignores cp
     (parallel_state.initialize_model_parallel).
     """
-    names = order.split("-") if isinstance(order, str) else order
+    names = order.split("-") if isinstance(order, str) else []
     if sorted(names) != sorted(MEGATRON.split("-")) and sorted(names) != ["dp", "pp", "tp"]:
         raise InputError(f"order = {order!r}: expected the axes of {MEGATRON} in any order, or tp-dp-pp in any order")
     if count("ep", ep) > 1 and count("cp", cp) > 1:
@@ -118,8 +118,9 @@ def megatron(*, world: int, tp: int = 1, pp: int = 1, cp: int = 1, ep: int = 1, 
 
 def deepspeed(axes: Sequence[str], dims: Sequence[int]) -> Mesh:
     """DeepSpeed's ProcessTopology, and torch's DeviceMesh: row-major, so the LAST axis is the fastest."""
+    axes, dims = [str(one) for one in listed("axes", axes)], listed("dims", dims)
     if len(axes) != len(dims) or len(set(axes)) != len(axes):
-        raise InputError(f"dims = {dims!r}: expected one size for each of the different axes {axes!r}")
+        raise InputError(f"axes = {axes}, dims = {dims}: expected different axes and one size for each")
     return Mesh(dict(zip(reversed(axes), reversed(dims), strict=True)))
 
 
@@ -144,10 +145,11 @@ def hierarchical_groups(ranks: int | Iterable[int], levels: Sequence[int]) -> li
 
     Megatron-LM's create_hierarchical_groups: 16 ranks in levels [2, 2, 4] give 8, 8 and 4 groups.
     """
-    members = list(range(count("ranks", ranks))) if isinstance(ranks, (int, float)) else list(ranks)
-    mesh = Mesh({str(i): n for i, n in enumerate(levels)})
+    members = listed("ranks", ranks) if isinstance(ranks, Iterable) else list(range(count("ranks", ranks)))
+    members, levels = [count("ranks", r, least=0) for r in members], listed("levels", levels)
+    mesh = Mesh({str(i): count("levels", n) for i, n in enumerate(levels)})
     if mesh.world != len(members):
-        raise InputError(f"levels = {list(levels)}: expected sizes that multiply to {len(members)} ranks")
+        raise InputError(f"ranks = {ranks}, levels = {levels}: expected sizes that multiply to {len(members)} ranks")
     return [[[members[i] for i in group] for group in mesh.groups(str(level))] for level in range(len(levels))]
 
 
@@ -183,4 +185,7 @@ def batch_tokens(*, tokens: int, **batch: int) -> int:
 
 def scheduled_tokens(schedule: Iterable[tuple[int, int]], tokens: int) -> int:
     """Tokens of a run whose batch grows: s * sum of batch * steps over the schedule's rows (batch, steps)."""
-    return count("tokens", tokens) * sum(count("batch", b) * count("steps", n) for b, n in schedule)
+    rows = [listed("schedule", row) for row in listed("schedule", schedule)]
+    if not rows or any(len(row) != 2 for row in rows):
+        raise InputError(f"schedule = {schedule!r}: expected rows of a batch and its steps, such as [(512, 50000)]")
+    return count("tokens", tokens) * sum(count("schedule", b) * count("schedule", n) for b, n in rows)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import prod
 
 from mathlib import specs
-from mathlib.checks import InputError, count, one_of
+from mathlib.checks import InputError, count, listed, one_of
 from mathlib.parts import Parts
 
 KEPT = ("weights", "gradients", "main_gradients", "master_weights", "first_moment", "second_moment")
@@ -87,9 +87,9 @@ class Recipe:
         count("block", self.block, least=0)
 
 
-def number_type(name: str) -> NumberType:
+def number_type(dtype: str) -> NumberType:
     """A number type by its name."""
-    return NumberType(name=name, **specs.table("types")[one_of("dtype", name, specs.table("types"))])
+    return NumberType(name=dtype, **specs.table("types")[one_of("dtype", dtype, specs.table("types"))])
 
 
 def bytes_of(dtype: str) -> float:
@@ -97,12 +97,16 @@ def bytes_of(dtype: str) -> float:
     return number_type(dtype).bytes
 
 
-def recipe(name: "str | Recipe", **changes: str | int) -> Recipe:
+def _found(recipe: str | Recipe) -> Recipe:
+    """A recipe by its name; a Recipe is returned as it is, so that formulas take either."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    return Recipe(name=recipe, **specs.table("recipes")[one_of("recipe", recipe, specs.table("recipes"))])
+
+
+def recipe(recipe: str | Recipe, **changes: str | int) -> Recipe:
     """A recipe by its name, with some copies changed: recipe("mixed-adam", weights="bf16", gradients="bf16")."""
-    if isinstance(name, Recipe):
-        found = name
-    else:
-        found = Recipe(name=name, **specs.table("recipes")[one_of("recipe", name, specs.table("recipes"))])
+    found = _found(recipe)
     for change in changes:
         one_of("change", change, [f.name for f in fields(Recipe)])
     return replace(found, **changes) if changes else found  # type: ignore[arg-type]
@@ -113,13 +117,13 @@ def names() -> list[str]:
     return list(specs.table("recipes"))
 
 
-def bytes_per_parameter(recipe_: "str | Recipe", *, shapes: Iterable[tuple[int, ...]] = ()) -> Parts:
+def bytes_per_parameter(recipe: str | Recipe, *, shapes: Iterable[tuple[int, ...]] = ()) -> Parts:
     """Bytes one parameter costs, by copy: sum over the recipe's copies of the width of their type.
 
     An int8 moment adds 4 / block for its fp32 scales (arXiv:2110.02861); a factored one needs the `shapes`
     of the weights, because r + c values stand for r * c (arXiv:1804.04235).
     """
-    r = recipe(recipe_)
+    r = _found(recipe)
     parts: dict[str, float] = {}
     for part in KEPT:
         dtype = getattr(r, part)
@@ -135,7 +139,7 @@ def bytes_per_parameter(recipe_: "str | Recipe", *, shapes: Iterable[tuple[int, 
 
 def factored_bytes(shapes: Iterable[tuple[int, ...]]) -> float:
     """Bytes per parameter of a factored variance: 4 (r + c) / (r c) over all matrices; vectors keep all of theirs."""
-    shapes = [tuple(count("shapes", n) for n in shape) for shape in shapes]
+    shapes = [tuple(count("shapes", n) for n in listed("shapes", shape)) for shape in listed("shapes", shapes)]
     if not shapes:
         raise InputError("shapes = (): expected [(rows, columns), ...], on which a factored moment depends")
     kept = sum(prod(s[:-1]) + prod(s[:-2]) * s[-1] if len(s) > 1 else prod(s) for s in shapes)

@@ -5,7 +5,7 @@ P parameters on the rank before sharding · N data-parallel ranks · S ranks of 
 Every (N - 1)/N is exact; `large_group` takes it as 1, which is what papers print (2 P, 3 P, 12 b s h).
 """
 
-from mathlib.checks import InputError, count, divides, fraction, non_negative, one_of, positive
+from mathlib.checks import InputError, count, divides, flag, fraction, non_negative, one_of, positive
 from mathlib.parts import Parts
 from mathlib.specs import RECOMPUTE, Model
 from mathlib.specs import model as resolve
@@ -13,7 +13,7 @@ from mathlib.specs import model as resolve
 
 def _share(n: int, large_group: bool) -> float:
     """(N - 1)/N: what one pass around a ring of N sends of K; none for a group of one, 1 for a large group."""
-    return 1.0 if large_group and n > 1 else (n - 1) / n
+    return 1.0 if flag("large_group", large_group) and n > 1 else (n - 1) / n
 
 
 def tensor_parallel(model: str | Model, *, tensor: int, micro_batch: int = 1, tokens: int | None = None,
@@ -30,6 +30,7 @@ def tensor_parallel(model: str | Model, *, tensor: int, micro_batch: int = 1, to
     t, b, m = count("tensor", tensor), count("micro_batch", micro_batch), count("micro_batches", micro_batches)
     s = model.context if tokens is None else count("tokens", tokens)
     depth = count("layers", layers, least=0) or model.layers
+    regather, sequence_parallel = flag("regather", regather), flag("sequence_parallel", sequence_parallel)
     if regather and not sequence_parallel:
         raise InputError("regather = True: expected sequence_parallel = True, which alone gathers again")
     k = b * s * model.width * positive("bytes_per_element", bytes_per_element)
@@ -56,7 +57,7 @@ def pipeline_parallel(model: str | Model, *, pipeline: int, stage: int = 0, chun
         raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
     s, t = model.context if tokens is None else count("tokens", tokens), count("tensor", tensor)
     k = count("micro_batch", micro_batch) * s * model.width * positive("bytes_per_element", bytes_per_element)
-    k = k / t if scatter_gather else k
+    k = k / t if flag("scatter_gather", scatter_gather) else k
     forward, backward = (v if stage < p - 1 else v - 1), (v if stage > 0 else v - 1)
     if p == 1:
         forward = backward = 0
@@ -76,12 +77,13 @@ def zero(*, parameters: float, data: int, stage: int = 0, shard: int = 0, micro_
     """
     one_of("stage", stage, (0, 1, 2, 3))
     one_of("stage_one", stage_one, ("reduce-scatter", "all-reduce"))
+    flag("keep_gathered", keep_gathered)
     n, m = count("data", data), count("micro_batches", micro_batches)
     group = divides("shard", count("shard", shard, least=0) or n, "data", n) if stage else n
     psi = positive("parameters", parameters)
     ring, weights = _share(group, large_group), psi * positive("weight_bytes", weight_bytes)
     gradients = psi * positive("gradient_bytes", gradient_bytes)
-    reductions = m if stage >= 2 and each_micro_batch else 1
+    reductions = m if flag("each_micro_batch", each_micro_batch) and stage >= 2 else 1
     passes = 2 if stage == 0 or (stage == 1 and stage_one == "all-reduce") else 1
     parts = {"gradients": passes * reductions * ring * gradients}
     if stage == 3:
@@ -101,9 +103,9 @@ def zero_plus_plus(*, parameters: float, quantised_weights: bool = True, node_co
     Weights travel as int8, the second gather stays inside a node that holds a copy, gradients travel as int4.
     """
     m = 2 * positive("parameters", parameters)
-    gather = m / 2 if quantised_weights else m
-    parts = {"weights, forward": gather, "weights, backward": 0 if node_copy else gather,
-             "gradients": m / 4 if quantised_gradients else m}
+    gather = m / 2 if flag("quantised_weights", quantised_weights) else m
+    parts = {"weights, forward": gather, "weights, backward": 0 if flag("node_copy", node_copy) else gather,
+             "gradients": m / 4 if flag("quantised_gradients", quantised_gradients) else m}
     return Parts("ZeRO++: sent between nodes by a rank in a step", "byte", parts)
 
 

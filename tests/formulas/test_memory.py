@@ -105,6 +105,13 @@ def test_stages_together_hold_the_model_once_and_a_tied_table_twice(kind: str, c
     assert "embedding" in held[0] and "head" in held[3] and not {"embedding", "head"} & {*held[1], *held[2]}
 
 
+def test_norms_outside_the_layers_stand_at_the_ends() -> None:
+    model = SMALL.but(embedding_norm=True)
+    norms = [memory.stage_parameters(model, Layout(pipeline=4), stage=i)["norms"] for i in range(4)]
+    one, per_layer = 2 * 64, 2 * 2 * 64
+    assert norms == [2 * per_layer + one, 2 * per_layer, 2 * per_layer, 2 * per_layer + one]
+
+
 def tensors(model: Model) -> list[tuple[int, bool]]:
     """A plain GPT's parameters by hand: elements, and whether tensor parallelism splits them."""
     h, f, V = model.width, model.ffn_width, model.padded_vocab
@@ -213,8 +220,8 @@ def test_the_largest_micro_batch_fits_and_one_more_does_not(room: float, p: int,
     (lambda: memory.fits(1, "a100"), "memory = 'a100': did you mean"),
     (lambda: memory.fits(1, 1e9, reserve=-1), "reserve = -1"),
     (lambda: memory.smallest("gpt2", Layout(), 1e9, vary="expert"), "vary = 'expert'"),
-    (lambda: memory.adapters(1e9, 0), "parameters = 0"),
-    (lambda: memory.adapters(1e9, 1e6, base="nf5"), "dtype = 'nf5'"),
+    (lambda: memory.adapters(1e9, 0), "trainable = 0"),
+    (lambda: memory.adapters(1e9, 1e6, base="nf5"), "base = 'nf5': did you mean nf4"),
 ])
 def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:

@@ -53,6 +53,11 @@ def test_bfloat16_has_the_range_of_fp32_and_fp16_has_not() -> None:
     assert bf16.epsilon > fp16.epsilon > fp32.epsilon
 
 
+def test_four_bits_are_half_a_byte() -> None:
+    widths = {name: precision.bytes_of(name) for name in ("nf4", "int4", "fp4_e2m1", "fp8_e4m3", "bf16")}
+    assert widths == {"nf4": 0.5, "int4": 0.5, "fp4_e2m1": 0.5, "fp8_e4m3": 1, "bf16": 2}
+
+
 def test_tf32_is_a_mode_of_the_multiplier_not_of_memory() -> None:
     assert precision.bytes_of("tf32") == 4
     assert precision.number_type("tf32").epsilon == precision.number_type("fp16").epsilon
@@ -111,7 +116,7 @@ def test_changed_recipes() -> None:
     (lambda: precision.number_type("fp31"), "dtype = 'fp31': did you mean"),
     (lambda: precision.bytes_per_parameter("mixed-adm"), "recipe = 'mixed-adm': did you mean mixed-adam"),
     (lambda: precision.recipe("mixed-adam", weights="half"), "weights = 'half'"),
-    (lambda: precision.recipe("mixed-adam", wieghts="bf16"), "did you mean weights"),
+    (lambda: precision.recipe("mixed-adam", weight="bf16"), "did you mean weights"),
     (lambda: precision.recipe("mixed-adam-8bit", block=-1), "block = -1"),
     (lambda: precision.bytes_per_parameter("adafactor"), "shapes = ()"),
     (lambda: precision.factored_bytes([(4, 0)]), "shapes = 0"),
