@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cloudpickle
@@ -50,7 +51,9 @@ def test_results_come_in_the_order_of_ranks(world_size):
 
 
 def test_fresh_interpreters_do_the_same():
+    before = set(SHM.glob("ranks-*"))
     assert launch.run(mean_of_ranks, 2, 2, how="fresh") == [(0, 1.0), (1, 1.0)]
+    assert set(SHM.glob("ranks-*")) == before
 
 
 def test_a_function_may_close_over_what_it_finds_and_return_tensors():
@@ -70,13 +73,15 @@ def test_prints_are_labelled_and_in_the_order_of_ranks(capsys):
 
     launch.run(speak, 3)
     out, err = capsys.readouterr()
-    assert out.splitlines() == [f"[rank {r}] {w}" for r in range(3) for w in (f"one of {r}", f"two of {r}", "past Python")]
+    words = [(f"one of {rank}", f"two of {rank}", "past Python") for rank in range(3)]
+    assert out.splitlines() == [f"[rank {rank}] {word}" for rank in range(3) for word in words[rank]]
     assert err.splitlines() == [f"[rank {r}] aside" for r in range(3)]
     launch.run(speak, 3, echo=False)
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_rank_stands_where_the_launcher_stands(tmp_path, monkeypatch):
+    launch.run(mean_of_ranks, 1, 1)  # the server has started, elsewhere
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOME_SETTING", "set after the server started")
     monkeypatch.syspath_prepend(tmp_path)
@@ -205,16 +210,21 @@ def test_bad_input_is_refused_before_anything_starts():
 # Nothing stays behind.
 
 
+def descriptors(process: int | str) -> set[str]:
+    return {entry.name for entry in Path(f"/proc/{process}/fd").iterdir()}
+
+
 def leftovers() -> tuple[set[str], set[str], list[str]]:
     """Directories of runs; descriptors of this process; processes below its server."""
-    below = subprocess.run(["ps", "--ppid", str(start.Forked._server.pid), "-o", "pid="], capture_output=True, text=True)
-    return {p.name for p in SHM.glob("ranks-*")}, set(os.listdir("/proc/self/fd")), below.stdout.split()
+    command = ["ps", "--ppid", str(start.Forked._server.pid), "-o", "pid="]
+    below = subprocess.run(command, capture_output=True, text=True).stdout.split()
+    return {directory.name for directory in SHM.glob("ranks-*")}, descriptors("self"), below
 
 
 def test_a_hundred_runs_leave_nothing():
     launch.run(mean_of_ranks, 2, 1)
     before, server = leftovers(), start.Forked._server.pid
-    of_server = len(os.listdir(f"/proc/{server}/fd"))
+    of_server = descriptors(server)
     for number in range(100):
         if number % 10 == 3:
             with pytest.raises(launch.RankError):
@@ -222,7 +232,7 @@ def test_a_hundred_runs_leave_nothing():
         else:
             launch.run(mean_of_ranks, 2, 1)
     assert leftovers() == before and start.Forked._server.pid == server
-    assert len(os.listdir(f"/proc/{server}/fd")) == of_server
+    assert descriptors(server) == of_server
 
 
 def test_what_a_rank_started_ends_with_it():
@@ -234,13 +244,9 @@ def test_what_a_rank_started_ends_with_it():
 
 
 def test_two_runs_at_once_do_not_meet():
-    results: dict[int, list] = {}
-    threads = [threading.Thread(target=lambda n=n: results.update({n: launch.run(mean_of_ranks, n, 1)})) for n in (2, 3, 4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {n: [(rank, (n - 1) / 2) for rank in range(n)] for n in (2, 3, 4)}
+    with ThreadPoolExecutor(3) as pool:
+        runs = {n: pool.submit(launch.run, mean_of_ranks, n, 1) for n in (2, 3, 4)}
+    assert {n: future.result() for n, future in runs.items()} == {n: [(rank, (n - 1) / 2) for rank in range(n)] for n in (2, 3, 4)}
 
 
 def test_a_dead_server_is_named_and_replaced():
