@@ -44,22 +44,25 @@ class Forked:
         self.sock, theirs = socket.socketpair()
         self.sock.sendall(f"{world_size} {home}\n".encode())
         with theirs, self._lock:
-            socket.send_fds(self._serve(), [b"+"], [theirs.fileno()])
+            if not (self._server and self._owner == os.getpid()):
+                self._serve()
+            try:
+                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+            except OSError:  # that server has died
+                self._control.close()
+                self._server.kill()
+                self._server.wait()
+                self._serve()
+                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
 
     @classmethod
-    def _serve(cls) -> socket.socket:
-        """The control socket of the running server, which is started when there is none."""
-        if cls._control and cls._server and cls._owner == os.getpid() and cls._server.poll() is None:
-            return cls._control
-        if cls._control:
-            cls._control.close()
+    def _serve(cls) -> None:
         cls._control, theirs = socket.socketpair()
         call = f"{ENTRY} forkserver; forkserver.main({theirs.fileno()}, {os.getpid()})"
         with theirs:
             cls._server = subprocess.Popen([sys.executable, "-c", call, "\n".join(module_path())], env=_environment(),
                                            stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True)
         cls._owner = os.getpid()
-        return cls._control
 
     def ended(self, seconds: float) -> Iterator[tuple[int, int]]:
         self.sock.settimeout(seconds)
@@ -67,6 +70,8 @@ class Forked:
             data = self.sock.recv(4096)
         except TimeoutError:
             return
+        except ConnectionResetError:
+            data = b""
         if not data:
             raise RankError("the server that forks the ranks has died; the next run starts a new one")
         *lines, self.rest = (self.rest + data).split(b"\n")
