@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
@@ -17,7 +16,6 @@ import torch.distributed as dist
 from mathlib.checks import InputError
 from mathlib.dist import launch, start
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks need the functions below, not pytest
 ROOT = Path(__file__).parents[2]
 SHM = Path("/dev/shm")
 
