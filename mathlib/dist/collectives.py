@@ -1,0 +1,230 @@
+"""The collectives written out, message by message, so that every byte of the formulas can be seen leaving a rank.
+
+N    ranks of the group, numbered 0..N-1         r    this rank
+K    bytes of the tensor                          p    ranks of the largest power of two <= N
+All work in place on a contiguous tensor of any length (shorter than N too) and add; group None is the default group.
+A tensor is cut into N pieces that differ by at most one element; an empty piece costs no message.
+What "a rank sends" is the mean over the ranks; when N divides the tensor it is what each one sends.
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import ProcessGroup
+
+from mathlib.checks import InputError
+
+DONE = SimpleNamespace(wait=lambda: None)  # stands for a message that need not be sent
+
+
+def place(group: ProcessGroup | None = None) -> tuple[int, int]:
+    """(rank, size) of this process in the group."""
+    return dist.get_rank(group), dist.get_world_size(group)
+
+
+def flat(tensor: Tensor) -> Tensor:
+    """The tensor's elements in a row, in the same memory."""
+    if not tensor.is_contiguous():
+        raise InputError(f"tensor of shape {tuple(tensor.shape)}: expected a contiguous one, to work in its memory")
+    return tensor.detach().view(-1)
+
+
+def pieces(tensor: Tensor, size: int) -> list[Tensor]:
+    """The tensor's elements in `size` views whose lengths differ by at most one."""
+    return list(flat(tensor).tensor_split(size))
+
+
+def send(piece: Tensor, to: int, group: ProcessGroup | None):
+    """Begin to send to rank `to` of the group."""
+    return dist.isend(piece, group=group, group_dst=to) if piece.numel() else DONE
+
+
+def receive(piece: Tensor, source: int, group: ProcessGroup | None):
+    """Begin to receive from rank `source` of the group."""
+    return dist.irecv(piece, group=group, group_src=source) if piece.numel() else DONE
+
+
+def finish(*messages) -> None:
+    """Wait until these messages are through."""
+    for message in messages:
+        message.wait()
+
+
+def ring_steps(piece: list, r: int) -> tuple[list, list]:
+    """What rank r gives to its right and takes from its left, step by step: to reduce-scatter, then to all-gather.
+
+    A piece starts its first round one rank to the right of where it ends, so that piece r ends, summed, on rank r.
+    """
+    n = len(piece)
+    scatter = [(piece[(r - step - 1) % n], piece[(r - step - 2) % n]) for step in range(n - 1)]
+    gather = [(piece[(r - step) % n], piece[(r - step - 1) % n]) for step in range(n - 1)]
+    return scatter, gather
+
+
+def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
+    """Sum in 2(N-1) steps round a ring; a rank sends 2 K (N-1)/N (Patarasuk and Yuan 2009).
+
+    One step at a time: a message waits until its receiver has got as far.
+    """
+    r, n = place(group)
+    right, left = (r + 1) % n, (r - 1) % n
+    scatter, gather = ring_steps(pieces(tensor, n), r)
+    for give, take in scatter:  # what comes in is added, and goes on in the next step
+        arrived = torch.empty_like(take)
+        finish(send(give, right, group), receive(arrived, left, group))
+        take += arrived
+    for give, take in gather:  # what comes in is final, and goes on in the next step
+        finish(send(give, right, group), receive(take, left, group))
+
+
+def _ring(scatter: list, gather: list, r: int, n: int, group: ProcessGroup | None) -> None:
+    """The steps with every receive posted before the first send, so that no message waits for its receiver.
+
+    The gather may be expected that early because a piece comes back only after all others have added to what this rank
+    sent of it.
+    """
+    right, left = (r + 1) % n, (r - 1) % n
+    arriving = [torch.empty_like(take) for _, take in scatter]
+    sums = [receive(arrived, left, group) for arrived in arriving]
+    finals = [receive(take, left, group) for _, take in gather]
+    sent = []
+    for (give, take), arrived, message in zip(scatter, arriving, sums, strict=True):
+        sent.append(send(give, right, group))
+        message.wait()
+        take += arrived
+    for (give, _), message in zip(gather, finals, strict=True):
+        sent.append(send(give, right, group))
+        message.wait()
+    finish(*sent)
+
+
+def ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
+    """Sum in 2(N-1) steps round a ring, receives posted ahead; a rank sends 2 K (N-1)/N (Patarasuk and Yuan 2009)."""
+    r, n = place(group)
+    scatter, gather = ring_steps(pieces(tensor, n), r)
+    _ring(scatter, gather, r, n, group)
+
+
+def ring_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:
+    """Leave piece r of the sum in place, and return it; the rest holds partial sums. A rank sends K (N-1)/N."""
+    r, n = place(group)
+    scatter, _ = ring_steps(piece := pieces(tensor, n), r)
+    _ring(scatter, [], r, n, group)
+    return piece[r]
+
+
+def ring_all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> None:
+    """Rank r brings piece r of the tensor and gets the others. A rank sends K (N-1)/N."""
+    r, n = place(group)
+    _, gather = ring_steps(pieces(tensor, n), r)
+    _ring([], gather, r, n, group)
+
+
+def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
+    """Sum up a binomial tree to rank 0 and broadcast down it: 2 ceil(log2 N) rounds of K, rank 0 sends K ceil(log2 N).
+
+    In round i of the way up the ranks whose lowest set bit is bit i send to the rank without that bit.
+    """
+    r, n = place(group)
+    whole = flat(tensor)
+    arrived = torch.empty_like(whole)
+    lowest = r & -r or 1 << (n - 1).bit_length()  # rank 0 is nobody's child
+    children = [r + (1 << i) for i in range(lowest.bit_length() - 1) if r + (1 << i) < n]
+    for child in children:
+        receive(arrived, child, group).wait()
+        whole += arrived
+    if r:
+        send(whole, r - lowest, group).wait()
+        receive(whole, r - lowest, group).wait()
+    finish(*(send(whole, child, group) for child in reversed(children)))
+
+
+def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
+    """Halve and sum with ever nearer partners, then double back: 2 log2 p rounds, 2 K (p-1)/p (Rabenseifner 2004).
+
+    Where N is no power of two, the last N - p ranks first give their tensor to a partner, who returns the result.
+    """
+    r, n = place(group)
+    p = 1 << (n.bit_length() - 1)
+    whole = flat(tensor)
+    if r >= p:
+        send(whole, r - p, group).wait()
+        receive(whole, r - p, group).wait()
+        return
+    if r + p < n:
+        arrived = torch.empty_like(whole)
+        receive(arrived, r + p, group).wait()
+        whole += arrived
+    _halve_and_double(whole, r, p // 2, group)
+    if r + p < n:
+        send(whole, r + p, group).wait()
+
+
+def _halve_and_double(part: Tensor, r: int, distance: int, group: ProcessGroup | None) -> None:
+    """Sum `part` over the ranks that differ from r in bits of `distance` and below."""
+    if not distance:
+        return
+    low, high = part.tensor_split(2)
+    mine, yours = (high, low) if r & distance else (low, high)
+    arrived = torch.empty_like(mine)
+    finish(receive(arrived, r ^ distance, group), send(yours, r ^ distance, group))
+    mine += arrived
+    _halve_and_double(mine, r, distance // 2, group)
+    finish(receive(yours, r ^ distance, group), send(mine, r ^ distance, group))
+
+
+def star_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
+    """Everyone sends to rank 0, which sends the sum back: rank 0 moves (N-1) K each way, one after the other."""
+    r, n = place(group)
+    whole = flat(tensor)
+    if r:
+        send(whole, 0, group).wait()
+        receive(whole, 0, group).wait()
+        return
+    arrived = torch.empty_like(whole)
+    for other in range(1, n):
+        receive(arrived, other, group).wait()
+        whole += arrived
+    for other in range(1, n):
+        send(whole, other, group).wait()
+
+
+def hierarchical_all_reduce(tensor: Tensor, groups: Sequence[ProcessGroup]) -> None:
+    """Reduce-scatter inside, all-reduce of K/g across, all-gather inside; groups innermost first, any number."""
+    inside, *across = groups
+    if not across:
+        return ring_all_reduce(tensor, inside)
+    piece = ring_reduce_scatter(tensor, inside)
+    hierarchical_all_reduce(piece, across)
+    ring_all_gather(tensor, inside)
+
+
+def own_group(groups: Sequence[Sequence[int]]) -> ProcessGroup:
+    """Turn groups of a mesh into process groups, on every rank alike, and return the one this rank is in."""
+    return dist.new_subgroups_by_enumeration([list(ranks) for ranks in groups])[0]
+
+
+def all_to_all(received: Sequence[Tensor], sent: Sequence[Tensor], group: ProcessGroup | None = None) -> None:
+    """Rank r's sent[i] becomes rank i's received[r]; sizes are free. With equal ones a rank sends K (N-1)/N."""
+    r, n = place(group)
+    if not len(received) == len(sent) == n:
+        raise InputError(f"received, sent = {len(received)}, {len(sent)} tensors: expected {n} each, one a rank")
+    flat(received[r]).copy_(flat(sent[r]))
+    others = [(r + step) % n for step in range(1, n)]
+    expected = [receive(flat(received[other]), other, group) for other in reversed(others)]
+    finish(*expected, *(send(flat(sent[other]), other, group) for other in others))
+
+
+def direct_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:
+    """Piece r of the sum by all-to-all and one sum on the spot: a rank sends K (N-1)/N, and waits one message's time.
+
+    gloo's own reduce_scatter is an all-reduce inside, and sends twice that.
+    """
+    r, n = place(group)
+    sent = pieces(tensor, n)
+    received = sent[r].new_empty(n, sent[r].numel())
+    all_to_all(list(received), sent, group)
+    return received.sum(0)

@@ -1,0 +1,122 @@
+"""One rank, from the task in the run's directory to its result in the same directory.
+
+task      pickled: world_size, call (cloudpickle of function and arguments), timeout, threads, device, and the
+          launcher's environment, directory, module path and notebook cells
+out.r err.r   what rank r printed          stack.r   where it stood when asked (SIGUSR1)
+result.r      pickled: value (cloudpickle) or error (text), and when (seconds, clock of the machine)
+"""
+
+import contextlib
+import faulthandler
+import linecache
+import os
+import pickle
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import NoReturn
+
+SPARE = 60.0  # seconds a collective may outlast the run: the launcher, which sees all ranks, gives up first
+
+
+def main(directory: str, rank: int) -> NoReturn:
+    """Run the task as one rank and leave: exit code 0 with a value, 1 with an error."""
+    home = Path(directory)
+    task = pickle.loads((home / "task").read_bytes())
+    _settle(task, home, rank)
+    try:
+        outcome = {"value": _call(task, home, rank)}
+    except BaseException as error:  # SystemExit and KeyboardInterrupt of a rank are failures of the run too
+        outcome = {"error": _explain(error), "summary": traceback.format_exception_only(error)[-1].strip()}
+    outcome["when"] = time.time()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    (home / f"result.{rank}.part").write_bytes(pickle.dumps(outcome))
+    (home / f"result.{rank}.part").rename(home / f"result.{rank}")
+    if "value" in outcome:
+        _wait_for_others()
+    os._exit("error" in outcome)  # no destructors: what a run leaves behind, the system takes back faster
+
+
+def leave_with_launcher(directory: str) -> None:
+    """For a rank that no server watches over: when standard input ends, the launcher is gone, and so is the run."""
+
+    def watch() -> None:
+        os.read(0, 1)
+        shutil.rmtree(directory, ignore_errors=True)
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)  # this rank leads a group: itself and what it started
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _wait_for_others() -> None:
+    """A rank that leaves closes its connections, while others may be opening theirs to it: so all leave together."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        with contextlib.suppress(RuntimeError):  # another rank failed, and tells why
+            dist.barrier()
+
+
+def _settle(task: dict, home: Path, rank: int) -> None:
+    """Stand where the launcher stands: environment, directory, modules. What is printed goes to files."""
+    for name, number in (("out", 1), ("err", 2)):
+        os.dup2(os.open(home / f"{name}.{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    text: dict = {"buffering": 1, "closefd": False, "encoding": "utf-8", "errors": "backslashreplace"}
+    sys.stdout = open(1, "w", **text)  # noqa: SIM115
+    sys.stderr = open(2, "w", **text)  # noqa: SIM115
+    if hasattr(faulthandler, "register"):
+        file = os.open(home / f"stack.{rank}", os.O_WRONLY | os.O_CREAT)
+        faulthandler.register(signal.SIGUSR1, file=file, all_threads=False)
+    world = task["world_size"]
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+    os.environ.clear()
+    os.environ.update(task["environment"] | {name: str(value) for name, value in place.items()})
+    os.chdir(task["cwd"])
+    sys.path[:] = task["path"]
+    linecache.cache.update(task["cells"])  # so that a traceback can quote the notebook
+
+
+def _call(task: dict, home: Path, rank: int) -> bytes:
+    import cloudpickle
+    import torch.distributed as dist
+
+    join(task["device"], task["threads"], dist.FileStore(str(home / "store"), task["world_size"]),
+         rank=rank, world_size=task["world_size"], timeout=task["timeout"] + SPARE)
+    fn, args, kwargs = cloudpickle.loads(task["call"])
+    value = fn(*args, **kwargs)
+    try:
+        return cloudpickle.dumps(value)
+    except Exception as error:
+        raise TypeError(f"rank {rank} returned a {type(value).__name__} that cannot be pickled: {error}") from None
+
+
+def join(device: str, threads: int | None, store, *, rank: int, world_size: int, timeout: float) -> None:
+    """Make this process a rank of the default group: gloo for device "cpu", nccl for "cuda"."""
+    import torch
+    import torch.distributed as dist
+
+    if threads:
+        torch.set_num_threads(threads)
+    if device == "cuda":
+        local, here = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if local >= here:
+            raise RuntimeError(f'device = "cuda": local rank {local} has no GPU, this machine shows {here}')
+        torch.cuda.set_device(local)
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=rank, world_size=world_size,
+                            timeout=timedelta(seconds=timeout))
+
+
+def _explain(error: BaseException) -> str:
+    """The traceback from the caller's function on, without the launcher's own frames."""
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()

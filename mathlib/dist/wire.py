@@ -1,0 +1,136 @@
+"""What crosses the wire, counted twice: by the program, call by call, and by the operating system, byte by byte.
+
+counted()     every message and collective that this rank's Python code hands to torch.distributed
+tcp()         bytes that this rank's own TCP connections sent, from the kernel's TCP_INFO (Linux)
+
+gloo announces a message and heads its data, 96 bytes from the sender; the receiver says that it is ready, 48 bytes. So
+the two counts agree to the byte: tcp = sent + 96 * messages sent + 48 * messages received.
+"""
+
+import contextlib
+import os
+import socket
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+ANNOUNCED, READY = 96, 48  # bytes gloo adds to a message, at its sender and at its receiver
+
+
+@dataclass
+class Counted:
+    """What the program handed over. A collective's bytes are its payload K: the buffer on the side that is whole."""
+
+    calls: Counter[str] = field(default_factory=Counter)  # by name, as torch calls it: "send", "recv_", "allreduce_"
+    payload: Counter[str] = field(default_factory=Counter)  # bytes, by the same names
+
+    @property
+    def messages(self) -> int:
+        """Point-to-point messages this rank sent."""
+        return self.calls["send"]
+
+    @property
+    def sent(self) -> int:
+        """Bytes this rank sent in them."""
+        return self.payload["send"]
+
+    @property
+    def on_wire(self) -> int:
+        """Bytes the system should see this rank send for its messages over gloo."""
+        received = self.calls["recv_"] + self.calls["recv_any_source_"]
+        return self.sent + ANNOUNCED * self.messages + READY * received
+
+
+class _Counting(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted = Counted()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if function.namespace in ("c10d", "_c10d_functional"):
+            name = function.__name__.partition(".")[0]
+            sides = ([leaf for leaf in tree_leaves(arg) if isinstance(leaf, Tensor)] for arg in args)
+            self.counted.calls[name] += 1
+            self.counted.payload[name] += max(sum(t.nbytes for t in side) for side in sides)
+        return function(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Counted]:
+    """Count what passes torch.distributed's Python side inside the block. (torch's own DDP calls from C++, unseen.)"""
+    with _Counting() as mode:
+        yield mode.counted
+
+
+@dataclass
+class Wire:
+    """Bytes this rank's TCP connections sent, retransmissions left out."""
+
+    sent: int = 0
+
+
+# Offsets of 64-bit counters in the kernel's struct tcp_info (include/uapi/linux/tcp.h).
+SENT, RETRANSMITTED = 200, 208
+SIOCOUTQ = 0x5411  # bytes written but not yet acknowledged (linux/sockios.h)
+
+
+def _connections() -> Iterator[tuple[int, socket.socket]]:
+    """This process's connected TCP sockets, whoever opened them, each with the number the kernel knows it by."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed while we look, or not connected
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            inode = entry.stat().st_ino
+            with socket.socket(fileno=os.dup(int(entry.name))) as sock:
+                if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
+                    sock.getpeername()  # a listening socket has no peer
+                    yield inode, sock
+
+
+def totals() -> dict[int, int]:
+    """Bytes sent on each connection since it was opened."""
+    if sys.platform != "linux":
+        raise NotImplementedError("wire.tcp reads the kernel's TCP_INFO, on Linux only; wire.counted works anywhere")
+    found = {}
+    for inode, sock in _connections():
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        sent, again = (struct.unpack_from("=Q", info, offset)[0] for offset in (SENT, RETRANSMITTED))
+        found[inode] = sent - again
+    return found
+
+
+def settle(seconds: float = 5.0) -> None:
+    """Wait until the other ends have acknowledged all that this rank wrote."""
+    import fcntl
+
+    until = time.monotonic() + seconds
+    while any(struct.unpack("i", fcntl.ioctl(sock.fileno(), SIOCOUTQ, b"\0" * 4))[0] for _, sock in _connections()):
+        if time.monotonic() > until:
+            raise TimeoutError(f"data is still on its way after {seconds:g} seconds")
+        time.sleep(0.001)
+
+
+def quiet(group: dist.ProcessGroup | None = None) -> None:
+    """Let the ranks meet and their wires fall silent, so that what is counted next is nothing of before."""
+    dist.barrier(group)
+    settle()
+    dist.barrier(group)
+
+
+@contextlib.contextmanager
+def tcp(group: dist.ProcessGroup | None = None) -> Iterator[Wire]:
+    """Bytes on the wire during the block, by the system's count: begin it on all ranks, read `sent` after it."""
+    quiet(group)
+    wire, before = Wire(), totals()
+    yield wire
+    settle()
+    wire.sent = sum(sent - before.get(connection, 0) for connection, sent in totals().items())
