@@ -59,8 +59,7 @@ class Value:
         return Value(each(add, self.rows, b.rows), by="+", pulls=((self, lambda g: (g, 0)), (b, lambda g: (g, 0))))
 
     def sum(self) -> "Value":
-        pulls = ((self, lambda g: (each(lambda _: g[0][0], self.rows), 0)),)
-        return Value(sum(map(sum, self.rows)), by="sum", pulls=pulls)
+        return Value(sum(map(sum, self.rows)), by="sum", pulls=((self, lambda g: (each(lambda _: g[0][0], self.rows), 0)),))
 
     def exp(self) -> "Value":
         return self._map("exp", math.exp, lambda x, y: y)
@@ -83,13 +82,13 @@ class Value:
                 order[stack.pop()] = None
         return list(order)
 
-    def backward(self) -> None:
-        """Add dL/dleaf to the `grad` of every leaf that needs one, this value being L."""
+    def backward(self) -> dict["Value", Rows]:
+        """Add dL/dleaf to the `grad` of every leaf that needs one, this value being L; return what arrived where."""
         if [len(row) for row in self.rows] != [1]:
             raise InputError(f"backward from {self.rows}: expected a loss, a single number")
         arrived: dict[Value, Rows] = {self: [[1.0]]}
         for value in filter(arrived.__contains__, reversed(self.graph())):
-            g = arrived.pop(value)
+            g = arrived[value]
             if not value.pulls:
                 value.grad = each(add, value.grad, g) if value.grad else g
             for parent, pull in value.pulls:
@@ -97,3 +96,4 @@ class Value:
                     share, count = pull(g)
                     value.pulled += count
                     arrived[parent] = each(add, arrived[parent], share) if parent in arrived else share
+        return arrived

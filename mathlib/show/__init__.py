@@ -2,13 +2,14 @@
 
 from mathlib import parts as _parts
 from mathlib.show.compare import compare
+from mathlib.show.graph import graph
 from mathlib.show.ledger import verdict
 from mathlib.show.memory_line import memory_line
 from mathlib.show.pictures import parts_picture
 from mathlib.show.predict import predict
-from mathlib.show.tables import byte_bars, curves, table
+from mathlib.show.tables import byte_bars, curves, source, table
 from mathlib.show.widgets import explore
 
-__all__ = ["byte_bars", "compare", "curves", "explore", "memory_line", "predict", "table", "verdict"]
+__all__ = ["byte_bars", "compare", "curves", "explore", "graph", "memory_line", "predict", "source", "table", "verdict"]
 
 _parts.renderer = parts_picture

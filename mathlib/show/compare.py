@@ -54,7 +54,7 @@ class Comparison:
         """The table's text, row by row."""
         exact = self.tolerance == 0
         return [
-            (name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if r == 1 else f"{r:.6f}")
+            (name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if exact else f"{r:.6f}")
             for name, p, m, r in self.rows
         ]
 

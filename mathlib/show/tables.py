@@ -1,6 +1,7 @@
 """Small tables and pictures as the last line of a cell."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -67,3 +68,9 @@ def byte_bars(rows: Mapping[str, Mapping[str, float]], *, title: str, limit: flo
     return Shown(
         f"<figure>{drawn}</figure>", f"{title}: " + ", ".join(f"{n} {show(sum(p.values()))}" for n, p in rows.items())
     )
+
+
+def source(*functions: Callable[..., Any]) -> Shown:
+    """The library's own code, as it stands."""
+    code = "\n\n".join(inspect.getsource(function).rstrip() for function in functions)
+    return Shown(f'<pre tabindex="0"><code>{escape(code)}</code></pre>', code)
