@@ -4,7 +4,7 @@ import json
 import random
 import statistics
 
-from conftest import toc_pages
+from pages import toc_pages
 
 from mathlib.show.experiments import Choice, Control, Toggle, registry
 

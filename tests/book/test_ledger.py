@@ -6,12 +6,21 @@ from html import unescape
 
 import pytest
 from claims_ledger import SOURCES, all_verdicts, stored_verdicts
-from test_notebooks import CHAPTERS, ROOT, cells, each_chapter, verdict_calls
+from pages import CHAPTERS, ROOT, code_cells, each_chapter
 
 from mathlib.checks import InputError
 from mathlib.show.ledger import FORMS, claims, verdict, verdicts_in
 
 WAITING = {"C21"}  # claims that need a run of a later chapter (an 8-bit Adam of our own)
+
+
+def verdict_calls(source: str) -> list[ast.Call]:
+    tree = ast.parse(re.sub(r"^\s*[%!].*$", "", source, flags=re.MULTILINE))
+    return [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and getattr(n.func, "id", getattr(n.func, "attr", "")) == "verdict"
+    ]
 
 
 def constant(node: ast.expr) -> bool:
@@ -21,7 +30,7 @@ def constant(node: ast.expr) -> bool:
 
 @each_chapter
 def test_a_verdict_stands_in_the_cell_that_computes_it(path):
-    for cell in cells(path):
+    for cell in code_cells(path):
         said = {v.claim for o in cell.outputs for v in verdicts_in("".join(o.get("data", {}).get("text/html", "")))}
         calls = verdict_calls(cell.source)
         assert said == {call.args[0].value for call in calls}, "a verdict that its cell does not give"

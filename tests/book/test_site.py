@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
-from conftest import PREFIX, ROOT, toc_pages
+from pages import PREFIX, ROOT, toc_pages
 
 AXE = ROOT / "book/live/node_modules/axe-core/axe.min.js"
 PAGE_WEIGHT = 1.5e6  # bytes a page may cost before anybody asks for Python
