@@ -58,7 +58,7 @@ lab: $(VENV)/.all
 	$(BIN)/jupyter lab chapters
 
 chapters: $(VENV)/.all
-	$(BIN)/python tools/chapters.py $(ONLY)
+	$(BIN)/python tools/notebooks.py $(ONLY)
 
 # --- tests, cheapest first ---
 

@@ -32,7 +32,7 @@ def configure(app: Sphinx, config: Config) -> None:
     config.html_theme_options |= {
         "repository_url": repository,
         "repository_branch": "main",
-        "path_to_docs": ".",
+        "path_to_docs": "",
         "use_repository_button": True,
         "use_issues_button": True,
         "use_source_button": True,
@@ -43,7 +43,8 @@ def configure(app: Sphinx, config: Config) -> None:
         },
     }
     config.html_baseurl = config.ogp_site_url = site_of(repository)
-    config.ogp_site_name = config.project
+    config.ogp_site_name = config.html_title
+    config.ogp_social_cards = {"image_mini": "book/_static/mark.png", "line_color": "#14324f"}
     config.sitemap_url_scheme = "{link}"
 
 

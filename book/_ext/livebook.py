@@ -108,7 +108,7 @@ def drop_thebe(app: Sphinx, config: object) -> None:
 
 
 def setup(app: Sphinx) -> dict:
-    app.add_config_value("livebook_folder", "", "html")
+    app.add_config_value("livebook_folder", "", "env")  # pages hold results of the library: read them all anew
     app.add_config_value("livebook_static", "", "html")
     app.connect("config-inited", drop_thebe, priority=1)
     app.connect("config-inited", gather)

@@ -20,6 +20,7 @@ GREEK = {
 }
 FUNCTIONS = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "log2": math.log2, "sqrt": math.sqrt}
 SIGNS = {ast.Add: "+", ast.Sub: "&minus;", ast.Mult: "&sdot;"}
+STRUT = '<mpadded height=".75em" depth=".25em">'  # all numbers of a line hang at one height
 Number = int | float | tuple[float, str]  # a value, or (value, how it is written)
 
 
@@ -43,7 +44,7 @@ class _Writer(ast.NodeVisitor):
         self.shown = shown
 
     def visit_Name(self, node: ast.Name) -> str:
-        return f"<munder>{_symbol(node.id)}<mtext>&nbsp;{escape(self.shown[node.id])}&nbsp;</mtext></munder>"
+        return f"<munder>{STRUT}{_symbol(node.id)}</mpadded><mtext>&nbsp;{escape(self.shown[node.id])}&nbsp;</mtext></munder>"
 
     def visit_Constant(self, node: ast.Constant) -> str:
         return f"<mn>{plain(node.value)}</mn>"

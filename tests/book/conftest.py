@@ -5,20 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import yaml
 from browser import flags, installed
+from pages import PREFIX, SITE
 from playwright.sync_api import Browser, Page, Request, Route, sync_playwright
 from serve import served
-
-ROOT = Path(__file__).resolve().parents[2]
-SITE = ROOT / "_build" / "html"
-PREFIX = "/below/a/sub-path/"
-
-
-def toc_pages() -> list[str]:
-    """Every page the table of contents promises, without its ending."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    return [toc["root"], *(entry["file"] for part in toc["parts"] for entry in part["chapters"])]
 
 
 @dataclass

@@ -1,15 +1,16 @@
 """Experiments on the published page: stored first, then the library itself in the reader's browser."""
 
-import itertools
 import json
+import random
 import statistics
 
-from conftest import toc_pages
+from pages import toc_pages
 
 from mathlib.show.experiments import Choice, Control, Toggle, registry
 
 CHAPTERS = [page for page in toc_pages() if page.startswith("chapters/")]
 FIRST_RESULT = 3.0  # seconds from the first touch to the first live result
+TOGETHER = 150  # random settings tried for each experiment
 A_MOVE = 0.030  # seconds from a move to its result, median
 
 
@@ -25,12 +26,16 @@ def grid(control: Control) -> list:
 
 
 def cases() -> list[tuple[str, dict]]:
-    """Every experiment on its grid of values."""
-    return [
-        (e.id, dict(zip([c.name for c in e.controls], values, strict=True)))
-        for e in registry().values()
-        for values in itertools.product(*map(grid, e.controls))
-    ]
+    """Every experiment: each control alone over its grid, then all of them together at random."""
+    dice, found = random.Random(2020), []
+    for experiment in registry().values():
+        grids = {control.name: grid(control) for control in experiment.controls}
+        found += [
+            (experiment.id, experiment.values({name: value})) for name, values in grids.items() for value in values
+        ]
+        for _ in range(TOGETHER):
+            found.append((experiment.id, {name: dice.choice(values) for name, values in grids.items()}))
+    return found
 
 
 def page_with_experiment(visit, **options):

@@ -6,12 +6,21 @@ from html import unescape
 
 import pytest
 from claims_ledger import SOURCES, all_verdicts, stored_verdicts
-from test_notebooks import CHAPTERS, ROOT, cells, each_chapter, verdict_calls
+from pages import CHAPTERS, ROOT, code_cells, each_chapter
 
 from mathlib.checks import InputError
 from mathlib.show.ledger import FORMS, claims, verdict, verdicts_in
 
-UNFINISHED = {"01_compute"}  # chapters still being written; all others try every claim of theirs
+WAITING = {"C21"}  # claims that need a run of a later chapter (an 8-bit Adam of our own)
+
+
+def verdict_calls(source: str) -> list[ast.Call]:
+    tree = ast.parse(re.sub(r"^\s*[%!].*$", "", source, flags=re.MULTILINE))
+    return [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and getattr(n.func, "id", getattr(n.func, "attr", "")) == "verdict"
+    ]
 
 
 def constant(node: ast.expr) -> bool:
@@ -21,14 +30,13 @@ def constant(node: ast.expr) -> bool:
 
 @each_chapter
 def test_a_verdict_stands_in_the_cell_that_computes_it(path):
-    for cell in cells(path):
+    for cell in code_cells(path):
         said = {v.claim for o in cell.outputs for v in verdicts_in("".join(o.get("data", {}).get("text/html", "")))}
         calls = verdict_calls(cell.source)
         assert said == {call.args[0].value for call in calls}, "a verdict that its cell does not give"
         for call in calls:
             given = {k.arg: k.value for k in call.keywords}
             assert not constant(given["check"]), f"{call.args[0].value}: check is typed, not computed"
-            assert not constant(given["evidence"]), f"{call.args[0].value}: evidence is typed, not computed"
 
 
 @each_chapter
@@ -46,10 +54,8 @@ def test_no_claim_is_judged_twice():
 
 @each_chapter
 def test_a_chapter_tries_all_its_claims(path):
-    if path.stem in UNFINISHED:
-        pytest.skip("still being written")
     mine = {claim for claim, row in claims().items() if row["chapter"] == re.sub(r"^\d+_", "", path.stem)}
-    assert {v.claim for v in stored_verdicts(path)} == mine
+    assert {v.claim for v in stored_verdicts(path)} == mine - WAITING
 
 
 def test_the_claims_are_complete():

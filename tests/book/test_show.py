@@ -12,12 +12,20 @@ from hypothesis import strategies as st
 
 from mathlib.checks import InputError
 from mathlib.parts import Parts
-from mathlib.show import compare, explore, plot, predict, svg
+from mathlib.show import compare, plot, predict, svg
 from mathlib.show.compare import Disagreement
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Experiment, Range, Toggle, doubling, find, registry, run_json
 from mathlib.show.predict import judge
+from mathlib.show.widgets import View
 
+
+def draw_slope(slope: int, steep: bool, unit: int) -> str:
+    return f"<p>{slope * unit * (10 if steep else 1)}</p>"
+
+
+CONTROLS = (Range("slope", "Slope", 1, 9, 1, 2), Toggle("steep", "Steep"), doubling("unit", "Unit", 5, 20, 5))
+SLOPE = Experiment("slope", "How steep", CONTROLS, draw_slope, (draw_slope,))
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
@@ -205,8 +213,10 @@ def test_controls_refuse_what_they_do_not_offer():
         doubling("n", "N", 1, 8, 4).check(3)
     with pytest.raises(InputError, match="t = 1"):
         Toggle("t", "T").check(1)
-    with pytest.raises(InputError, match="billions"):
-        find("memory").run({"bilions": 3})
+    with pytest.raises(InputError, match="did you mean slope"):
+        SLOPE.run({"slop": 3})
+    with pytest.raises(InputError, match="did you mean"):
+        find("memoru")
 
 
 def test_a_refusal_is_a_result():
@@ -242,19 +252,20 @@ def test_every_control_changes_something(id):
         assert len({experiment.run({control.name: value}) for value in others}) > 1, f"{control.label} does nothing"
 
 
-def test_the_browsers_way_in_gives_the_same_result():
-    values = find("memory").values()
-    assert run_json("memory", json.dumps(values)) == find("memory").run()
+@pytest.mark.parametrize("id", registry())
+def test_the_browsers_way_in_gives_the_same_result(id):
+    assert run_json(id, json.dumps(find(id).values())) == find(id).run()
 
 
 def test_a_notebook_shows_html_first_and_widgets_where_it_can():
-    view = explore("memory", billions=13)
+    view = View(SLOPE, slope=3)
     bundle = view._repr_mimebundle_()
     assert list(bundle)[:2] == ["text/html", "text/plain"] and "application/vnd.jupyter.widget-view+json" in bundle
-    *controls, result, _ = view.widget.children
-    assert result.value == find("memory").run({"billions": 13})
-    controls[0].value = 20.0
-    assert result.value == find("memory").run({"billions": 20.0})
+    assert "<li>Slope: <b>3</b></li>" in bundle["text/html"] and "&quot;default&quot;: 3" in bundle["text/html"]
+    slope, steep, unit, result, code = view.widget.children
+    assert result.value == SLOPE.run({"slope": 3}) and "def draw_slope" in code.value
+    slope.value, steep.value, unit.value = 5, True, 10
+    assert result.value == SLOPE.run({"slope": 5, "steep": True, "unit": 10}) == "<p>500</p>"
 
 
 # --- predict first ---

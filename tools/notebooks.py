@@ -1,4 +1,4 @@
-"""Execute chapters, and store them in the one form that compares well: `python tools/chapters.py [notebook ...]`.
+"""Execute chapters, and store them in the one form that compares well: `python tools/notebooks.py [notebook ...]`.
 
 Stored outputs are what readers see and what `make test` compares with a fresh run, so nothing in a notebook may depend
 on the day, the machine or the order of packets: no timing, no widget state, no kernel version, keys sorted.

@@ -1,0 +1,23 @@
+"""What the book consists of, for its tests: pages, notebooks, their cells."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "_build" / "html"
+PREFIX = "/below/a/sub-path/"
+CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+
+
+def toc_pages() -> list[str]:
+    """Every page the table of contents promises, without its ending."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    return [toc["root"], *(entry["file"] for part in toc["parts"] for entry in part["chapters"])]
+
+
+def code_cells(path: Path) -> list[nbformat.NotebookNode]:
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
