@@ -1,0 +1,59 @@
+"""Events of several ranks on one clock."""
+
+import time
+
+import pytest
+import torch.distributed as dist
+
+from mathlib.dist import launch
+from mathlib.dist.trace import Event, Trace, hidden, merge
+
+
+def test_spans_and_ends_by_a_clock_of_their_own():
+    ticks = iter(range(10))
+    trace = Trace(rank=3, clock=lambda: next(ticks))
+    end = trace.begin("all-reduce", "communication", bytes=40)  # 0
+    with trace.span("backward"):  # 1 to 2
+        pass
+    end()  # 3
+    assert trace.events == [Event("backward", "compute", 3, 1, 2), Event("all-reduce", "communication", 3, 0, 3, 40)]
+    assert hidden(trace.events) == pytest.approx(1 / 3)
+
+
+def test_a_trace_that_is_off_records_nothing():
+    trace = Trace(on=False, clock=lambda: 1 / 0)
+    with trace.span("forward"):
+        trace.begin("all-reduce")()
+    assert trace.events == []
+
+
+def test_what_overlaps_is_hidden_once():
+    def event(kind: str, start: float, end: float) -> Event:
+        return Event(kind, kind, 0, start, end)
+
+    computing = [event("compute", 0, 4), event("compute", 2, 6), event("compute", 8, 9)]
+    assert hidden([*computing, event("communication", 5, 7), event("communication", 6, 10)]) == pytest.approx(2 / 5)
+    assert hidden(computing) == 0.0
+    assert hidden([event("communication", 0, 1)]) == 0.0
+
+
+def test_merge_starts_at_zero_and_keeps_durations():
+    ranks = [[Event("b", "compute", 0, 11.0, 12.0)], [Event("a", "compute", 1, 10.0, 10.5)], []]
+    assert merge(ranks) == [Event("a", "compute", 1, 0.0, 0.5), Event("b", "compute", 0, 1.0, 2.0)]
+    assert merge([]) == []
+
+
+def skewed() -> tuple[float, float, float]:
+    rank = dist.get_rank()
+    trace = Trace(rank, clock=lambda: time.perf_counter() + 1000 * rank)
+    ahead = trace.follow()
+    dist.barrier()
+    return ahead, trace.now(), time.perf_counter()
+
+
+def test_clocks_of_different_machines_are_put_on_one():
+    ranks = launch.run(skewed, 3)
+    for rank, (ahead, now, machine) in enumerate(ranks):
+        assert ahead == pytest.approx(1000 * rank, abs=0.05)
+        assert now == pytest.approx(machine, abs=0.05)
+    assert ranks[0][0] == 0
