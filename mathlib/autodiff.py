@@ -59,7 +59,8 @@ class Value:
         return Value(each(add, self.rows, b.rows), by="+", pulls=((self, lambda g: (g, 0)), (b, lambda g: (g, 0))))
 
     def sum(self) -> "Value":
-        return Value(sum(map(sum, self.rows)), by="sum", pulls=((self, lambda g: (each(lambda _: g[0][0], self.rows), 0)),))
+        pulls = ((self, lambda g: (each(lambda _: g[0][0], self.rows), 0)),)
+        return Value(sum(map(sum, self.rows)), by="sum", pulls=pulls)
 
     def exp(self) -> "Value":
         return self._map("exp", math.exp, lambda x, y: y)
@@ -73,8 +74,7 @@ class Value:
 
     def graph(self) -> list["Value"]:
         """All that this value was made from, parents before children, itself last."""
-        order: dict[Value, None] = {}
-        stack = [self]
+        order, stack = dict[Value, None](), [self]
         while stack:  # not recursive: graphs get deeper than Python's stack
             if waiting := [parent for parent, _ in stack[-1].pulls if parent not in order]:
                 stack += waiting

@@ -44,7 +44,8 @@ class _Writer(ast.NodeVisitor):
         self.shown = shown
 
     def visit_Name(self, node: ast.Name) -> str:
-        return f"<munder>{STRUT}{_symbol(node.id)}</mpadded><mtext>&nbsp;{escape(self.shown[node.id])}&nbsp;</mtext></munder>"
+        beneath = f"<mtext>&nbsp;{escape(self.shown[node.id])}&nbsp;</mtext>"
+        return f"<munder>{STRUT}{_symbol(node.id)}</mpadded>{beneath}</munder>"
 
     def visit_Constant(self, node: ast.Constant) -> str:
         return f"<mn>{plain(node.value)}</mn>"

@@ -41,7 +41,9 @@ def backward(x: float, w: float, b: float, t: float, step: int) -> str:
     labels = {i: value.by or name[value] for value, i in number.items()}
     picture = drawing(labels, edges, title="The graph of the loss", notes=notes,
                       marked={number[v]: "gradients" for v in done})
-    last = f"The last one: dL/d({name[done[-1]]}) = {plain(gradients[done[-1]][0][0])}." if done else "Nothing has moved yet."
+    last = "Nothing has moved yet."
+    if done:
+        last = f"The last one: dL/d({name[done[-1]]}) = {plain(gradients[done[-1]][0][0])}."
     dead = made["w x + b"].rows[0][0] <= 0
     why = " relu passes nothing back, for its input is not positive." if dead and step > 3 else ""
     law = equation("G_w = 2 * e * slope * x", G_w=gradients[made["w"]][0][0], e=made["e"].rows[0][0],
