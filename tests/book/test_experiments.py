@@ -66,7 +66,32 @@ def test_controls_move_and_results_change(visit):
     )
     assert root.locator(".mlx-output svg").is_visible()
     assert seen.page.evaluate("document.activeElement.type") == "range", "the focus was lost"
+    seen.page.wait_for_function("document.querySelector('.mlx-spoken').textContent !== ''", timeout=5_000)
+    assert root.locator(".mlx-spoken").text_content() == root.locator(".mlx-output .mlx-say").first.text_content()
+    root.locator("button").click()
+    seen.page.wait_for_function(
+        "old => document.querySelector('.mlx-output').innerHTML === old", arg=stored, timeout=5_000
+    )
     assert not seen.complaints and not seen.foreign
+
+
+def test_a_result_cannot_run_anything_in_the_page(visit):
+    left = page_with_experiment(visit).page.evaluate(
+        """async () => {
+            const script = document.querySelector('script[src*="live.mjs"]').src;
+            const { insert } = await import(new URL('dom.mjs', script).href);
+            const place = document.body.appendChild(document.createElement('div'));
+            insert(place, `<p onclick="window.hit=1" id="kept">text</p><script>window.hit = 1</script>
+                <img src="x" onerror="window.hit=1"><a href="javascript:window.hit=1">link</a><iframe src="/"></iframe>
+                <svg><a href="javascript:window.hit=1"><rect fill="url(#pattern)"/></a><use href="#kept"/></svg>`);
+            place.querySelectorAll('*').forEach((e) => e.dispatchEvent(new MouseEvent('click', { bubbles: true })));
+            await new Promise((done) => setTimeout(done, 200));
+            return [window.hit ?? 0, place.innerHTML];
+        }"""
+    )
+    assert left[0] == 0
+    assert 'id="kept"' in left[1] and 'href="#kept"' in left[1] and "url(#pattern)" in left[1]
+    assert not any(word in left[1] for word in ("onclick", "onerror", "javascript:", "<script", "<iframe"))
 
 
 def test_the_browser_returns_the_bytes_of_cpython(visit):
