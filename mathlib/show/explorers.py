@@ -1,5 +1,5 @@
 """Every experiment of the book: importing this module declares them."""
 
-from mathlib.show import explore_autograd, explore_compute, explore_memory
+from mathlib.show import explore_autograd, explore_compute, explore_memory, explore_overlap
 
-__all__ = ["explore_autograd", "explore_compute", "explore_memory"]
+__all__ = ["explore_autograd", "explore_compute", "explore_memory", "explore_overlap"]

@@ -1,0 +1,59 @@
+"""One data-parallel step on a clock: gradients get ready layer by layer, full buckets leave one after the other.
+
+L layers · N ranks · K payload of all gradients, bytes · W bandwidth · alpha latency
+Backward takes the same time for each layer, and the wire carries one bucket at a time (Li et al. 2020, section 3.2).
+"""
+
+from typing import NamedTuple
+
+from mathlib import comm
+from mathlib.checks import count, positive
+
+
+class Span(NamedTuple):
+    """Something that takes time."""
+
+    what: str
+    start: float  # seconds from the beginning of backward
+    end: float
+
+
+class Step(NamedTuple):
+    """Backward and the messages behind it."""
+
+    backward: list[Span]  # a layer each, the last layer first
+    buckets: list[Span]
+
+    @property
+    def exposed(self) -> float:
+        """Seconds that the optimizer waits for the last bucket after backward."""
+        return self.buckets[-1].end - self.backward[-1].end
+
+    @property
+    def hidden(self) -> float:
+        """Share of the communication that runs beside backward."""
+        end = self.backward[-1].end
+        total = sum(b.end - b.start for b in self.buckets)
+        return sum(max(0.0, min(b.end, end) - min(b.start, end)) for b in self.buckets) / total if total else 0.0
+
+
+def bucketed(
+    *, layers: int, ranks: int, backward: float, payload: float, bucket: float, bandwidth: float, latency: float = 0.0
+) -> Step:
+    """A bucket leaves when its last gradient is ready and the wire free; each costs 2(N-1) alpha + 2 K_i (N-1)/(N W).
+
+    The smallest whole number of layers that fills `bucket` bytes goes together, so the last bucket may be smaller.
+    """
+    L, each = count("layers", layers), positive("backward", backward) / count("layers", layers)
+    size = positive("payload", payload) / L
+    together = max(1, min(L, -int(-positive("bucket", bucket) // size)))
+    done = [Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)]
+    sent: list[Span] = []
+    for first in range(0, L, together):
+        inside = range(first, min(first + together, L))
+        start = max(done[inside[-1]].end, sent[-1].end if sent else 0.0)
+        cost = comm.time(
+            "all-reduce", payload=size * len(inside), ranks=ranks, bandwidth=bandwidth, latency=latency
+        ).total
+        sent.append(Span(f"bucket {len(sent)}", start, start + cost))
+    return Step(done, sent)
