@@ -22,6 +22,7 @@ class Run:
     counts: str = "model"  # which FLOP the rate counts: model, hardware, unsaid
     tokens_per_second: float = 0.0  # of all devices together
     recompute: str = "unsaid"
+    hfu: float = 0.0  # as the source prints it; 0 where it does not
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
 
@@ -50,7 +51,8 @@ def run(name: str) -> Run:
 
 def utilizations(run_: Run) -> dict[str, float | None]:
     """ "of peak" as reported, "mfu", "hfu"; None where the source leaves open what it counted."""
-    shown: dict[str, float | None] = {"of peak": run_.rate / run_.peak if run_.rate else None, "mfu": None, "hfu": None}
+    shown: dict[str, float | None] = {"of peak": run_.rate / run_.peak if run_.rate else None, "mfu": None}
+    shown["hfu"] = run_.hfu or None
     more = run_.executed_over_needed
     if run_.tokens_per_second:
         shown["mfu"] = cost.mfu(

@@ -11,6 +11,7 @@ from mathlib.checks import InputError
 
 GREEK = {
     "alpha": "&alpha;",
+    "kappa": "&kappa;",
     "beta": "&beta;",
     "eta": "&eta;",
     "tau": "&tau;",

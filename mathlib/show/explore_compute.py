@@ -35,11 +35,11 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
     def show(value: float) -> str:
         return units.show(value, "FLOP")
 
-    off = f"{abs(ratio - 1):.1%} too {'low' if ratio > 1 else 'high'}" if abs(ratio - 1) >= 0.0005 else "right to 0.05%"
-    say = f'<p class="mlx-say">{units.show(P, "parameter")} parameters in P: the rule 6P is <b>{off}</b>.'
-    say += f" The program does {spent / P:.2f} P.</p>"
+    more = f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'less'} than" if abs(ratio - 1) >= 0.0005 else "exactly"
+    say = f'<p class="mlx-say">{units.show(P, "parameter")} parameters in P: a token costs {spent / P:.2f} P,'
+    say += f" <b>{more} the rule</b> 6P.</p>"
     bars = svg.bars(
-        [("Counted by part", parts), ("The rule, 6P", {"6 P": 6 * P})], title="FLOP to train on one token", show=show
+        [("Counted by part", parts), ("The rule, 6P", {"rule": 6 * P})], title="FLOP to train on one token", show=show
     )
     law = equation(
         "C = 72 * L * h**2 * (1 + s / (6 * h) + V / (12 * L * h))"

@@ -53,7 +53,7 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         each = precision.bytes_per_parameter(name)
         parts = {part: each.amount(part) for part in each if gradients or "gradients" not in part}
         rows.append(
-            (f"{precision.recipe(name).title}: {sum(parts.values()):.3g}", {part: k * P for part, k in parts.items()})
+            (f"{sum(parts.values()):.5g}: {precision.recipe(name).title}", {part: k * P for part, k in parts.items()})
         )
     fit = sum(sum(parts.values()) <= limit for _, parts in rows)
     kept = f"{units.show(P, 'parameter')} parameters within {_bytes(limit)}"
@@ -105,15 +105,15 @@ def explorer(
         model, layout, recipe=recipe, tokens=tokens, dropout=False, attention="flash" if flash else "standard"
     )
     chip, parts = specs.device(device), {name: needed.amount(name) for name in needed if needed.amount(name)}
-    say = f'<p class="mlx-say"><b>{memory.fits(needed, chip).text}</b>, on {layout.world:,} devices.</p>'
+    say = f'<p class="mlx-say">On each of {layout.world:,} devices: <b>{memory.fits(needed, chip).text}</b>.</p>'
     chart = svg.bars(
         [("On one device", parts)], title="Memory of one device", show=_bytes, limit=chip.memory, limit_label=device
     )
     each, P = memory.per_parameter(recipe, zero=zero, shard=data), params.count(model).total
     law = equation(
-        "M = k * P / (t * p)",
+        "M = kappa * P / (t * p)",
         M=(each.total * P / tensor / pipeline, _bytes(each.total * P / tensor / pipeline)),
-        k=(each.total, f"{each.total:.4g} bytes"),
+        kappa=(each.total, f"{each.total:.4g} bytes"),
         P=(P, units.show(P, "parameter")),
         t=tensor,
         p=pipeline,

@@ -7,6 +7,7 @@ from mathlib.show import svg
 from mathlib.show.tables import Shown
 
 LEFT, TOP, BOTTOM = 62.0, 44.0, 262.0
+SHORT = {"forward": "fwd", "backward": "bwd"}
 
 
 def memory_line(
@@ -35,25 +36,25 @@ def memory_line(
             f'<path d="M{LEFT + end * x:.1f} {TOP}V{BOTTOM}" stroke="currentColor" stroke-opacity=".6" '
             'stroke-dasharray="3 3"/>'
         )
-        if (end - start) * x > 30:  # a phase too narrow for its name is told by its neighbours
-            out.append(
-                svg.text(
-                    LEFT + (start + end) / 2 * x, BOTTOM + 16 + 15 * (number % 2), name, anchor="middle", size=svg.SMALL
-                )
-            )
+        word = name if (end - start) * x > 46 else SHORT.get(name, name)
+        if (end - start) * x > 16:  # a phase too narrow for its name is told by its neighbours
+            y = BOTTOM + 14 + 14 * (number % 2)
+            out.append(svg.text(LEFT + (start + end) / 2 * x, y, word, anchor="middle", size=svg.SMALL))
         start = end
     if limit is not None:
         high = BOTTOM - limit * scale
         out.append(
             f'<path d="M{LEFT} {high:.1f}H{svg.WIDTH}" stroke="{svg.WARNING}" stroke-width="2" stroke-dasharray="6 3"/>'
         )
-    legend, deep = svg._legend([(kind, styles[kind]) for kind in kinds], BOTTOM + 42)
+    axis = "allocations and releases, in order"
+    out.append(svg.text((LEFT + svg.WIDTH) / 2, BOTTOM + 46, axis, anchor="middle", size=svg.SMALL))
+    legend, deep = svg._legend([(kind, styles[kind]) for kind in kinds], BOTTOM + 58)
     peak = max(range(len(rows)), key=totals.__getitem__)
     phase = next(name for end, name in marks if peak < end)
     said = f"Peak {units.show(totals[peak], 'byte')} during {phase}: " + ", ".join(
         f"{kind} {units.show(rows[peak][kind], 'byte')}" for kind in kinds
     )
-    drawn = svg.drawing(BOTTOM + 44 + deep, title, said + ".", svg.text(0, 16, "bytes alive") + "".join(out) + legend)
+    drawn = svg.drawing(BOTTOM + 60 + deep, title, said + ".", svg.text(0, 16, "bytes alive") + "".join(out) + legend)
     return Shown(f"<figure>{drawn}</figure>", f"{title}. {said}")
 
 
