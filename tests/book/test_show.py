@@ -90,6 +90,8 @@ def test_what_passes_the_limit_is_crossed_out_and_said():
     chart = svg.bars(rows, title="t", show=gigabytes, limit=80e9)
     crosses = [p for p in drawn(chart).iter(f"{SPACE}path") if p.get("stroke-linecap") == "round"]
     assert len(crosses) == 1
+    large = next(r for r in drawn(chart).iter(f"{SPACE}rect") if "large" in (r.findtext(f"{SPACE}title") or ""))
+    assert float(crosses[0].get("d").split("L")[0].split()[1]) > float(large.get("y")), "the cross is on another bar"
     said = drawn(chart).find(f"{SPACE}desc").text
     assert "large: 90.0 GB, over the limit" in said and "small: 60.0 GB, over" not in said
 
