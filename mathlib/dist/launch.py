@@ -51,7 +51,8 @@ def run(fn: Callable, world_size: int | None = None, *args: Any, timeout: float 
         return _join(fn, world_size, args, kwargs, timeout, threads, device)
     world_size = checks.count("world_size", world_size)
     how = checks.one_of("how", how or ("fork" if sys.platform == "linux" else "fresh"), ["fork", "fresh"])
-    home = Path(tempfile.mkdtemp(prefix="ranks-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    home = Path(tempfile.mkdtemp(prefix=f"ranks-{os.getpid()}-", dir=memory))
     try:
         task = _surroundings() | {"call": _pickle(fn, args, kwargs), "world_size": world_size, "timeout": timeout,
                                   "threads": threads, "device": device}

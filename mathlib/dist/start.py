@@ -27,8 +27,8 @@ def module_path() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """What has to be set before torch is loaded: one thread in numpy's BLAS, no log lines with a time in them."""
-    return {"OPENBLAS_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"} | os.environ
+    """What has to be set before torch is loaded: one thread in numpy's BLAS, no log of what exceptions tell too."""
+    return {"OPENBLAS_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"} | os.environ
 
 
 class Forked:

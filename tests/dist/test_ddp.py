@@ -183,6 +183,19 @@ def test_buckets_start_in_reverse_and_are_rebuilt_once_in_the_order_of_arrival()
     assert after == [["a.bias"], ["a.weight", "c.bias"], ["c.weight", "b.bias"], ["b.weight"]] == later
 
 
+def test_all_ranks_take_rank_0s_order():
+    def disagree() -> tuple[list[list[str]], list[float]]:
+        model = DDP(Chain(use=["abc", "cab"][dist.get_rank()]), bucket_bytes=ONE_LAYER, first_bucket_bytes=ONE_LAYER)
+        for _ in range(2):
+            model.zero_grad()
+            step(model)
+        return model.layout(), model.module.b.weight.grad
+
+    (layout, gradient), (other, same) = launch.run(disagree, 2)
+    assert layout == other == [["c.bias", "c.weight"], ["b.bias", "b.weight"], ["a.bias", "a.weight"]]
+    assert torch.equal(gradient, same)
+
+
 def test_a_bucket_holds_one_type_of_number():
     def types() -> list[list[str]]:
         model = Chain()
@@ -310,6 +323,31 @@ def test_after_a_failed_backward_the_next_one_works():
         return caught.value.names
 
     assert launch.run(again, 1) == [["right.bias", "right.weight", "spare.bias", "spare.weight"]]
+
+
+def test_after_an_interrupted_backward_the_next_one_works():
+    def again() -> torch.Tensor:
+        model = DDP(Chain())
+        handle = model.module.a.weight.register_hook(lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            step(model)
+        handle.remove()
+        for _ in range(2):
+            model.zero_grad()
+            step(model)
+        return model.module.a.weight.grad
+
+    assert torch.equal(*launch.run(again, 2))
+
+
+def test_the_naive_way_counts_a_gradient_that_is_missing_as_zero():
+    def average() -> tuple[float, float]:
+        model = Branches()
+        model(torch.ones(1, 4), WAY[dist.get_rank()]).sum().backward()
+        ddp.average_gradients(model)
+        return [p.grad[0].item() for p in (model.left.bias, model.right.bias, model.spare.bias)]
+
+    assert launch.run(average, 2, timeout=10) == [[0.5, 0.5, 0.0]] * 2
 
 
 def with_branches(accumulate: bool) -> tuple[dict, dict]:

@@ -17,7 +17,6 @@ from mathlib.checks import InputError
 from mathlib.dist import launch, start
 
 ROOT = Path(__file__).parents[2]
-SHM = Path("/dev/shm")
 
 
 def alive(pid: int) -> bool:
@@ -25,6 +24,10 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def own_directories() -> list[Path]:
+    return list(Path("/dev/shm").glob(f"ranks-{os.getpid()}-*"))
 
 
 def eventually(what, seconds: float = 10.0):
@@ -49,9 +52,8 @@ def test_results_come_in_the_order_of_ranks(world_size):
 
 
 def test_fresh_interpreters_do_the_same():
-    before = set(SHM.glob("ranks-*"))
     assert launch.run(mean_of_ranks, 2, 2, how="fresh") == [(0, 1.0), (1, 1.0)]
-    assert set(SHM.glob("ranks-*")) == before
+    assert not own_directories()
 
 
 def test_a_function_may_close_over_what_it_finds_and_return_tensors():
@@ -212,11 +214,11 @@ def descriptors(process: int | str) -> set[str]:
     return {entry.name for entry in Path(f"/proc/{process}/fd").iterdir()}
 
 
-def leftovers() -> tuple[set[str], set[str], list[str]]:
-    """Directories of runs; descriptors of this process; processes below its server."""
+def leftovers() -> tuple[list[Path], set[str], list[str]]:
+    """Directories of this process's runs; its descriptors; processes below its server."""
     command = ["ps", "--ppid", str(start.Forked._server.pid), "-o", "pid="]
     below = subprocess.run(command, capture_output=True, text=True).stdout.split()
-    return {directory.name for directory in SHM.glob("ranks-*")}, descriptors("self"), below
+    return own_directories(), descriptors("self"), below
 
 
 def test_a_hundred_runs_leave_nothing():

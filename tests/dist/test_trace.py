@@ -32,7 +32,7 @@ def test_what_overlaps_is_hidden_once():
         return Event(kind, kind, 0, start, end)
 
     computing = [event("compute", 0, 4), event("compute", 2, 6), event("compute", 8, 9)]
-    assert hidden([*computing, event("communication", 5, 7), event("communication", 6, 10)]) == pytest.approx(2 / 5)
+    assert hidden([*computing, event("communication", 3, 7), event("communication", 6, 10)]) == pytest.approx(4 / 7)
     assert hidden(computing) == 0.0
     assert hidden([event("communication", 0, 1)]) == 0.0
 

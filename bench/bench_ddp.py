@@ -1,0 +1,56 @@
+"""A training step of the small GPT under our DDP and under PyTorch's."""
+
+import rounds
+import torch
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from mathlib.dist import data, ddp, gpt, launch
+
+SEQUENCES, CONTEXT = 4, 128
+
+
+class Naive(torch.nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+        ddp.broadcast([*module.parameters(), *module.buffers()])
+
+    def forward(self, x):
+        return self.module(x)
+
+
+def step(wrapped, optimizer) -> None:
+    x, y = data.batch(SEQUENCES, CONTEXT)
+    optimizer.zero_grad()
+    F.cross_entropy(wrapped(x).flatten(0, 1), y.flatten()).backward()
+    if isinstance(wrapped, Naive):
+        ddp.average_gradients(wrapped)
+    optimizer.step()
+
+
+def race(quick: bool) -> tuple[dict[str, float], int]:
+    shape = gpt.small(layers=8, width=256, heads=8, context=CONTEXT, vocab=len(data.vocabulary()))
+    wrappers = {
+        "mini DDP": ddp.DDP,
+        "torch DDP": DistributedDataParallel,
+        "torch DDP, bucket views": lambda module: DistributedDataParallel(module, gradient_as_bucket_view=True),
+        "naive": Naive,
+    }
+    candidates, size = {}, 0
+    for name, wrap in wrappers.items():
+        wrapped = wrap(gpt.GPT(shape))
+        optimizer = torch.optim.SGD(wrapped.parameters(), lr=1e-3)
+        candidates[name] = lambda wrapped=wrapped, optimizer=optimizer: step(wrapped, optimizer)
+        size = sum(p.nbytes for p in wrapped.parameters())
+    return rounds.medians(candidates, rounds=3 if quick else 15), size
+
+
+def rows(quick: bool) -> list[dict]:
+    result = []
+    for n in (1, 2, 4):
+        seconds, size = launch.run(race, n, quick, timeout=900)[0]
+        label = f"GPT step, {size / 1e6:.0f} MB of gradients, {n} ranks"
+        for pair in (("mini DDP", "torch DDP"), ("mini DDP", "torch DDP, bucket views"), ("naive", "torch DDP")):
+            result.append(rounds.row(label, seconds, *pair, ranks=n, bytes=size))
+    return result
