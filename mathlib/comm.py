@@ -1,9 +1,9 @@
 """Collectives: bytes a rank sends, rounds, and alpha-beta time.
 
 K payload: bytes of the whole buffer (what a rank holds before an all-reduce, after an all-gather)
-N ranks · alpha latency of one message, s · B bandwidth of a rank's link in ONE direction, byte/s
-g, n ranks inside and across (hierarchical).  time = rounds * alpha + serial / B
-NVLink's 900 GB/s adds up both directions: B is 450e9.
+N ranks · alpha latency of one message, s · W bandwidth of a rank's link in ONE direction, byte/s
+g, n ranks inside and across (hierarchical).  time = rounds * alpha + serial / W
+NVLink's 900 GB/s adds up both directions: W is 450e9.
 """
 
 from collections.abc import Callable, Sequence
@@ -123,10 +123,10 @@ def sent(collective: str, *, payload: float, ranks: int, algorithm: str = "") ->
 
 def time(collective: str, *, payload: float, ranks: int, bandwidth: float, latency: float = 0.0,
          algorithm: str = "") -> Parts:
-    """Alpha-beta time: rounds * alpha + serial / B (Thakur, Rabenseifner and Gropp 2005, section 3)."""
+    """Alpha-beta time: rounds * alpha + serial / W (Thakur, Rabenseifner and Gropp 2005, section 3)."""
     moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
-    alpha, b = non_negative("latency", latency), positive("bandwidth", bandwidth)
-    parts = {"latency": moved.rounds * alpha, "transfer": moved.serial / b}
+    alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)
+    parts = {"latency": moved.rounds * alpha, "transfer": moved.serial / w}
     return Parts(f"{collective} over {ranks} ranks", "second", parts)
 
 
@@ -146,15 +146,15 @@ def hierarchical(collective: str = "all-reduce", *, payload: float, levels: Sequ
 
 def hierarchical_time(collective: str = "all-reduce", *, payload: float, levels: Sequence[int],
                       bandwidths: Sequence[float], latencies: Sequence[float] = ()) -> Parts:
-    """Time of a hierarchical collective by level: each level has its own B (a rank's share of the link) and alpha."""
+    """Time of a hierarchical collective by level: each level has its own W (a rank's share of the link) and alpha."""
     moved = hierarchical(collective, payload=payload, levels=levels)
     bandwidths, latencies = listed("bandwidths", bandwidths), listed("latencies", latencies) or [0.0] * len(moved)
     for name, given in (("bandwidths", bandwidths), ("latencies", latencies)):
         if len(given) != len(moved):
             raise InputError(f"{name} = {given}: expected one for each of the {len(moved)} levels")
     parts = {}
-    for i, (m, b, alpha) in enumerate(zip(moved, bandwidths, latencies, strict=True)):
-        seconds = m.rounds * non_negative("latencies", alpha) + m.serial / positive("bandwidths", b)
+    for i, (m, w, alpha) in enumerate(zip(moved, bandwidths, latencies, strict=True)):
+        seconds = m.rounds * non_negative("latencies", alpha) + m.serial / positive("bandwidths", w)
         parts["inside" if i == 0 else "across" if len(moved) == 2 else f"level {i + 1}"] = seconds
     return Parts(f"{collective}, {' x '.join(map(str, levels))} ranks", "second", parts)
 

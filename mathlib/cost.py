@@ -1,6 +1,6 @@
 """What FLOP cost: utilisation, time, devices, energy, CO2, money.
 
-N parameters · D tokens · n devices · X achieved FLOP/s of one device · peak dense FLOP/s of one device as rated
+P parameters · D tokens · n devices · X FLOP/s that one device achieves · peak dense FLOP/s of one device as rated
 Seconds and FLOP/s inside; device-hours, kWh and kg where the name says so, since meters and bills are in these.
 """
 
@@ -58,7 +58,7 @@ def training_time(*, flop: float, devices: int, achieved: float) -> float:
 
 
 def shortcut_time(*, parameters: float, tokens: float, devices: int, achieved: float) -> float:
-    """8 N D / (n X): seconds of training with full recomputation (Narayanan et al. 2021, equation 4).
+    """8 P D / (n X): seconds of training with full recomputation (Narayanan et al. 2021, equation 4).
 
     2 to 3% short for the paper's models: attention scores and vocabulary are left out.
     """

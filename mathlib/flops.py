@@ -1,7 +1,7 @@
 """Floating-point operations of matrix products: forward, backward, recomputation, by part.
 
 B sequences · s tokens of one · c cached tokens · L layers · h width · a heads · d head_dim · f ffn_width
-V padded vocabulary · N parameters · D tokens of a run.  A product of m x k with k x n is 2 m k n FLOP (multiply, add).
+V padded vocabulary · P parameters · D tokens of a run.  A product of m x k with k x n is 2 m k n FLOP (multiply, add).
 Norms, activations, softmax and the embedding look-up are no products and count 0.  Counts are whole numbers.
 """
 
@@ -147,26 +147,26 @@ def per_token(model: str | Model, *, tokens: int | None = None, causal: bool = F
 
 
 def six_nd(*, parameters: float, tokens: float, multiplier: float = 6) -> float:
-    """C = 6 N D: two FLOP a weight and token forward, four backward (Kaplan et al. 2020, section 2.1).
+    """C = 6 P D: two FLOP a weight and token forward, four backward (Kaplan et al. 2020, section 2.1).
 
     multiplier: 2 forward only, 6 training, 8 with full recomputation, 3 an encoder-decoder whose tokens meet half the
     weights (Brown et al. 2020, appendix D).
     """
-    N, D = positive("parameters", parameters), positive("tokens", tokens)
-    return positive("multiplier", multiplier) * N * D
+    P, D = positive("parameters", parameters), positive("tokens", tokens)
+    return positive("multiplier", multiplier) * P * D
 
 
 def palm_per_token(*, parameters: float, layers: int, heads: int, head_dim: int, tokens: int,
                    attention: str = "full", multiplier: float = 6) -> float:
-    """6 N + 12 L H Q T: training FLOP a token (Chowdhery et al. 2022, appendix B).
+    """6 P + 12 L H Q T, with the paper's letters for heads and tokens: training FLOP a token (Chowdhery et al. 2022, appendix B).
 
-    attention: "full" counts all pairs, "causal" half of them, "none" gives 6 N.  multiplier: 8 gives 8 N + 16 L H Q T,
+    attention: "full" counts all pairs, "causal" half of them, "none" gives 6 P.  multiplier: 8 gives 8 P + 16 L H Q T,
     what full recomputation makes of it.
     """
-    N, L, H = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
+    P, L, H = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
     Q, T, factor = whole("head_dim", head_dim), whole("tokens", tokens), positive("multiplier", multiplier)
     share = {"full": 2, "causal": 1, "none": 0}[one_of("attention", attention, ATTENTION)]
-    return factor * (N + share * L * H * Q * T)
+    return factor * (P + share * L * H * Q * T)
 
 
 def _plain(layers: int, width: int, vocab: int, tokens: int) -> Model:
@@ -194,7 +194,7 @@ def chinchilla(model: str | Model, *, sequences: int = 1, tokens: int | None = N
     """Training FLOP as Hoffmann et al. 2022 count them (appendix F): three times a forward that multiplies the one-hot
     embedding out (2 s V h) and charges softmax 3 a s^2, for a plain transformer.
 
-    As printed, it does not give their Table A4.  Without embedding and logits, over 6 N D with N counted as for Gopher
+    As printed, it does not give their Table A4.  Without embedding and logits, over 6 P D with P counted as for Gopher
     (relative positions), it gives all six rows.
     """
     model, B = resolve(model), whole("sequences", sequences)

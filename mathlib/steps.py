@@ -122,7 +122,7 @@ def overlap_tokens(*, flops_per_second: float, bandwidth: float, data: int, grad
                    large_group: bool = False) -> float:
     """Tokens a rank needs in a step for its backward pass to last as long as the gradients' ring all-reduce.
 
-    4 P T / X = 2 e P (N-1)/N / B: the parameter count cancels, T = e X (N-1)/N / (2 B). More layers do not help.
+    4 P D / X = 2 e P (N-1)/N / W: the parameter count cancels, D = e X (N-1)/N / (2 W). More layers do not help.
     """
     x, b = positive("flops_per_second", flops_per_second), positive("bandwidth", bandwidth)
     return positive("gradient_bytes", gradient_bytes) * x * _share(count("data", data), large_group) / (2 * b)

@@ -1,6 +1,6 @@
 """Adam in mixed precision, with each of its copies a switch: the byte recipes of the memory chapter, executed.
 
-w 16-bit weights · g gradient · m, v first and second moment · master fp32 weights · main fp32 gradients
+w weights (16 bit) · g gradient · m, v first and second moment · master fp32 weights · main fp32 gradients
 """
 
 import torch
