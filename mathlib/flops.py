@@ -158,7 +158,7 @@ def six_nd(*, parameters: float, tokens: float, multiplier: float = 6) -> float:
 
 def palm_per_token(*, parameters: float, layers: int, heads: int, head_dim: int, tokens: int,
                    attention: str = "full", multiplier: float = 6) -> float:
-    """6 P + 12 L H Q T, with the paper's letters for heads and tokens: training FLOP a token (Chowdhery et al. 2022, appendix B).
+    """6 P + 12 L H Q T, in the paper's letters: training FLOP a token (Chowdhery et al. 2022, appendix B).
 
     attention: "full" counts all pairs, "causal" half of them, "none" gives 6 P.  multiplier: 8 gives 8 P + 16 L H Q T,
     what full recomputation makes of it.
