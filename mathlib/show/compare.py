@@ -50,16 +50,23 @@ class Comparison:
     def bound(self) -> str:
         return "equal" if self.tolerance == 0 else f"within {self.tolerance * 100:.3g}%"
 
+    @property
+    def heads(self) -> tuple[str, str]:
+        """The two columns' names, with the unit where the numbers go without."""
+        more = f", {self.unit}" if self.tolerance == 0 and self.unit else ""
+        return self.columns[0] + more, self.columns[1] + more
+
     def cells(self) -> list[tuple[str, str, str, str]]:
-        """The table's text, row by row."""
+        """The table's text, row by row; where numbers are exact their unit stands in the head."""
         exact = self.tolerance == 0
+        unit = "" if exact else self.unit
         return [
-            (name, _shown(p, self.unit, exact), _shown(m, self.unit, exact), "1" if exact else f"{r:.6f}")
+            (name, _shown(p, unit, exact), _shown(m, unit, exact), "1" if exact else f"{r:.6f}")
             for name, p, m, r in self.rows
         ]
 
     def __str__(self) -> str:
-        table = [("", *self.columns, "ratio"), *self.cells()]
+        table = [("", *self.heads, "ratio"), *self.cells()]
         wide = [max(len(row[i]) for row in table) for i in range(4)]
         lines = [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip() for a, b, c, d in table]
         return "\n".join([*lines, f"accepted: {self.bound}"])
@@ -67,10 +74,10 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.columns, "ratio"))
+        head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.heads, "ratio"))
         body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
                        for n, p, m, r in self.cells())
-        title = escape(f"{self.columns[0].capitalize()} and {self.columns[1]} (accepted: {self.bound})")
+        title = escape(f"{self.columns[0][:1].upper()}{self.columns[0][1:]} and {self.columns[1]} (accepted: {self.bound})")
         return (f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
                 f'<table class="mlx-compare"><caption>{title}</caption>'
                 f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
