@@ -77,7 +77,8 @@ class Comparison:
         head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.heads, "ratio"))
         body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
                        for n, p, m, r in self.cells())
-        title = escape(f"{self.columns[0][:1].upper()}{self.columns[0][1:]} and {self.columns[1]} (accepted: {self.bound})")
+        one, other = self.columns
+        title = escape(f"{one[:1].upper()}{one[1:]} and {other} (accepted: {self.bound})")
         return (f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
                 f'<table class="mlx-compare"><caption>{title}</caption>'
                 f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
