@@ -48,7 +48,7 @@ def memory_line(
         )
     axis = "allocations and releases, in order"
     out.append(svg.text((LEFT + svg.WIDTH) / 2, BOTTOM + 46, axis, anchor="middle", size=svg.SMALL))
-    legend, deep = svg._legend([(kind, styles[kind]) for kind in kinds], BOTTOM + 58)
+    legend, deep = svg.legend([(kind, styles[kind]) for kind in kinds], BOTTOM + 58)
     peak = max(range(len(rows)), key=totals.__getitem__)
     phase = next(name for end, name in marks if peak < end)
     said = f"Peak {units.show(totals[peak], 'byte')} during {phase}: " + ", ".join(

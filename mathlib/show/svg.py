@@ -8,9 +8,11 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from textwrap import wrap
 
 WIDTH, TEXT, BAR = 400, 14, 22
 SMALL = 12
+CHARACTER = 8.3  # units a character takes at most, on average, in the fonts that browsers choose
 ROLES = {  # role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours up
     "weights": ("#4477aa", ""), "gradients": ("#ee6677", "/"), "optimizer": ("#228833", "\\"),
     "master weights": ("#223f66", "|"), "main gradients": ("#aa3344", "-"),
@@ -91,63 +93,59 @@ def drawing(height: float, title: str, description: str, body: str) -> str:
     return whole.replace('"ID', f'"{key}').replace(" IDd", f" {key}d").replace("(#ID", f"(#{key}")
 
 
-def _legend(entries: Sequence[tuple[str, tuple[str, str]]], y: float) -> tuple[str, float]:
+def legend(entries: Sequence[tuple[str, tuple[str, str]]], y: float) -> tuple[str, float]:
     """Swatches with names, as many a line as fit; and the height they take."""
     out, x, top = [], 0.0, y
     for name, style in entries:
-        width = 24 + 7.6 * len(name)
+        width = 24 + CHARACTER * len(name)
         if x and x + width > WIDTH:
             x, y = 0.0, y + 22
         out.append(_box(x + 1, y, 14, 14, style) + text(x + 21, y + 12, name))
-        x += width + 14
+        x += width + 12
     return "".join(out), y + 22 - top
 
 
-def bars(
-    rows: Sequence[Row],
-    *,
-    title: str,
-    show: Callable[[float], str],
-    limit: float | None = None,
-    limit_label: str = "limit",
-) -> str:
+def _heading(label: str, total: str, y: float) -> tuple[str, float]:
+    """A bar's name, in as many lines as it needs beside its total; and the height they take."""
+    room = int((WIDTH - 8 - CHARACTER * 1.1 * len(total)) / CHARACTER)
+    words = wrap(label, room) or [""]
+    lines = "".join(text(0, y + 13 + 17 * i, line) for i, line in enumerate(words))
+    last = y + 13 + 17 * (len(words) - 1)
+    return lines + text(WIDTH - 2, last, total, anchor="end", weight="bold"), 17.0 * len(words) + 2
+
+
+def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit: float | None = None,
+         limit_label: str = "limit") -> str:
     """Horizontal stacked bars, a line at the limit, and a cross on every bar that passes it."""
     styles = _styles(name for _, parts in rows for name in parts)
     totals = [sum(parts.values()) for _, parts in rows]
     scale = (WIDTH - 10) / (max([*totals, limit or 0]) or 1)
-    y, out, said = (26.0 if limit is not None else 4.0), [], []
-    first = y
+    y, out, said = 4.0, [], []
+    if limit is not None:
+        edge, words = limit * scale + 1, f"{limit_label}: {show(limit)}"
+        out.append(text(edge, 15, words, anchor="end" if edge > WIDTH / 2 else "start", weight="bold"))
+        y = 22.0
     for (label, parts), total in zip(rows, totals, strict=True):
         over = limit is not None and total > limit
-        out.append(text(0, y + 13, label) + text(WIDTH - 2, y + 13, show(total), anchor="end", weight="bold"))
-        x = 1.0
+        heading, high = _heading(label, show(total), y)
+        out.append(heading)
+        x, y = 1.0, y + high
         for name, value in parts.items():
-            out.append(_box(x, y + 19, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}"))
+            out.append(_box(x, y, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}"))
             x += value * scale
-        out.append(_cross(x - 13, y + 19 + BAR / 2) if over else "")
-        said.append(
-            f"{label}: {show(total)}"
-            + (", over the limit" if over else "")
-            + " ("
-            + ", ".join(f"{name} {show(value)}" for name, value in parts.items())
-            + ")"
-        )
-        y += 19 + BAR + 10
-    if limit is not None:
-        out.append(_limit(limit * scale + 1, first, y, f"{limit_label}: {show(limit)}"))
-        said.append(f"{limit_label}: {show(limit)}")
-    legend, high = _legend(list(styles.items()), y + 2)
-    return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + legend)
+        if limit is not None:
+            out.append(limit_line(f"M{number(edge)} {number(y - 4)}V{number(y + BAR + 4)}"))
+        out.append(_cross(x - 13, y + BAR / 2) if over else "")
+        inside = ", ".join(f"{name} {show(value)}" for name, value in parts.items())
+        said.append(f"{label}: {show(total)}{', over the limit' if over else ''} ({inside})")
+        y += BAR + 10
+    said += [words] if limit is not None else []
+    swatches, high = legend(list(styles.items()), y + 2)
+    return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + swatches)
 
 
 def limit_line(path: str) -> str:
     return f'<path d="{path}" stroke="{WARNING}" stroke-width="2" stroke-dasharray="6 3"/>'
-
-
-def _limit(x: float, top: float, bottom: float, words: str) -> str:
-    anchor = "end" if x > WIDTH / 2 else "start"
-    line = limit_line(f"M{number(x)} {number(top - 6)}V{number(bottom - 4)}")
-    return line + text(x, top - 11, words, anchor=anchor, weight="bold")
 
 
 def grouped(rows: Sequence[Row], *, title: str, show: Callable[[float], str]) -> str:
@@ -164,8 +162,8 @@ def grouped(rows: Sequence[Row], *, title: str, show: Callable[[float], str]) ->
             y += 19
         said.append(f"{label}: " + ", ".join(f"{name} {show(value)}" for name, value in parts.items()))
         y += 8
-    legend, high = _legend(list(styles.items()), y + 2)
-    return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + legend)
+    swatches, high = legend(list(styles.items()), y + 2)
+    return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + swatches)
 
 
 def timeline(
@@ -176,7 +174,7 @@ def timeline(
     axis_title: str,
 ) -> str:
     """What happens when: a line for each rank, a box for each (role, start, end, what)."""
-    left = 12 + 7.6 * max(len(label) for label, _ in rows)
+    left = 12 + CHARACTER * max(len(label) for label, _ in rows)
     end = max((b for _, events in rows for _, _, b, _ in events), default=0) or 1
     scale = (WIDTH - left - 4) / end
     styles = _styles(role for _, events in rows for role, *_ in events)
@@ -197,8 +195,8 @@ def timeline(
         out.append(f'<path d="M{number(left + tick * scale)} {number(y)}v5" stroke="currentColor"/>')
         out.append(text(left + tick * scale, y + 19, show(tick), anchor="middle" if tick else "start", size=SMALL))
     out.append(text(left + (WIDTH - left) / 2, y + 38, axis_title, anchor="middle"))
-    legend, high = _legend(list(styles.items()), y + 48)
-    return drawing(y + 48 + high, title, ". ".join(said) + ".", "".join(out) + legend)
+    swatches, high = legend(list(styles.items()), y + 48)
+    return drawing(y + 48 + high, title, ". ".join(said) + ".", "".join(out) + swatches)
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[float]:

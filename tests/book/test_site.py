@@ -32,6 +32,15 @@ CLIPPED = """() => [...document.querySelectorAll('main :is(p, li, figcaption, su
     e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === 'hidden' && e.clientWidth > 1)
     .map((e) => e.textContent.slice(0, 60))"""
 
+OVERLAPPING = """() => [...document.querySelectorAll('article .mlx-chart')].flatMap((chart) => {
+    const texts = [...chart.querySelectorAll('text')], boxes = texts.map((t) => t.getBoundingClientRect());
+    const common = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+    const frame = chart.getBoundingClientRect();
+    const outside = texts.filter((_, i) => boxes[i].left < frame.left - 2 || boxes[i].right > frame.right + 2);
+    const pairs = texts.filter((_, i) => boxes.some((b, j) => j < i && common(boxes[i], b)));
+    return [...outside, ...pairs].map((t) => `${t.textContent} (${chart.querySelector('title').textContent})`);
+})"""
 MUTE = """() => [...document.querySelectorAll('article img, article svg[role=img]')].filter((e) => {
     const names = (e.getAttribute('aria-labelledby') ?? '').split(' ');
     const named = names.map((id) => document.getElementById(id)?.textContent);
@@ -94,7 +103,7 @@ def test_links_resolve(visit, origin, site):
 def test_axe_finds_nothing_serious(visit, name):
     page = visit(name).page
     page.add_script_tag(path=AXE)
-    page.add_style_tag(content="* { transition: none !important; }")  # what a colour becomes, not the way there
+    page.add_style_tag(content="* { transition: none !important }")  # else colours are measured half-way
     found = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -119,6 +128,7 @@ def test_nothing_sticks_out_on_a_phone(visit, name):
     page = visit(name, viewport=PHONE).page
     assert page.evaluate(BEYOND) == []
     assert page.evaluate(CLIPPED) == []
+    assert page.evaluate(OVERLAPPING) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
