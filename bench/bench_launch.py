@@ -19,6 +19,10 @@ def mean_rank():
     x = torch.tensor([float(dist.get_rank())])
     dist.all_reduce(x)
     return x.item()
+
+def leave():
+    dist.barrier()  # a rank that leaves early breaks those that still connect to it; our launcher sees to that itself
+    dist.destroy_process_group()
 """
 FIRST = """
 import time
@@ -36,6 +40,7 @@ import hello
 def rank(number, n, file):
     dist.init_process_group("gloo", init_method="file://" + file, rank=number, world_size=n)
     hello.mean_rank()
+    hello.leave()
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
@@ -51,7 +56,8 @@ import hello
 
 def rank():
     dist.init_process_group("gloo")
-    return hello.mean_rank()
+    hello.mean_rank()
+    hello.leave()
 
 if __name__ == "__main__":
     place = {{"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "{id}"}}
@@ -65,6 +71,7 @@ import torch.distributed as dist
 import hello
 dist.init_process_group("gloo")
 hello.mean_rank()
+hello.leave()
 """
 
 

@@ -93,10 +93,11 @@ def _collect(ranks: start.Forked | start.Fresh, home: Path, world_size: int, tim
         codes.update(ranks.ended(left))
         if any(codes.values()):
             deadline = min(deadline, time.monotonic() + GRACE)
-    said = {rank: pickle.loads(file.read_bytes()) for rank in codes if (file := home / f"result.{rank}").exists()}
-    if any(codes.values()) or len(said) < len(codes):
+    files = {rank: home / f"result.{rank}" for rank in range(world_size)}
+    said = {rank: pickle.loads(file.read_bytes()) for rank, file in files.items() if file.exists()}
+    if any(codes.values()) or not codes.keys() <= said.keys():
         raise failure.failed(said, codes, world_size)
-    if len(codes) < world_size:
+    if len(said) < world_size:
         raise failure.late(home, world_size, timeout, ranks.ask_stacks)
     return [pickle.loads(said[rank]["value"]) for rank in range(world_size)]
 
