@@ -220,8 +220,9 @@ class DDP(nn.Module):
         self.begun = False
         if lost := [self.names[p] for bucket in self.buckets for p in bucket.missing]:
             raise MissingGradients(sorted(lost), len(self.names))
-        for bucket in self.buckets:
-            bucket.arrival.wait()
+        with self.trace.span("wait for the last buckets", "idle"):
+            for bucket in self.buckets:
+                bucket.arrival.wait()
         if self.find_unused:
             self.asked.wait()
             for p, ranks in zip(self.names, self.somewhere.tolist(), strict=True):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True)
 class Event:
     what: str  # "forward", "all-reduce of bucket 2"
-    kind: str  # "compute" or "communication"
+    kind: str  # "compute", "communication", or "idle" for waiting inside a compute event
     rank: int
     start: float  # seconds
     end: float  # seconds
@@ -81,9 +81,23 @@ def merge(ranks: Iterable[list[Event]]) -> list[Event]:
     return [replace(event, start=event.start - zero, end=event.end - zero) for event in events]
 
 
+def awake(events: Iterable[Event]) -> list[Event]:
+    """The same events with the idle stretches cut out of the compute around them: a rank that waits does not compute."""
+    events, kept = list(events), []
+    for event in events:
+        start = event.start
+        idle = [(e.start, e.end) for e in events if e.kind == "idle" and e.rank == event.rank]
+        for a, b in _union(idle) if event.kind == "compute" else ():
+            if a < event.end and start < b:
+                kept += [replace(event, start=start, end=a)] * (start < a)
+                start = b
+        kept += [replace(event, start=start)] * (start < event.end)
+    return kept
+
+
 def hidden(events: list[Event]) -> float:
     """The share of one rank's communication time during which it computed."""
-    busy = [(e.start, e.end) for e in events if e.kind == "compute"]
+    busy = [(e.start, e.end) for e in awake(events) if e.kind == "compute"]
     sending = _union([(e.start, e.end) for e in events if e.kind == "communication"])
     total = sum(end - start for start, end in sending)
     both = sum(max(0.0, min(end, e) - max(start, s)) for start, end in sending for s, e in _union(busy))

@@ -7,9 +7,11 @@ from mathlib.show.ledger import verdict
 from mathlib.show.memory_line import memory_line
 from mathlib.show.pictures import parts_picture
 from mathlib.show.predict import predict
+from mathlib.show.ranks_timeline import ranks_timeline
 from mathlib.show.tables import byte_bars, curves, source, table
 from mathlib.show.widgets import explore
 
-__all__ = ["byte_bars", "compare", "curves", "explore", "graph", "memory_line", "predict", "source", "table", "verdict"]
+__all__ = ["byte_bars", "compare", "curves", "explore", "graph", "memory_line", "predict", "ranks_timeline", "source",
+           "table", "verdict"]
 
 _parts.renderer = parts_picture

@@ -221,6 +221,8 @@ def test_full_buckets_leave_while_backward_goes_on():
         assert [e.what for e in sends] == [f"all-reduce of bucket {i}" for i in range(3)]
         assert [e.start < last for e in sends] == [True, True, False]
         assert sum(e.bytes for e in sends) == volume and all(e.end > e.start for e in sends)
+        (wait,) = (e for e in found if e.kind == "idle")
+        assert last <= wait.start and max(e.end for e in sends) <= wait.end, "from the last gradient to the last mean"
     for found, volume in launch.run(events, 2, 1e9):
         assert [e.bytes for e in found if e.kind == "communication"] == [volume]
 

@@ -6,7 +6,7 @@ import pytest
 import torch.distributed as dist
 
 from mathlib.dist import launch
-from mathlib.dist.trace import Event, Trace, hidden, merge
+from mathlib.dist.trace import Event, Trace, awake, hidden, merge
 
 
 def test_spans_and_ends_by_a_clock_of_their_own():
@@ -35,6 +35,15 @@ def test_what_overlaps_is_hidden_once():
     assert hidden([*computing, event("communication", 3, 7), event("communication", 6, 10)]) == pytest.approx(4 / 7)
     assert hidden(computing) == 0.0
     assert hidden([event("communication", 0, 1)]) == 0.0
+
+
+def test_a_rank_that_waits_does_not_compute():
+    backward, wait = Event("backward", "compute", 0, 0, 10), Event("wait", "idle", 0, 6, 9)
+    sending, other = Event("all-reduce", "communication", 0, 5, 9), Event("backward", "compute", 1, 0, 10)
+    pieces = [Event("backward", "compute", 0, 0, 6), Event("backward", "compute", 0, 9, 10)]
+    assert awake([backward, sending, wait, other]) == [*pieces, sending, wait, other]
+    assert hidden([backward, sending, wait]) == pytest.approx(1 / 4)
+    assert awake([backward, Event("wait", "idle", 0, 0, 10)]) == [Event("wait", "idle", 0, 0, 10)]
 
 
 def test_merge_starts_at_zero_and_keeps_durations():
