@@ -29,7 +29,7 @@ def step(wrapped, optimizer) -> None:
     optimizer.step()
 
 
-def race(quick: bool) -> tuple[dict[str, float], int]:
+def race(quick: bool) -> tuple[rounds.Times, int]:
     shape = gpt.small(layers=8, width=256, heads=8, context=CONTEXT, vocab=len(data.vocabulary()))
     wrappers = {
         "mini DDP": ddp.DDP,
@@ -43,14 +43,14 @@ def race(quick: bool) -> tuple[dict[str, float], int]:
         optimizer = torch.optim.SGD(wrapped.parameters(), lr=1e-3)
         candidates[name] = lambda wrapped=wrapped, optimizer=optimizer: step(wrapped, optimizer)
         size = sum(p.nbytes for p in wrapped.parameters())
-    return rounds.medians(candidates, rounds=3 if quick else 15), size
+    return rounds.on_ranks(candidates, rounds=3 if quick else 15), size
 
 
 def rows(quick: bool) -> list[dict]:
     result = []
     for n in (1, 2, 4):
-        seconds, size = launch.run(race, n, quick, timeout=900)[0]
+        times, size = launch.run(race, n, quick, timeout=900)[0]
         label = f"GPT step, {size / 1e6:.0f} MB of gradients, {n} ranks"
         for pair in (("mini DDP", "torch DDP"), ("mini DDP", "torch DDP, bucket views"), ("naive", "torch DDP")):
-            result.append(rounds.row(label, seconds, *pair, ranks=n, bytes=size))
+            result.append(rounds.row(label, times, *pair, ranks=n, bytes=size))
     return result

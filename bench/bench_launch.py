@@ -103,15 +103,15 @@ def rows(quick: bool) -> list[dict]:
         launch.run(hello.mean_rank, 1)
         for n in (4, 8):
             torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}"]
-            seconds = rounds.alone({
+            times = rounds.alone({
                 "later run": lambda n=n: timed(lambda: launch.run(hello.mean_rank, n)),
                 "first run": lambda n=n: told(home, FIRST, n),
                 "spawn": lambda n=n: told(home, SPAWN, n),
                 "elastic_launch": lambda n=n: told(home, ELASTIC, n),
                 "torchrun": lambda command=torchrun: timed(lambda: output(home, [*command, "torchrun.py"])),
-            }, rounds=1 if quick else 5)
+            }, rounds=1 if quick else 3)
             for ours in ("first run", "later run"):
                 for theirs in ("spawn", "elastic_launch", "torchrun"):
-                    result.append(rounds.row(f"{n} ranks", seconds, ours, theirs, ranks=n))
+                    result.append(rounds.row(f"{n} ranks", times, ours, theirs, ranks=n))
         sys.path.remove(place)
     return result

@@ -15,12 +15,12 @@ OURS = {
 }
 
 
-def all_sizes(sizes: list[int], quick: bool) -> list[dict[str, float]]:
+def all_sizes(sizes: list[int], quick: bool) -> list[rounds.Times]:
     found = []
     for size in sizes:
         x = torch.zeros(size // 4)
         candidates = {"gloo": lambda x=x: dist.all_reduce(x)} | {n: lambda x=x, f=f: f(x) for n, f in OURS.items()}
-        found.append(rounds.medians(candidates, rounds=5 if quick else 60 if size <= 1024 * KIB else 30))
+        found.append(rounds.on_ranks(candidates, rounds=5 if quick else 60 if size <= 1024 * KIB else 30))
     return found
 
 
@@ -28,7 +28,7 @@ def rows(quick: bool) -> list[dict]:
     sizes = [size * KIB for size in (1, 16, 128, 1024, 4096, 8192, 16384)]
     result = []
     for n in (2, 4, 8):
-        for size, seconds in zip(sizes, launch.run(all_sizes, n, sizes, quick, timeout=900)[0], strict=True):
+        for size, times in zip(sizes, launch.run(all_sizes, n, sizes, quick, timeout=900)[0], strict=True):
             label = f"{size // KIB:>5} KiB, {n} ranks"
-            result += [rounds.row(label, seconds, ours, "gloo", ranks=n, bytes=size) for ours in OURS]
+            result += [rounds.row(label, times, ours, "gloo", ranks=n, bytes=size) for ours in OURS]
     return result

@@ -1,12 +1,14 @@
-"""Time candidates in turn: round after round, each once."""
+"""Time candidates in turn: round after round, each once, so that a busy moment of the machine hits all alike."""
 
 import statistics
 import time
 from collections.abc import Callable
 
+Times = dict[str, list[float]]  # seconds of each candidate in each round
 
-def medians(candidates: dict[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> dict[str, float]:
-    """Seconds of each candidate on the ranks of the default group: of the slowest, the median over the rounds."""
+
+def on_ranks(candidates: dict[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> Times:
+    """Candidates that every rank of the default group runs together; a time is that of the slowest rank."""
     import torch
     import torch.distributed as dist
 
@@ -21,20 +23,23 @@ def medians(candidates: dict[str, Callable[[], object]], rounds: int, warm_up: i
             if number >= 0:
                 times[number, place] = time.perf_counter() - begin
     dist.all_reduce(times, dist.ReduceOp.MAX)
-    return dict(zip(names, times.median(0).values.tolist(), strict=True))
+    return dict(zip(names, times.t().tolist(), strict=True))
 
 
-def alone(candidates: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Medians of candidates that time themselves, in turn, in this process."""
-    times: dict[str, list[float]] = {name: [] for name in candidates}
+def alone(candidates: dict[str, Callable[[], float]], rounds: int) -> Times:
+    """Candidates that time themselves, in this process."""
+    times: Times = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, candidate in candidates.items():
             times[name].append(candidate())
-    return {name: statistics.median(found) for name, found in times.items()}
+    return times
 
 
-def row(what: str, seconds: dict[str, float], ours: str, theirs: str, **facts: float) -> dict:
-    """One comparison: ratio = their time / our time."""
-    mine, other = (round(seconds[name], 7) for name in (ours, theirs))
-    return {"what": what, "ours": ours, "ours_seconds": mine, "theirs": theirs, "theirs_seconds": other,
-            "ratio": round(other / mine, 3), **facts}
+def row(what: str, times: Times, ours: str, theirs: str, **facts: float) -> dict:
+    """One comparison. Ratio: their time / our time, round by round; its median, and the middle half of the rounds."""
+    ratios = [other / mine for mine, other in zip(times[ours], times[theirs], strict=True)]
+    low, ratio, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    seconds = {f"{who}_seconds": round(statistics.median(times[name]), 7)
+               for who, name in (("ours", ours), ("theirs", theirs))}
+    return {"what": what, "ours": ours, "theirs": theirs, **seconds, "ratio": round(ratio, 3), "low": round(low, 3),
+            "high": round(high, 3), "rounds": len(ratios), **facts}

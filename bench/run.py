@@ -6,7 +6,8 @@
     python bench/run.py --keep        also write the rows into bench/results/
 
 Every comparison alternates its candidates, one after the other in each round, so that a busy moment of the machine hits
-all alike; a time is the median over the rounds of the slowest rank's time. One thread a rank.
+all alike. Times are medians over the rounds of the slowest rank's time; the ratio is the median of the rounds' ratios,
+and beside it stands the middle half of them. One thread a rank.
 """
 
 import argparse
@@ -39,11 +40,12 @@ def machine() -> dict:
 
 def table(rows: list[dict]) -> str:
     """What was compared, the times in milliseconds, and how many times faster ours is."""
-    head = ["what", "ours", "ours, ms", "theirs", "theirs, ms", "ratio"]
+    head = ["what", "ours", "ours, ms", "theirs", "theirs, ms", "ratio", "middle half"]
     lines = [head]
     for row in rows:
         mine, other = (f"{1e3 * row[name]:.2f}" for name in ("ours_seconds", "theirs_seconds"))
-        lines.append([row["what"], row["ours"], mine, row["theirs"], other, f"{row['ratio']:.2f}"])
+        lines.append([row["what"], row["ours"], mine, row["theirs"], other, f"{row['ratio']:.2f}",
+                      f"{row['low']:.2f} to {row['high']:.2f}"])
     wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, wide)) for line in lines)
 

@@ -216,9 +216,8 @@ def descriptors(process: int | str) -> set[str]:
 
 def leftovers() -> tuple[list[Path], set[str], list[str]]:
     """Directories of this process's runs; its descriptors; processes below its server."""
-    command = ["ps", "--ppid", str(start.Forked._server.pid), "-o", "pid="]
-    below = subprocess.run(command, capture_output=True, text=True).stdout.split()
-    return own_directories(), descriptors("self"), below
+    server = start.Forked._server.pid
+    return own_directories(), descriptors("self"), Path(f"/proc/{server}/task/{server}/children").read_text().split()
 
 
 def test_a_hundred_runs_leave_nothing():
