@@ -132,9 +132,9 @@ def time(collective: str, *, payload: float, ranks: int, bandwidth: float, laten
 
 
 def crossover(collective: str, first: str, second: str, *, ranks: int, bandwidth: float, latency: float) -> float:
-    """Payload from which algorithm `first` takes less time than `second`: alpha W (R1 - R2) / (s2 - s1).
+    """Payload from which algorithm `first` takes less time than `second`: alpha W (more rounds) / (fewer bytes).
 
-    R rounds, s serial bytes for each byte of payload. 0: for every payload; infinite: for none.
+    Bytes are those one after the other, for each byte of payload. 0: for every payload; infinite: for none.
     """
     one, two = (traffic(collective, payload=1, ranks=ranks, algorithm=a) for a in (first, second))
     alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)

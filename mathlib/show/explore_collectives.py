@@ -77,7 +77,7 @@ def ring(ranks: int, step: int, megabytes: int) -> str:
     say = f'<p class="mlx-say"><b>Step {done} of {last}, {what}.</b> {first}{finished}</p>'
     sent, whole = done * k / n, comm.sent("all-reduce", payload=k, ranks=n)
     so_far = f"<p>Each rank has sent {_bytes(sent)} of {_bytes(whole)}:</p>"
-    law = equation("S = 2 * K * (N - 1) / N", S=(whole, _bytes(whole)), K=(k, _bytes(k)), N=n)
+    law = equation("Q = 2 * K * (N - 1) / N", Q=(whole, _bytes(whole)), K=(k, _bytes(k)), N=n)
     return say + ring_picture(held, came, f"What {n} ranks hold after step {done}") + so_far + law
 
 
