@@ -8,7 +8,8 @@ NVLink's 900 GB/s adds up both directions: W is 450e9.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, log2, prod
+from math import ceil, inf, log2, prod
+from typing import Any
 
 from mathlib.checks import InputError, count, listed, non_negative, one_of, positive
 from mathlib.parts import Parts
@@ -128,6 +129,36 @@ def time(collective: str, *, payload: float, ranks: int, bandwidth: float, laten
     alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)
     parts = {"latency": moved.rounds * alpha, "transfer": moved.serial / w}
     return Parts(f"{collective} over {ranks} ranks", "second", parts)
+
+
+def crossover(collective: str, first: str, second: str, *, ranks: int, bandwidth: float, latency: float) -> float:
+    """Payload from which algorithm `first` takes less time than `second`: alpha W (more rounds) / (fewer bytes).
+
+    Bytes are those one after the other, for each byte of payload. 0: for every payload; infinite: for none.
+    """
+    one, two = (traffic(collective, payload=1, ranks=ranks, algorithm=a) for a in (first, second))
+    alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)
+    more_rounds, fewer_bytes = one.rounds - two.rounds, two.serial - one.serial
+    if fewer_bytes <= 0:
+        return inf
+    return max(0.0, alpha * w * more_rounds / fewer_bytes)
+
+
+def ring_balance(*, payload: float, bandwidth: float, latency: float) -> float:
+    """Ranks at which a ring spends as long on latency as on bytes, 2(N-1) alpha = 2K(N-1)/(N W): N = K/(alpha W)."""
+    k, w, alpha = non_negative("payload", payload), positive("bandwidth", bandwidth), positive("latency", latency)
+    return k / (alpha * w)
+
+
+def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
+    """What a rank gives to its right and takes from its left, step by step: those of reduce-scatter, of all-gather.
+
+    Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p (Patarasuk and Yuan 2009).
+    """
+    r, n = rank, len(pieces)
+    scatter = [(pieces[(r - step - 1) % n], pieces[(r - step - 2) % n]) for step in range(n - 1)]
+    gather = [(pieces[(r - step) % n], pieces[(r - step - 1) % n]) for step in range(n - 1)]
+    return scatter, gather
 
 
 def hierarchical(collective: str = "all-reduce", *, payload: float, levels: Sequence[int]) -> list[Traffic]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError
+from mathlib.comm import ring_steps
 
 DONE = SimpleNamespace(wait=lambda: None)  # stands for a message that need not be sent
 
@@ -51,17 +52,6 @@ def finish(*messages) -> None:
     """Wait until these messages are through."""
     for message in messages:
         message.wait()
-
-
-def ring_steps(piece: list, r: int) -> tuple[list, list]:
-    """What rank r gives to its right and takes from its left, step by step: to reduce-scatter, then to all-gather.
-
-    A piece starts its first round one rank to the right of where it ends, so that piece r ends, summed, on rank r.
-    """
-    n = len(piece)
-    scatter = [(piece[(r - step - 1) % n], piece[(r - step - 2) % n]) for step in range(n - 1)]
-    gather = [(piece[(r - step) % n], piece[(r - step - 1) % n]) for step in range(n - 1)]
-    return scatter, gather
 
 
 def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:

@@ -32,6 +32,7 @@ class Counted:
 
     calls: Counter[str] = field(default_factory=Counter)  # by name, as torch calls it: "send", "recv_", "allreduce_"
     payload: Counter[str] = field(default_factory=Counter)  # bytes, by the same names
+    to: Counter[int] = field(default_factory=Counter)  # bytes of messages, by the rank of the world they go to
 
     @property
     def messages(self) -> int:
@@ -61,6 +62,10 @@ class _Counting(TorchDispatchMode):
             sides = ([leaf for leaf in tree_leaves(arg) if isinstance(leaf, Tensor)] for arg in args)
             self.counted.calls[name] += 1
             self.counted.payload[name] += max(sum(t.nbytes for t in side) for side in sides)
+            if name == "send":
+                (tensor,), group, to, *_ = args
+                members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))
+                self.counted.to[members[to]] += tensor.nbytes
         return function(*args, **(kwargs or {}))
 
 
@@ -83,7 +88,7 @@ SENT, RETRANSMITTED = 200, 208
 SIOCOUTQ = 0x5411  # bytes written but not yet acknowledged (linux/sockios.h)
 
 
-def _connections() -> Iterator[tuple[int, socket.socket]]:
+def connections() -> Iterator[tuple[int, socket.socket]]:
     """This process's connected TCP sockets, whoever opened them, each with the number the kernel knows it by."""
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # closed while we look, or not connected
@@ -101,7 +106,7 @@ def totals() -> dict[int, int]:
     if sys.platform != "linux":
         raise NotImplementedError("wire.tcp reads the kernel's TCP_INFO, on Linux only; wire.counted works anywhere")
     found = {}
-    for inode, sock in _connections():
+    for inode, sock in connections():
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
         sent, again = (struct.unpack_from("=Q", info, offset)[0] for offset in (SENT, RETRANSMITTED))
         found[inode] = sent - again
@@ -113,7 +118,7 @@ def settle(seconds: float = 5.0) -> None:
     import fcntl
 
     until = time.monotonic() + seconds
-    while any(struct.unpack("i", fcntl.ioctl(sock.fileno(), SIOCOUTQ, b"\0" * 4))[0] for _, sock in _connections()):
+    while any(struct.unpack("i", fcntl.ioctl(sock.fileno(), SIOCOUTQ, b"\0" * 4))[0] for _, sock in connections()):
         if time.monotonic() > until:
             raise TimeoutError(f"data is still on its way after {seconds:g} seconds")
         time.sleep(0.001)

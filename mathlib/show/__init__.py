@@ -4,6 +4,7 @@ from mathlib import parts as _parts
 from mathlib.show.compare import compare
 from mathlib.show.graph import graph
 from mathlib.show.ledger import verdict
+from mathlib.show.links import links
 from mathlib.show.memory_line import memory_line
 from mathlib.show.pictures import parts_picture
 from mathlib.show.predict import predict
@@ -11,7 +12,7 @@ from mathlib.show.ranks_timeline import ranks_timeline
 from mathlib.show.tables import byte_bars, curves, source, table
 from mathlib.show.widgets import explore
 
-__all__ = ["byte_bars", "compare", "curves", "explore", "graph", "memory_line", "predict", "ranks_timeline", "source",
-           "table", "verdict"]
+__all__ = ["byte_bars", "compare", "curves", "explore", "graph", "links", "memory_line", "predict", "ranks_timeline",
+           "source", "table", "verdict"]
 
 _parts.renderer = parts_picture

@@ -60,7 +60,7 @@ def text(x: float, y: float, words: str, *, anchor: str = "start", size: int = T
     return f'<text x="{number(x)}" y="{number(y)}" font-size="{size}"{side}{bold}>{escape(words)}</text>'
 
 
-def _box(x: float, y: float, width: float, height: float, style: tuple[str, str], hint: str = "") -> str:
+def box(x: float, y: float, width: float, height: float, style: tuple[str, str], hint: str = "") -> str:
     """A filled rectangle, its hatch above it, and what it means as a tooltip."""
     colour, hatch = style
     shape = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
@@ -100,7 +100,7 @@ def legend(entries: Sequence[tuple[str, tuple[str, str]]], y: float) -> tuple[st
         width = 24 + CHARACTER * len(name)
         if x and x + width > WIDTH:
             x, y = 0.0, y + 22
-        out.append(_box(x + 1, y, 14, 14, style) + text(x + 21, y + 12, name))
+        out.append(box(x + 1, y, 14, 14, style) + text(x + 21, y + 12, name))
         x += width + 12
     return "".join(out), y + 22 - top
 
@@ -131,7 +131,7 @@ def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit
         out.append(heading)
         x, y = 1.0, y + high
         for name, value in parts.items():
-            out.append(_box(x, y, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}"))
+            out.append(box(x, y, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}"))
             x += value * scale
         if limit is not None:
             out.append(limit_line(f"M{number(edge)} {number(y - 4)}V{number(y + BAR + 4)}"))
@@ -157,7 +157,7 @@ def grouped(rows: Sequence[Row], *, title: str, show: Callable[[float], str]) ->
         out.append(text(0, y + 13, label))
         y += 19
         for name, value in parts.items():
-            out.append(_box(1, y, value * scale, 16, styles[name], f"{label}, {name}: {show(value)}"))
+            out.append(box(1, y, value * scale, 16, styles[name], f"{label}, {name}: {show(value)}"))
             out.append(text(value * scale + 8, y + 13, show(value)))
             y += 19
         said.append(f"{label}: " + ", ".join(f"{name} {show(value)}" for name, value in parts.items()))
@@ -184,7 +184,7 @@ def timeline(
         busy: dict[str, float] = {}
         for role, a, b, what in events:
             out.append(
-                _box(
+                box(
                     left + a * scale, y, (b - a) * scale, BAR, styles[role], f"{label}, {what}: {show(a)} to {show(b)}"
                 )
             )

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from mathlib.dist import collectives as own
 from mathlib.dist import launch, wire
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -90,6 +91,21 @@ def test_a_collective_counts_with_the_whole_buffer():
     assert counted.calls == dict.fromkeys(["allreduce_", "broadcast_", "_allgather_base_", "alltoall_base_"], 1)
     assert counted.payload == dict.fromkeys(counted.calls, 4 * 12 * 3)
     assert (counted.messages, counted.sent, counted.on_wire) == (0, 0, 0)
+
+
+def to_neighbours() -> list[dict[int, int]]:
+    """A ring over all ranks, and one over the odd or even ranks, whose neighbours have other numbers in the group."""
+    groups, sent = [None, own.own_group([[0, 2], [1, 3]])], []
+    for group in groups:
+        with wire.counted() as counted:
+            own.ring_all_reduce(torch.zeros(24), group)
+        sent.append(dict(counted.to))
+    return sent
+
+
+def test_receivers_are_ranks_of_the_world():
+    ring, pair = 2 * 96 * 3 // 4, 96
+    assert launch.run(to_neighbours, 4) == [[{(r + 1) % 4: ring}, {(r + 2) % 4: pair}] for r in range(4)]
 
 
 def in_backward() -> wire.Counted:

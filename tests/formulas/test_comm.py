@@ -232,6 +232,52 @@ def test_ring_beats_tree_for_large_payloads_and_loses_for_small_ones() -> None:
     assert seconds("halving-doubling", 1e3) < seconds("ring", 1e3)
 
 
+@pytest.mark.parametrize("n", range(1, 9))
+def test_ring_steps_sum_every_piece_and_bring_it_to_every_rank(n: int) -> None:
+    held = [[{rank} for _ in range(n)] for rank in range(n)]
+    each = [comm.ring_steps(range(n), rank) for rank in range(n)]
+    for step in range(n - 1):
+        moved = [held[rank - 1][each[rank - 1][0][step][0]] for rank in range(n)]
+        for rank, came in enumerate(moved):
+            given_left, taken = each[rank - 1][0][step][0], each[rank][0][step][1]
+            assert given_left == taken, "the left neighbour gives what this rank takes"
+            assert not held[rank][taken] & came, "nobody's numbers are added twice"
+            held[rank][taken] = held[rank][taken] | came
+    assert all(held[rank][rank] == set(range(n)) for rank in range(n)), "piece r ends on rank r"
+    for step in range(n - 1):
+        moved = [held[rank - 1][each[rank - 1][1][step][0]] for rank in range(n)]
+        assert all(len(came) == n for came in moved), "only finished sums are passed on"
+        for rank, came in enumerate(moved):
+            held[rank][each[rank][1][step][1]] = came
+    assert all(piece == set(range(n)) for row in held for piece in row)
+
+
+@given(st.integers(3, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
+def test_at_the_crossover_both_take_the_same_time(n: int, w: float, alpha: float) -> None:
+    def seconds(algorithm: str, k: float) -> float:
+        return comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha, algorithm=algorithm).total
+
+    k = comm.crossover("all-reduce", "ring", "tree", ranks=n, bandwidth=w, latency=alpha)
+    assert seconds("ring", k) == pytest.approx(seconds("tree", k), rel=1e-9) if n > 3 else k == 0
+    assert seconds("ring", 2 * k + 1) < seconds("tree", 2 * k + 1)
+    assert n == 3 or seconds("ring", k / 2) > seconds("tree", k / 2)
+
+
+def test_a_crossover_may_not_exist() -> None:
+    def crossover(first: str, second: str) -> float:
+        return comm.crossover("all-reduce", first, second, ranks=8, bandwidth=1e9, latency=1e-5)
+
+    assert crossover("tree", "ring") == float("inf"), "a tree never sends less one after the other"
+    assert crossover("halving-doubling", "tree") == 0, "as many rounds, fewer bytes"
+
+
+@given(st.integers(2, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
+def test_at_the_balance_half_the_time_of_a_ring_is_latency(n: int, w: float, alpha: float) -> None:
+    parts = comm.time("all-reduce", payload=n * alpha * w, ranks=n, bandwidth=w, latency=alpha)
+    assert parts.amount("latency") == pytest.approx(parts.amount("transfer"))
+    assert comm.ring_balance(payload=n * alpha * w, bandwidth=w, latency=alpha) == pytest.approx(n)
+
+
 @given(st.sampled_from(["all-reduce", "reduce-scatter", "all-gather", "all-to-all"]), st.floats(1, 1e12),
        st.integers(2, 512))
 def test_bus_bandwidth_of_a_perfect_ring_is_the_link(collective: str, k: float, n: int) -> None:
@@ -251,6 +297,8 @@ def test_bus_bandwidth_of_a_perfect_ring_is_the_link(collective: str, k: float, 
     (lambda: comm.hierarchical(payload=1, levels=[]), "levels = []"),
     (lambda: comm.hierarchical_time(payload=1, levels=[2, 2], bandwidths=[1]), "bandwidths = [1]"),
     (lambda: comm.bus_factor("all-reduce", 2.5), "ranks = 2.5"),
+    (lambda: comm.crossover("all-reduce", "ring", "star", ranks=8, bandwidth=1, latency=1), "algorithm = 'star'"),
+    (lambda: comm.ring_balance(payload=1, bandwidth=1, latency=0), "latency = 0"),
 ])
 def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:
