@@ -160,7 +160,7 @@ def tensor_bytes(things: object) -> int:
     return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values())
 
 
-def median_seconds(*actions: Callable[[], object], repeat: int = 5) -> list[float]:
+def interleaved_seconds(*actions: Callable[[], object], repeat: int = 5) -> list[float]:
     """Median wall time of each action; they take turns, so that a busy moment of the machine hits them alike."""
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(repeat + 1):
@@ -169,3 +169,8 @@ def median_seconds(*actions: Callable[[], object], repeat: int = 5) -> list[floa
             action()
             measured.append(time.perf_counter() - start)
     return [statistics.median(measured[1:]) for measured in times]  # the first one warms up
+
+
+def median_seconds(action: Callable[[], object], repeat: int = 5) -> float:
+    """Median wall time of one action."""
+    return interleaved_seconds(action, repeat=repeat)[0]
