@@ -192,8 +192,10 @@ def timeline(
         said.append(f"{label}: " + ", ".join(f"{role} {show(time)}" for role, time in busy.items()))
         y += BAR + 5
     for tick in ticks(0, end, 4):
-        out.append(f'<path d="M{number(left + tick * scale)} {number(y)}v5" stroke="currentColor"/>')
-        out.append(text(left + tick * scale, y + 19, show(tick), anchor="middle" if tick else "start", size=SMALL))
+        x = left + tick * scale
+        anchor = "start" if not tick else "end" if x > WIDTH - 25 else "middle"  # words stay inside the picture
+        out.append(f'<path d="M{number(x)} {number(y)}v5" stroke="currentColor"/>')
+        out.append(text(x, y + 19, show(tick), anchor=anchor, size=SMALL))
     out.append(text(left + (WIDTH - left) / 2, y + 38, axis_title, anchor="middle"))
     swatches, high = legend(list(styles.items()), y + 48)
     return drawing(y + 48 + high, title, ". ".join(said) + ".", "".join(out) + swatches)

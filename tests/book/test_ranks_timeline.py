@@ -4,6 +4,8 @@ import re
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
+import pytest
+
 from mathlib.show import ranks_timeline
 
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -51,8 +53,16 @@ def test_messages_in_flight_together_are_drawn_apart():
 
 def test_boxes_are_as_long_as_their_events():
     width = {hint: w for hint, (_, w) in boxes(picture(EVENTS)).items()}
-    assert width["rank 0, wait: 3 ms to 6 ms"] == 3 * width["rank 0, forward: 0 s to 1 ms"]
+    three, one = width["rank 0, wait: 3 ms to 6 ms"], width["rank 0, forward: 0 s to 1 ms"]
+    assert three == pytest.approx(3 * one, abs=0.2), "lengths are printed with one decimal"
 
 
 def test_other_kinds_are_not_drawn():
     assert not any("gradient" in hint for hint in boxes(picture(EVENTS)))
+
+
+def test_the_last_time_on_the_axis_stays_inside():
+    chart = picture([event("forward", "compute", 0, 0, 0.2)])
+    edge = float(chart.get("viewBox").split()[2])
+    (last,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "200 ms")
+    assert float(last.get("x")) > edge - 25 and last.get("text-anchor") == "end"
