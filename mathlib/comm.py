@@ -161,6 +161,26 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
     return scatter, gather
 
 
+def ring_messages(*, payload: float, bandwidths: Sequence[float], latency: float = 0.0
+                  ) -> list[list[tuple[float, float]]]:
+    """(start, end) of each rank's 2(N-1) messages in a ring whose links differ; bandwidths[r] is rank r's to its right.
+
+    A message leaves when the one before it has left and what it carries on has come. So the last one ends at
+    2(N-1) (alpha + K / (N min W)): a chain of messages that wait for each other has one for each step.
+    """
+    w = [positive("bandwidths", one) for one in listed("bandwidths", bandwidths)]
+    n, k, alpha = count("bandwidths", len(w)), non_negative("payload", payload), non_negative("latency", latency)
+    messages: list[list[tuple[float, float]]] = [[] for _ in w]
+    came, left = [0.0] * n, [0.0] * n
+    for _ in range(2 * (n - 1)):
+        starts = [max(came[r], left[r]) for r in range(n)]
+        left = [starts[r] + alpha + k / n / w[r] for r in range(n)]
+        came = [left[r - 1] for r in range(n)]
+        for r in range(n):
+            messages[r].append((starts[r], left[r]))
+    return messages
+
+
 def hierarchical(collective: str = "all-reduce", *, payload: float, levels: Sequence[int]) -> list[Traffic]:
     """A collective by levels, innermost first, a ring on each; level i works on K / (product of the sizes before it).
 

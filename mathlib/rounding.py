@@ -1,7 +1,7 @@
 """Rounding in a sum over ranks: every partial sum is rounded, and the algorithm decides which partial sums there are.
 
-N ranks · t terms in a partial sum · u unit roundoff, half the step above 1: 2**-8 in bf16, 2**-24 in fp32
-A sum of t independent numbers of mean 0 and spread s has the spread s sqrt(t); so the error is told in units of it.
+N ranks · j terms in a partial sum · u unit roundoff, half the step above 1: 2**-8 in bf16, 2**-24 in fp32
+A sum of j independent numbers of mean 0 and spread s has the spread s sqrt(j); so the error is told in units of it.
 """
 
 from math import log, sqrt
@@ -33,9 +33,9 @@ ORDERS = {"ring": chain, "tree": pairs}
 
 
 def error(order: str, *, ranks: int, dtype: str) -> float:
-    """Root mean square error of a sum over its spread: u sqrt(sum of t over the partial sums / (8 N ln 2)).
+    """Root mean square error of a sum over its spread: u sqrt(sum of j over the partial sums / (8 N ln 2)).
 
-    Ring: sum of t = (N-1)(N+2)/2, so it grows like sqrt(N). Tree: N log2 N, so like sqrt(log2 N). For independent
+    Ring: sum of j = (N-1)(N+2)/2, so it grows like sqrt(N). Tree: N log2 N, so like sqrt(log2 N). For independent
     numbers of mean 0; the worst case grows like N and log2 N (Higham 1993). Two numbers of like size leave few bits to
     round off, and a lone bit is nothing or half a step: a tree's errors are 8% above this, at any N.
     """

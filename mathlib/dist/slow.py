@@ -61,17 +61,17 @@ def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") ->
             pace(UNLIMITED) if kernel else None
 
 
-def seconds(action: Callable[[], object], repeat: int = 3, enough: float = 0.0) -> float:
-    """Best of up to `repeat` times, after one to warm up, from a barrier until the last rank is through.
+def seconds(action: Callable[..., object], *args: object, repeat: int = 3, enough: float = 0.0) -> float:
+    """Time of action(*args): best of up to `repeat` times, after one to warm up, from a barrier until the last rank is through.
 
     The best, since what disturbs a run only ever adds; for the same reason it may stop at a time of at most `enough`.
     """
-    action()
+    action(*args)
     best = math.inf
     for _ in range(repeat):
         dist.barrier()
         start = time.perf_counter()
-        action()
+        action(*args)
         last = torch.tensor(time.perf_counter() - start)
         dist.all_reduce(last, dist.ReduceOp.MAX)
         best = min(best, last.item())

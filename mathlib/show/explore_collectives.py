@@ -9,7 +9,13 @@ LEFT, HIGH, BETWEEN, TOP = 74.0, 24.0, 16.0, 34.0
 Held = list[list[frozenset[int]]]  # [rank][piece]: whose numbers are in it
 
 PAYLOADS = tuple(4**e * 1000 for e in range(1, 12))
+MICROSECONDS = (0, 1, 2, 5, 10, 20, 50, 100, 1000)
 BANDWIDTHS = (1.25e9, 12.5e9, 25e9, 50e9, 300e9, 450e9)
+
+
+def _latency(default: int, least: int) -> Choice:
+    options = tuple((f"{a} microseconds", a) for a in MICROSECONDS if a >= least)
+    return Choice("microseconds", "Latency of a message", options, default, True)
 
 
 def held_after(ranks: int, steps: int) -> tuple[Held, list[int]]:
@@ -81,6 +87,43 @@ def ring(ranks: int, step: int, megabytes: int) -> str:
     return say + ring_picture(held, came, f"What {n} ranks hold after step {done}") + so_far + law
 
 
+@experiment(
+    "slow-link", "One slow link",
+    Range("ranks", "Ranks", 2, 8, 1, 4),
+    Range("slow", "Rank with the slow link", 0, 7, 1, 2),
+    Choice("times", "Times slower than the others", tuple((f"{t}", t) for t in (1, 2, 3, 5, 10)), 3, True),
+    doubling("megabytes", "Payload of a rank", 1, 1024, 64, "MB"),
+    _latency(0, least=0),
+    code=(comm.ring_messages,),
+)
+def slow_link(ranks: int, slow: int, times: int, megabytes: int, microseconds: int) -> str:
+    n, k, w, alpha, bad = ranks, megabytes * 1e6, 50e9, microseconds * 1e-6, slow % ranks
+    links = [w / times if r == bad else w for r in range(n)]
+    messages = comm.ring_messages(payload=k, bandwidths=links, latency=alpha)
+    last = max(end for row in messages for _, end in row)
+    busy = sum(end - start for row in messages for start, end in row)
+    equal = comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha).total
+    say = (f'<p class="mlx-say"><b>{last / equal:.3g} times as long</b> as with equal links: {_seconds(last)}. '
+           f"The links are idle for {1 - busy / n / last:.0%} of the time.</p>")
+    rows = [(f"rank {r}", _on_the_wire(row, (r + 1) % n)) for r, row in enumerate(messages)]
+    chart = svg.timeline(rows, title=f"Messages of a ring of {n}", show=_seconds, axis_title="time")
+    law = equation("T = 2 * (N - 1) * (alpha + K / (N * W))", T=(last, _seconds(last)), N=n,
+                   alpha=(alpha, _seconds(alpha)), K=(k, _bytes(k)), W=(min(links), units.show(min(links), "byte/s")))
+    alike = "<p>Message by message, this is the time of a ring in which every link is the slowest:</p>"
+    return say + chart + alike + law
+
+
+def _on_the_wire(messages: list[tuple[float, float]], to: int) -> list[tuple[str, float, float, str]]:
+    """A rank's messages, and its waiting before them, for a timeline."""
+    events, free = [], 0.0
+    for step, (start, end) in enumerate(messages):
+        if start > free:
+            events.append(("idle", free, start, f"waiting for what message {step} carries on"))
+        events.append(("communication", start, end, f"message {step} to rank {to}"))
+        free = end
+    return events
+
+
 def _bytes(value: float) -> str:
     return units.show(value, "byte", digits=3)
 
@@ -94,8 +137,7 @@ def _seconds(value: float) -> str:
     doubling("ranks", "Ranks", 2, 16384, 64),
     Choice("payload", "Payload of a rank", tuple((units.show(k, "byte", digits=3), k) for k in PAYLOADS), 4**7 * 1000,
            True),
-    Choice("microseconds", "Latency of a message", tuple((f"{a} microseconds", a) for a in (1, 2, 5, 10, 20, 50)), 10,
-           True),
+    _latency(10, least=1),
     Choice("bandwidth", "Link, one direction", tuple((units.show(w, "byte/s"), w) for w in BANDWIDTHS), 50e9, True),
     code=(comm.traffic, comm.time, comm.ring_balance),
 )

@@ -20,7 +20,7 @@ def ring_seconds(slowed: list[int], payload: int, latency: float, by: str, enoug
     here = LINK if dist.get_rank() in slowed else float("inf")
     with slow.wires(latency=latency, bandwidth=here, by=by) as kept:
         assert kept == by
-        return slow.seconds(lambda: own.ring_all_reduce(x), 10, enough)
+        return slow.seconds(own.ring_all_reduce, x, repeat=10, enough=enough)
 
 
 @pytest.mark.parametrize("by", KEPT_BY)
@@ -43,8 +43,8 @@ def test_latency_is_paid_for_each_round(by):
 def before_and_after() -> tuple[float, float]:
     x = torch.ones(PAYLOAD // 4)
     with slow.wires(bandwidth=LINK):
-        held = slow.seconds(lambda: own.ring_all_reduce(x), repeat=1)
-    return held, slow.seconds(lambda: own.ring_all_reduce(x), repeat=2)
+        held = slow.seconds(own.ring_all_reduce, x, repeat=1)
+    return held, slow.seconds(own.ring_all_reduce, x, repeat=2)
 
 
 def test_wires_are_free_again_after_the_block():

@@ -252,6 +252,20 @@ def test_ring_steps_sum_every_piece_and_bring_it_to_every_rank(n: int) -> None:
     assert all(piece == set(range(n)) for row in held for piece in row)
 
 
+@given(st.floats(0, 1e12), st.lists(st.floats(1e6, 1e12), min_size=1, max_size=9), st.floats(0, 1))
+def test_a_ring_is_as_fast_as_its_slowest_link_and_no_message_leaves_before_its_piece_came(
+        k: float, links: list[float], alpha: float) -> None:
+    messages, n = comm.ring_messages(payload=k, bandwidths=links, latency=alpha), len(links)
+    assert [len(row) for row in messages] == [2 * (n - 1)] * n
+    for r, row in enumerate(messages):
+        for step, (start, _) in enumerate(row):
+            waits_for = [row[step - 1][1], messages[r - 1][step - 1][1]] if step else [0.0]
+            assert start == max(waits_for)
+    last = max((end for row in messages for _, end in row), default=0.0)
+    slowest = comm.time("all-reduce", payload=k, ranks=n, bandwidth=min(links), latency=alpha)
+    assert last == pytest.approx(slowest.total, rel=1e-9)
+
+
 @given(st.integers(3, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
 def test_at_the_crossover_both_take_the_same_time(n: int, w: float, alpha: float) -> None:
     def seconds(algorithm: str, k: float) -> float:
@@ -298,6 +312,8 @@ def test_bus_bandwidth_of_a_perfect_ring_is_the_link(collective: str, k: float, 
     (lambda: comm.hierarchical_time(payload=1, levels=[2, 2], bandwidths=[1]), "bandwidths = [1]"),
     (lambda: comm.bus_factor("all-reduce", 2.5), "ranks = 2.5"),
     (lambda: comm.crossover("all-reduce", "ring", "star", ranks=8, bandwidth=1, latency=1), "algorithm = 'star'"),
+    (lambda: comm.ring_messages(payload=1, bandwidths=[1, 0]), "bandwidths = 0"),
+    (lambda: comm.ring_messages(payload=1, bandwidths=[]), "bandwidths = 0"),
     (lambda: comm.ring_balance(payload=1, bandwidth=1, latency=0), "latency = 0"),
 ])
 def test_bad_input_names_the_argument(call: object, named: str) -> None:
