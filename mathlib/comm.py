@@ -136,7 +136,9 @@ def crossover(collective: str, first: str, second: str, *, ranks: int, bandwidth
 
     Bytes are those one after the other, for each byte of payload. 0: for every payload; infinite: for none.
     """
-    one, two = (traffic(collective, payload=1, ranks=ranks, algorithm=a) for a in (first, second))
+    choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
+    named = one_of("first", first, choices), one_of("second", second, choices)
+    one, two = (traffic(collective, payload=1, ranks=ranks, algorithm=a) for a in named)
     alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)
     more_rounds, fewer_bytes = one.rounds - two.rounds, two.serial - one.serial
     if fewer_bytes <= 0:
@@ -155,7 +157,10 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
 
     Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p (Patarasuk and Yuan 2009).
     """
-    r, n = rank, len(pieces)
+    pieces = listed("pieces", pieces)
+    r, n = count("rank", rank, least=0), len(pieces)
+    if r >= n:
+        raise InputError(f"rank = {rank}: expected 0 to {n - 1}, one rank for each piece")
     scatter = [(pieces[(r - step - 1) % n], pieces[(r - step - 2) % n]) for step in range(n - 1)]
     gather = [(pieces[(r - step) % n], pieces[(r - step - 1) % n]) for step in range(n - 1)]
     return scatter, gather

@@ -32,7 +32,7 @@ EXAMPLES: dict[str, object] = {
     "quantised_weights": False, "node_copy": False, "quantised_gradients": False, "warm_up": 0.2, "bits": 1,
     "full_bits": 16, "flops_per_second": 1e14, "compute": 1.0, "communication": 2.0, "overlap": 0.5,
     "world": 16, "tp": 2, "pp": 2, "cp": 1, "ep": 2, "order": "tp-cp-ep-dp-pp", "axes": ["a", "b"], "dims": [2, 4],
-    "first": 0, "context": 2, "per_replica": 2, 
+    "first": 0, "second": "tree", "pieces": [1, 2, 3], "rank": 0, "context": 2, "per_replica": 2, 
 }
 OWN: dict[str, dict[str, object]] = {
     "activations.stage": {"stage": 0, "layout": Layout(tensor=2, recompute="selective"), "schedule": "1f1b"},
@@ -40,15 +40,16 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "memory.stage_parameters": {"stage": 0}, "memory.training": {"stage": 0}, "comm.bus_factor": {"ranks": 8},
     "memory.smallest": {"layout": Layout(data=4)},
+    "comm.crossover": {"first": "ring"},
     "mesh.hierarchical_groups": {"ranks": 8}, "mesh.scheduled_tokens": {"schedule": [(4, 2)]},
     "mesh.pipeline_layers": {"chunks": 1}, "mesh.stage_layers": {"chunks": 1},
     "precision.bytes_per_parameter": {"recipe": "adafactor"}, "estimators.deepspeed_zero2": {"offload": "optimizer"},
 }
 ZERO_IS_FINE = {"latency", "overlap", "compute", "communication", "payload", "buffer_bytes", "reserve", "needed",
                 "logits_bytes", "block", "second_block", "stage", "index", "zero", "first", "layers", "micro_batches",
-                "shard"}  # 0 layers, shards, blocks: take the default
+                "shard", "rank"}  # 0 layers, shards, blocks: take the default
 NO_NUMBER = [-1, math.nan, math.inf, -math.inf, 10**400, True, "7", [1], 1j]
-SKIPPED = {"shapes", "changes", "activation", "options", "batch", "coordinates", "mesh"}
+SKIPPED = {"pieces", "shapes", "changes", "activation", "options", "batch", "coordinates", "mesh"}
 
 
 def public_functions() -> typing.Iterator[tuple[str, typing.Any]]:
