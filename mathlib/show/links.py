@@ -1,6 +1,7 @@
 """Who sends how much to whom: a square for each algorithm, a row for each sender, a column for each receiver."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 
 from mathlib import units
 from mathlib.show.svg import ROLES, SMALL, drawing, number, text
@@ -33,7 +34,7 @@ def _square(x: float, y: float, name: str, ranks: Sequence[Mapping[int, int]], m
     for r, row in enumerate(ranks):
         out.append(text(x - 4, y + cell * (r + 0.5) + 4, str(r), anchor="end", size=SMALL))
         for to, b in sorted(row.items()):
-            words = f"<title>{name}: rank {r} sends {_bytes(b)} to rank {to}</title>"
+            words = f"<title>{escape(name)}: rank {r} sends {_bytes(b)} to rank {to}</title>"
             path = f"M{number(x + to * cell)} {number(y + r * cell)}h{number(cell)}v{number(cell)}h-{number(cell)}z"
             out.append(f'<path d="{path}" fill="{COLOUR}" fill-opacity="{0.15 + 0.85 * b / most:.2f}">{words}</path>')
     for i in range(n + 1):
