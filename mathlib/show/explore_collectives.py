@@ -1,5 +1,7 @@
 """Experiments of the collectives chapter: the ring step by step, and what an all-reduce takes by each algorithm."""
 
+from math import fsum
+
 from mathlib import comm, units
 from mathlib.show import svg
 from mathlib.show.equation import equation
@@ -101,7 +103,7 @@ def slow_link(ranks: int, slow: int, times: int, megabytes: int, microseconds: i
     links = [w / times if r == bad else w for r in range(n)]
     messages = comm.ring_messages(payload=k, bandwidths=links, latency=alpha)
     last = max(end for row in messages for _, end in row)
-    busy = sum(end - start for row in messages for start, end in row)
+    busy = fsum(end - start for row in messages for start, end in row)  # sum() rounds otherwise from Python 3.12 on
     equal = comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha).total
     say = (f'<p class="mlx-say"><b>{last / equal:.3g} times as long</b> as with equal links: {_seconds(last)}. '
            f"The links are idle for {1 - busy / n / last:.0%} of the time.</p>")
