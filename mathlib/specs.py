@@ -13,7 +13,7 @@ from typing import Any
 from mathlib.checks import InputError, count, divides, flag, non_negative, one_of, positive
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
-TABLES = ("models", "devices", "clusters", "types", "recipes", "runs")
+TABLES = ("models", "devices", "clusters", "types", "recipes", "runs", "compressors")
 MOST_LAYERS = 10**6  # some formulas list them one by one
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
 RECOMPUTE = ("none", "selective", "full")
