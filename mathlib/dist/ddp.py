@@ -51,15 +51,14 @@ def average_gradients(module: nn.Module, group: ProcessGroup | None = None) -> N
         p.grad /= dist.get_world_size(group)
 
 
-def mean(flat: Tensor, group: ProcessGroup | None) -> Future:
-    """The usual hook: begin to replace the bucket by its mean over the ranks; the future says when it is there."""
-    flat /= dist.get_world_size(group)  # before the sum, which might overflow
+def total(flat: Tensor, group: ProcessGroup | None) -> Future:
+    """The usual hook: begin to replace the bucket by its sum over the ranks; the future says when it is there."""
     return dist.all_reduce(flat, group=group, async_op=True).get_future()
 
 
-def mean_in_fp16(flat: Tensor, group: ProcessGroup | None) -> Future:
+def total_in_fp16(flat: Tensor, group: ProcessGroup | None) -> Future:
     """A hook that sends half the bytes: numbers are rounded to fp16 on the way, and the sum is formed in fp16."""
-    half = (flat / dist.get_world_size(group)).half()
+    half = flat.half()
     return dist.all_reduce(half, group=group, async_op=True).get_future().then(lambda _: flat.copy_(half))
 
 
@@ -74,7 +73,11 @@ class MissingGradients(RuntimeError):
 
 
 class Bucket:
-    """Gradients that travel together: one flat tensor, and a slot in it for each parameter."""
+    """Gradients that travel together: one flat tensor, and a slot in it for each parameter.
+
+    What leaves is the rank's share of the mean, its gradient / N, so that the ranks need only add; and a sum of shares
+    does not overflow.
+    """
 
     def __init__(self, parameters: list[nn.Parameter]):
         sizes = [p.numel() for p in parameters]
@@ -121,12 +124,12 @@ def reachable(outputs: object) -> set[nn.Parameter]:
 class DDP(nn.Module):
     """The module, and after its backward the mean of all ranks' gradients in every `grad`.
 
-    bucket_bytes and first_bucket_bytes as in PyTorch; hook(flat, group) averages a bucket; trace records each of them.
+    bucket_bytes and first_bucket_bytes as in PyTorch; hook(flat, group) adds a bucket up; trace records each of them.
     Activation checkpointing works in its non-reentrant form.
     """
 
     def __init__(self, module: nn.Module, group: ProcessGroup | None = None, *, bucket_bytes: float = 25 * MIB,
-                 first_bucket_bytes: float = MIB, find_unused_parameters: bool = False, hook: Hook = mean,
+                 first_bucket_bytes: float = MIB, find_unused_parameters: bool = False, hook: Hook = total,
                  trace: Trace | None = None):
         super().__init__()
         self.module, self.group, self.hook, self.trace = module, group, hook, trace or Trace(on=False)
@@ -187,9 +190,13 @@ class DDP(nn.Module):
         self.somewhere = torch.tensor(here, dtype=torch.int32, device=self.buckets[0].flat.device)
         self.asked = dist.all_reduce(self.somewhere, group=self.group, async_op=True)
         for p in self.unused:
-            slot = self.home[p].slots[p]
-            slot.zero_() if p.grad is None else slot.copy_(p.grad)
+            self._share(p)
             self.home[p].missing.discard(p)
+
+    def _share(self, p: nn.Parameter) -> Tensor:
+        """Put this rank's share of the mean into the parameter's slot; one pass, whether or not the gradient is there."""
+        slot = self.home[p].slots[p]
+        return slot.zero_() if p.grad is None else torch.div(p.grad, dist.get_world_size(self.group), out=slot)
 
     def _arrived(self, p: nn.Parameter) -> None:
         """Autograd has added to a gradient: move it into its slot, and send every bucket whose turn has come."""
@@ -197,13 +204,9 @@ class DDP(nn.Module):
             return
         if not self.begun:
             self._begin()
-        bucket = self.home[p]
-        slot = bucket.slots[p]
-        if p.grad.data_ptr() != slot.data_ptr():
-            slot.copy_(p.grad)
-            p.grad = slot
+        p.grad = self._share(p)
         self.order.append(p)
-        bucket.missing.discard(p)
+        self.home[p].missing.discard(p)
         while self.next < len(self.buckets) and not self.buckets[self.next].missing:  # on all ranks in the same order
             self._send(self.next)
             self.next += 1

@@ -235,11 +235,11 @@ def test_backward_does_not_wait_for_a_bucket():
 
         def late(flat: torch.Tensor, group) -> Future:
             for future, before in waiting:
-                ddp.mean(before, group).wait()
+                ddp.total(before, group).wait()
                 future.set_result(None)
             waiting[:] = [(Future(), flat)]
             if len(sent) == 2:
-                ddp.mean(flat, group).wait()
+                ddp.total(flat, group).wait()
                 waiting[0][0].set_result(None)
             sent.append(flat.numel())
             return waiting[0][0]
@@ -410,11 +410,11 @@ def compressed(hook) -> tuple[wire.Counted, torch.Tensor, torch.Tensor]:
 
 def test_fp16_halves_the_bytes_and_rounds_the_gradient():
     gradients = 3 * ONE_LAYER
-    for hook, volume in ((ddp.mean, gradients), (ddp.mean_in_fp16, gradients / 2)):
+    for hook, volume in ((ddp.total, gradients), (ddp.total_in_fp16, gradients / 2)):
         for counted, got, exact in launch.run(compressed, 3, hook):
             assert counted.payload["allreduce_"] == volume
             rounded = not torch.equal(got, exact)
-            assert rounded == (hook is ddp.mean_in_fp16)
+            assert rounded == (hook is ddp.total_in_fp16)
             torch.testing.assert_close(got, exact, rtol=4 * 2**-11, atol=1e-3)  # fp16 has 11 bits
 
 
