@@ -38,3 +38,9 @@ def test_a_legend_says_what_the_page_says(module):
 
 def test_the_legends_are_found():
     assert sum(len(legend(module)) for module in MODULES) > 60 and len(page()) > 30
+
+
+def test_the_glossary_is_in_the_order_of_the_alphabet():
+    text = (ROOT / "book" / "glossary.md").read_text("utf-8").split("```{glossary}\n")[1]
+    words = re.findall(r"^(\w.*)$", text, re.M)
+    assert len(words) > 30 and words == sorted(words, key=str.lower)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -69,14 +70,13 @@ def hosts():
         yield found
 
 
-def test_two_hosts_return_the_same_list_to_every_rank(hosts, tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
+def torchrun(hosts, words: list[str]) -> list[str]:
+    """Start an agent on each host, wait for both, and return what they printed. `words` may name {rank}, {address}, {port}."""
     prefixes, address, port = hosts
     agents = []
     for number, (prefix, extra) in enumerate(prefixes):
-        command = [*prefix, sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2",
-                   "--node-rank", str(number), "--master-addr", address, "--master-port", port,
-                   str(tmp_path / "script.py"), str(tmp_path / "rank")]
+        given = [word.format(rank=number, address=address, port=port) for word in words]
+        command = [*prefix, sys.executable, "-m", "torch.distributed.run", *given]
         environment = os.environ | extra | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         agents.append(subprocess.Popen(command, env=environment, **pipes))
@@ -87,6 +87,25 @@ def test_two_hosts_return_the_same_list_to_every_rank(hosts, tmp_path):
             agent.terminate()  # an agent that is asked to leave takes its ranks along
             agent.wait(30)
     assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)
+    return outputs
+
+
+def test_two_hosts_return_the_same_list_to_every_rank(hosts, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    where = ["--nnodes", "2", "--nproc-per-node", "2", "--node-rank", "{rank}", "--master-addr", "{address}",
+             "--master-port", "{port}"]
+    torchrun(hosts, [*where, str(tmp_path / "script.py"), str(tmp_path / "rank")])
     said = [json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(4)]
     rows = [[rank, str(rank // 2), str(rank % 2)] for rank in range(4)]
     assert said == [[[row + [60.0] for row in rows], [row + [600.0] for row in rows]]] * 4
+
+
+def test_the_page_that_tells_how_to_run_it_on_many_machines_is_right(hosts, tmp_path):
+    """Its script, started by its command with this test's address."""
+    page = (ROOT / "book" / "how-to-run.md").read_text("utf-8")
+    (tmp_path / "mean.py").write_text(re.search(r"```python\n(# mean\.py\n.+?)```", page, re.S)[1])
+    words = re.search(r"^torchrun (.+ mean\.py)$", page, re.M)[1].split()
+    for option, value in (("--node-rank", "{rank}"), ("--master-addr", "{address}"), ("--master-port", "{port}")):
+        words[words.index(option) + 1] = value
+    outputs = torchrun(hosts, [*words[:-1], str(tmp_path / "mean.py")])
+    assert [output.count(str([3.5] * 8)) for output in outputs] == [4, 4], "\n".join(outputs)
