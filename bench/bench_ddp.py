@@ -43,7 +43,7 @@ def race(quick: bool) -> tuple[rounds.Times, int]:
         optimizer = torch.optim.SGD(wrapped.parameters(), lr=1e-3)
         candidates[name] = lambda wrapped=wrapped, optimizer=optimizer: step(wrapped, optimizer)
         size = sum(p.nbytes for p in wrapped.parameters())
-    return rounds.on_ranks(candidates, rounds=3 if quick else 30), size
+    return rounds.on_ranks(candidates, rounds=3 if quick else 60), size
 
 
 def rows(quick: bool) -> list[dict]:

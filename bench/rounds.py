@@ -1,5 +1,6 @@
 """Time candidates in turn: round after round, each once, so that a busy moment of the machine hits all alike."""
 
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -15,8 +16,7 @@ def on_ranks(candidates: dict[str, Callable[[], object]], rounds: int, warm_up: 
     names = list(candidates)
     times = torch.zeros(rounds, len(names), dtype=torch.float64)
     for number in range(-warm_up, rounds):
-        for place in range(len(names)):
-            place = (place + number) % len(names)  # nobody always comes after the same one
+        for place in random.Random(number).sample(range(len(names)), len(names)):  # nobody always comes after the same
             dist.barrier()
             begin = time.perf_counter()
             candidates[names[place]]()

@@ -133,6 +133,7 @@ class DDP(nn.Module):
                  trace: Trace | None = None):
         super().__init__()
         self.module, self.group, self.hook, self.trace = module, group, hook, trace or Trace(on=False)
+        self.ranks = dist.get_world_size(group)
         self.find_unused, self.syncing, self.begun, self.rebuilt = find_unused_parameters, True, False, False
         self.sizes = first_bucket_bytes, bucket_bytes
         self.names = {p: name for name, p in trainable(module).items()}
@@ -145,7 +146,7 @@ class DDP(nn.Module):
 
     def _check_ranks_agree(self) -> None:
         mine = [(name, tuple(p.shape), str(p.dtype)) for p, name in self.names.items()]
-        models: list = [None] * dist.get_world_size(self.group)
+        models: list = [None] * self.ranks
         dist.all_gather_object(models, mine, group=self.group)
         for rank, other in enumerate(models):
             if other != models[0]:
@@ -196,7 +197,7 @@ class DDP(nn.Module):
     def _share(self, p: nn.Parameter) -> Tensor:
         """Put this rank's share of the mean into the parameter's slot; one pass, whether or not the gradient is there."""
         slot = self.home[p].slots[p]
-        return slot.zero_() if p.grad is None else torch.div(p.grad, dist.get_world_size(self.group), out=slot)
+        return slot.zero_() if p.grad is None else torch.div(p.grad, self.ranks, out=slot)
 
     def _arrived(self, p: nn.Parameter) -> None:
         """Autograd has added to a gradient: move it into its slot, and send every bucket whose turn has come."""
