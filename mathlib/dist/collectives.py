@@ -19,6 +19,7 @@ from mathlib.checks import InputError
 from mathlib.comm import ring_steps
 
 DONE = SimpleNamespace(wait=lambda: None)  # stands for a message that need not be sent
+Step = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from that one
 
 
 def place(group: ProcessGroup | None = None) -> tuple[int, int]:
@@ -70,47 +71,51 @@ def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> 
         finish(send(give, right, group), receive(take, left, group))
 
 
-def _ring(scatter: list, gather: list, r: int, n: int, group: ProcessGroup | None) -> None:
+def _ahead(scatter: Sequence[Step], gather: Sequence[Step], group: ProcessGroup | None) -> None:
     """The steps with every receive posted before the first send, so that no message waits for its receiver.
 
-    The gather may be expected that early because a piece comes back only after all others have added to what this rank
-    sent of it.
+    What is taken in the scatter is added. The gather may be expected that early because a piece comes back only after
+    others have added to what this rank sent of it.
     """
-    right, left = (r + 1) % n, (r - 1) % n
-    arriving = [torch.empty_like(take) for _, take in scatter]
-    sums = [receive(arrived, left, group) for arrived in arriving]
-    finals = [receive(take, left, group) for _, take in gather]
+    arriving = [torch.empty_like(take) for _, _, take, _ in scatter]
+    sums = [receive(arrived, source, group) for arrived, (*_, source) in zip(arriving, scatter, strict=True)]
+    finals = [receive(take, source, group) for _, _, take, source in gather]
     sent = []
-    for (give, take), arrived, message in zip(scatter, arriving, sums, strict=True):
-        sent.append(send(give, right, group))
+    for (give, to, take, _), arrived, message in zip(scatter, arriving, sums, strict=True):
+        sent.append(send(give, to, group))
         message.wait()
         take += arrived
-    for (give, _), message in zip(gather, finals, strict=True):
-        sent.append(send(give, right, group))
+    for (give, to, *_), message in zip(gather, finals, strict=True):
+        sent.append(send(give, to, group))
         message.wait()
     finish(*sent)
+
+
+def _round_the_ring(piece: Sequence[Tensor], r: int) -> tuple[list[Step], list[Step]]:
+    right, left = (r + 1) % len(piece), (r - 1) % len(piece)
+    scatter, gather = ring_steps(piece, r)
+    return [(give, right, take, left) for give, take in scatter], [(give, right, take, left) for give, take in gather]
 
 
 def ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Sum in 2(N-1) steps round a ring, receives posted ahead; a rank sends 2 K (N-1)/N (Patarasuk and Yuan 2009)."""
     r, n = place(group)
-    scatter, gather = ring_steps(pieces(tensor, n), r)
-    _ring(scatter, gather, r, n, group)
+    _ahead(*_round_the_ring(pieces(tensor, n), r), group)
 
 
 def ring_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:
     """Leave piece r of the sum in place, and return it; the rest holds partial sums. A rank sends K (N-1)/N."""
     r, n = place(group)
-    scatter, _ = ring_steps(piece := pieces(tensor, n), r)
-    _ring(scatter, [], r, n, group)
+    scatter, _ = _round_the_ring(piece := pieces(tensor, n), r)
+    _ahead(scatter, [], group)
     return piece[r]
 
 
 def ring_all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Rank r brings piece r of the tensor and gets the others. A rank sends K (N-1)/N."""
     r, n = place(group)
-    _, gather = ring_steps(pieces(tensor, n), r)
-    _ring([], gather, r, n, group)
+    _, gather = _round_the_ring(pieces(tensor, n), r)
+    _ahead([], gather, group)
 
 
 def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
@@ -148,22 +153,16 @@ def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = Non
         arrived = torch.empty_like(whole)
         receive(arrived, r + p, group).wait()
         whole += arrived
-    _halve_and_double(whole, r, p // 2, group)
+    scatter, part, distance = list[Step](), whole, p // 2
+    while distance:  # partners differ in one bit, the highest first
+        low, high = part.tensor_split(2)
+        part, theirs = (high, low) if r & distance else (low, high)
+        scatter.append((theirs, r ^ distance, part, r ^ distance))
+        distance //= 2
+    gather = [(mine, partner, theirs, partner) for theirs, partner, mine, _ in reversed(scatter)]
+    _ahead(scatter, gather, group)
     if r + p < n:
         send(whole, r + p, group).wait()
-
-
-def _halve_and_double(part: Tensor, r: int, distance: int, group: ProcessGroup | None) -> None:
-    """Sum `part` over the ranks that differ from r in bits of `distance` and below."""
-    if not distance:
-        return
-    low, high = part.tensor_split(2)
-    mine, yours = (high, low) if r & distance else (low, high)
-    arrived = torch.empty_like(mine)
-    finish(receive(arrived, r ^ distance, group), send(yours, r ^ distance, group))
-    mine += arrived
-    _halve_and_double(mine, r, distance // 2, group)
-    finish(receive(yours, r ^ distance, group), send(mine, r ^ distance, group))
 
 
 def star_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
