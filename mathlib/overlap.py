@@ -4,6 +4,7 @@ L layers · N ranks · K payload of all gradients, bytes · W bandwidth · alpha
 Backward takes the same time for each layer, and the wire carries one bucket at a time (Li et al. 2020, section 3.2).
 """
 
+from math import ceil
 from typing import NamedTuple
 
 from mathlib import comm
@@ -42,18 +43,24 @@ def bucketed(
 ) -> Step:
     """A bucket leaves when its last gradient is ready and the wire free; each costs 2(N-1) alpha + 2 K_i (N-1)/(N W).
 
-    The smallest whole number of layers that fills `bucket` bytes goes together, so the last bucket may be smaller.
+    The smallest whole number of layers that fills `bucket` bytes goes together; a layer that is larger is cut. So the
+    last bucket may be smaller.
     """
     L, each = count("layers", layers), positive("backward", backward) / count("layers", layers)
-    size = positive("payload", payload) / L
-    together = max(1, min(L, -int(-positive("bucket", bucket) // size)))
+    size, bucket = positive("payload", payload) / L, positive("bucket", bucket)
     done = [Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)]
+    ready: list[tuple[float, float]] = []  # when a bucket is full, and its bytes
+    if bucket < size:
+        cuts = ceil(size / bucket)
+        ready = [(layer.end, min(bucket, size - i * bucket)) for layer in done for i in range(cuts)]
+    else:
+        together = min(L, ceil(bucket / size))
+        for first in range(0, L, together):
+            inside = done[first : first + together]
+            ready.append((inside[-1].end, size * len(inside)))
     sent: list[Span] = []
-    for first in range(0, L, together):
-        inside = range(first, min(first + together, L))
-        start = max(done[inside[-1]].end, sent[-1].end if sent else 0.0)
-        cost = comm.time(
-            "all-reduce", payload=size * len(inside), ranks=ranks, bandwidth=bandwidth, latency=latency
-        ).total
+    for full, held in ready:
+        start = max(full, sent[-1].end if sent else 0.0)
+        cost = comm.time("all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency).total
         sent.append(Span(f"bucket {len(sent)}", start, start + cost))
     return Step(done, sent)

@@ -5,6 +5,20 @@ from mathlib.show import svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Range, doubling, experiment
 
+DRAWN = 100  # buckets that can be told apart
+
+
+def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
+    """Each bucket with its time on the wire; too many for a picture are joined where one follows the other at once."""
+    joined: list[tuple[float, float, str]] = []
+    for b in buckets:
+        start, end, what = joined[-1] if joined else (0.0, -1.0, "")
+        if len(buckets) > DRAWN and b.start == end:
+            joined[-1] = (start, b.end, f"{what.partition(' to ')[0]} to {b.what.removeprefix('bucket ')}")
+        else:
+            joined.append((b.start, b.end, b.what))
+    return joined
+
 
 @experiment(
     "buckets",
@@ -34,7 +48,7 @@ def buckets(layers: int, ranks: int, megabytes: int, bucket: int, backward: int,
     )
     rows = [
         ("backward", [("backward", s.start, s.end, s.what) for s in step.backward]),
-        ("wire", [("communication", s.start, s.end, s.what) for s in step.buckets]),
+        ("wire", [("communication", *stretch) for stretch in _stretches(step.buckets)]),
     ]
     chart = svg.timeline(rows, title="Backward and the wire", show=show, axis_title="time")
     total = sum(s.end - s.start for s in step.buckets)

@@ -50,7 +50,7 @@ def ranks_timeline(events: Sequence[Event], *, title: str) -> Shown:
         work = [(e.what if e.kind == "compute" else "idle", e) for e in own if e.kind in ("compute", "idle")]
         rows.append((f"rank {rank}", [(role, e.start, e.end, e.what) for role, e in work]))
         for place, lane in enumerate(_lanes(e for e in own if e.kind == "communication")):
-            rows.append(("" if place else "wire", [(e.kind, e.start, e.end, e.what) for e in lane]))
+            rows.append((f"wire {place + 1}" if place else "wire", [(e.kind, e.start, e.end, e.what) for e in lane]))
     drawn = svg.timeline(rows, title=title, show=_show, axis_title="time")
     busy = {e.kind: 0.0 for e in events}
     for e in events:

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mathlib.show import ranks_timeline
+from mathlib import overlap
+from mathlib.show import explore_overlap, ranks_timeline
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -43,7 +44,7 @@ def boxes(chart: ET.Element) -> dict[str, tuple[float, float]]:
 
 def test_each_rank_has_a_line_and_its_wire_beneath():
     labels = [t.text or "" for t in picture(EVENTS).iter(f"{SPACE}text")]
-    assert labels[:4] == ["rank 0", "wire", "", "rank 1"], "rank 1 sends nothing, so it has no wire"
+    assert labels[:4] == ["rank 0", "wire", "wire 2", "rank 1"], "rank 1 sends nothing, so it has no wire"
 
 
 def test_messages_in_flight_together_are_drawn_apart():
@@ -66,3 +67,13 @@ def test_the_last_time_on_the_axis_stays_inside():
     edge = float(chart.get("viewBox").split()[2])
     (last,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "200 ms")
     assert float(last.get("x")) > edge - 25 and last.get("text-anchor") == "end"
+
+
+def test_more_buckets_than_can_be_told_apart_are_drawn_as_stretches():
+    """The wire is as busy as before; only the borders between buckets that touch are gone."""
+    step = overlap.bucketed(layers=4, ranks=8, backward=1.0, payload=400.0, bucket=1.0, bandwidth=1e4)
+    few = explore_overlap._stretches(step.buckets[:50])
+    assert few == [(b.start, b.end, b.what) for b in step.buckets[:50]]
+    drawn = explore_overlap._stretches(step.buckets)
+    assert [what for *_, what in drawn] == [f"bucket {i} to {i + 99}" for i in (0, 100, 200, 300)]
+    assert sum(b - a for a, b, _ in drawn) == pytest.approx(sum(b.end - b.start for b in step.buckets))

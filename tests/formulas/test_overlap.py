@@ -13,7 +13,7 @@ SETTINGS = st.fixed_dictionaries(
         "ranks": st.integers(2, 64),
         "backward": TIMES,
         "payload": TIMES,
-        "bucket": TIMES,
+        "bucket": st.floats(1, 1e3),
         "bandwidth": TIMES,
         "latency": st.floats(0, 1),
     }
@@ -54,3 +54,12 @@ def test_latency_punishes_small_buckets():
     settings = {"layers": 32, "ranks": 8, "backward": 1.0, "payload": 1.0, "bandwidth": 10.0, "latency": 0.01}
     waits = [overlap.bucketed(**settings, bucket=b).exposed for b in (1 / 32, 1 / 4, 1.0)]
     assert waits[1] < waits[0] and waits[1] < waits[2]
+
+
+def test_a_layer_larger_than_a_bucket_is_cut():
+    step = overlap.bucketed(layers=2, ranks=2, backward=2.0, payload=4.0, bucket=0.75, bandwidth=10.0)
+    assert len(step.buckets) == 6, "two full buckets and a half for each layer"
+    times = [(b.start, b.end) for b in step.buckets]
+    assert [t for pair in times for t in pair] == pytest.approx(
+        [1, 1.075, 1.075, 1.15, 1.15, 1.2, 2, 2.075, 2.075, 2.15, 2.15, 2.2]
+    )
