@@ -49,6 +49,8 @@ def run(fn: Callable, world_size: int | None = None, *args: Any, timeout: float 
     checks.one_of("device", device, ["cpu", "cuda"])
     if "MASTER_ADDR" in os.environ and "RANK" in os.environ:
         return _join(fn, world_size, args, kwargs, timeout, threads, device)
+    if world_size is None:
+        raise checks.InputError("world_size = None: expected how many ranks to start; only torchrun's processes know")
     world_size = checks.count("world_size", world_size)
     how = checks.one_of("how", how or ("fork" if sys.platform == "linux" else "fresh"), ["fork", "fresh"])
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
