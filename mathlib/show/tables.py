@@ -1,6 +1,7 @@
 """Small tables and pictures as the last line of a cell."""
 
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -71,6 +72,6 @@ def byte_bars(rows: Mapping[str, Mapping[str, float]], *, title: str, limit: flo
 
 
 def source(*functions: Callable[..., Any]) -> Shown:
-    """The library's own code, as it stands."""
-    code = "\n\n".join(inspect.getsource(function).rstrip() for function in functions)
+    """The library's own code, as it stands; methods without their class's indentation."""
+    code = "\n\n".join(textwrap.dedent(inspect.getsource(function)).rstrip() for function in functions)
     return Shown(f'<pre tabindex="0"><code>{escape(code)}</code></pre>', code)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mathlib import units
 from mathlib.checks import InputError
 from mathlib.parts import Parts
-from mathlib.show import compare, plot, predict, svg
+from mathlib.show import compare, plot, predict, svg, tables
 from mathlib.show.compare import Disagreement
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Experiment, Range, Toggle, doubling, find, registry, run_json
@@ -304,3 +305,8 @@ def test_showing_needs_no_torch_no_numpy_no_plotting():
     code = f"import sys, mathlib.show; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+def test_source_shows_a_method_at_the_margin():
+    shown = str(tables.source(units.show, Parts.share))
+    assert shown.startswith("def show(") and "\n\ndef share(self" in shown
