@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -480,6 +481,22 @@ def test_outputs_may_be_nested_and_evaluated_in_between():
                 for layer in (model.module.left, model.module.right, model.module.spare)]
 
     assert launch.run(gradients, 2) == [[1.0, None, None]] * 2
+
+
+def test_a_gradient_that_the_outputs_do_not_lead_to_is_an_error():
+    def unforeseen() -> list[str]:
+        model = DDP(Wrapped(lambda x: SimpleNamespace(x=x)), find_unused_parameters=True)
+        said = []
+        with pytest.raises(RuntimeError) as caught:  # in a container that cannot be looked into
+            model(torch.ones(1, 4), "left").x.sum().backward()
+        said.append(str(caught.value))
+        with pytest.raises(RuntimeError) as caught:  # in the outputs of the forward before the last
+            model.module.container = lambda x: x
+            (model(torch.ones(1, 4), "left").sum() + model(torch.ones(1, 4), "right").sum()).backward()
+        return [*said, str(caught.value)]
+
+    for told in launch.run(unforeseen, 2)[0]:
+        assert "left." in told and "got a gradient, but what the last forward returned does not lead to it" in told
 
 
 def test_ranks_with_different_models_are_told_so():
