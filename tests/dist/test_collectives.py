@@ -75,6 +75,36 @@ def test_three_counts_of_bytes_agree(n):
                 assert {program.messages for program in programs} == {formula.rounds}, name
 
 
+def shorter_than_ranks() -> dict[str, tuple[int, int]]:
+    messages = {}
+    for name, (all_reduce, _) in ALL_REDUCE.items():
+        with wire.counted() as counted:
+            all_reduce(torch.ones(2))
+        messages[name] = counted.messages, counted.calls["recv_"]
+    return messages
+
+
+def test_an_empty_piece_costs_no_message():
+    ranks = launch.run(shorter_than_ranks, 4)
+    rings = 2 * 3 * 2  # each of two elements goes over three links, twice
+    expected = {"naive ring": rings, "ring": rings, "tree": 6, "halving-doubling": 4 + 4 + 4, "star": 6}
+    for side in range(2):  # what nobody sends, nobody waits for
+        assert {name: sum(messages[name][side] for messages in ranks) for name in ALL_REDUCE} == expected
+
+
+def order_of_messages() -> list[str]:
+    said: list[str] = []
+    begin = {name: getattr(own, name) for name in ("send", "receive")}
+    for name in begin:
+        setattr(own, name, lambda *message, name=name: said.append(name) or begin[name](*message))
+    own.ring_all_reduce(torch.ones(12))
+    return said
+
+
+def test_a_ring_expects_everything_before_it_sends_anything():
+    assert launch.run(order_of_messages, 3) == [["receive"] * 4 + ["send"] * 4] * 3
+
+
 @pytest.mark.parametrize("n", [3, 5])
 def test_pieces_differ_by_one_element_at_most(n):
     def lengths() -> list[int]:
