@@ -1,11 +1,12 @@
 """Events of several ranks on one clock."""
 
+import itertools
 import time
 
 import pytest
 import torch.distributed as dist
 
-from mathlib.dist import launch
+from mathlib.dist import launch, slow
 from mathlib.dist.trace import Event, Trace, awake, hidden, merge
 
 
@@ -66,3 +67,22 @@ def test_clocks_of_different_machines_are_put_on_one():
         assert ahead == pytest.approx(1000 * rank, abs=0.05)
         assert now == pytest.approx(machine, abs=0.05)
     assert ranks[0][0] == 0
+
+
+def far_away() -> tuple[float, float]:
+    """How far ahead a clock seems that is not: over a slow wire, and where the last question is late in leaving."""
+    with slow.wires(latency=0.1):
+        slowly = Trace().follow(rounds=2)
+    asked = itertools.count()
+
+    def clock() -> float:
+        now = time.perf_counter()
+        if dist.get_rank() and next(asked) == 2:
+            time.sleep(0.2)
+        return now
+
+    return slowly, Trace(clock=clock).follow(rounds=2)
+
+
+def test_a_clock_is_read_in_the_middle_of_the_quickest_question():
+    assert launch.run(far_away, 2)[1] == pytest.approx((0, 0), abs=0.03)
