@@ -1,7 +1,6 @@
 """The two meters of the wire, on what they are meant to tell apart."""
 
 import socket
-import struct
 import sys
 import threading
 import time
@@ -74,18 +73,6 @@ def one_message(source: int | None) -> tuple[int, int]:
 @pytest.mark.parametrize("source", [0, None], ids=["from rank 0", "from any"])
 def test_what_gloo_adds_to_a_message(source):
     assert launch.run(one_message, 2, source) == [(4 * MIB + wire.ANNOUNCED,) * 2, (wire.READY,) * 2]
-
-
-class Lossy:
-    """A connection that has sent 100 bytes, 30 of them again."""
-
-    def getsockopt(self, *_: int) -> bytes:
-        return struct.pack("=25Q2Q", *[0] * 25, 100, 30)
-
-
-def test_what_is_sent_again_counts_once(monkeypatch):
-    monkeypatch.setattr(wire, "connections", lambda: [(7, Lossy())])
-    assert wire.totals() == {7: 70}
 
 
 def some_collectives() -> wire.Counted:
