@@ -108,9 +108,9 @@ def test_a_ring_expects_everything_before_it_sends_anything():
 @pytest.mark.parametrize("n", [3, 5])
 def test_pieces_differ_by_one_element_at_most(n):
     def lengths() -> list[int]:
-        return [len(piece) for piece in own.pieces(torch.zeros(2 * n - 1), n)]
+        return [len(piece) for piece in own.pieces(torch.zeros(n + 1), n)]
 
-    assert launch.run(lengths, 1)[0] == [2] * (n - 1) + [1]
+    assert launch.run(lengths, 1)[0] == [2] + [1] * (n - 1)
 
 
 def rounding() -> dict[tuple[str, torch.dtype], torch.Tensor]:
@@ -230,6 +230,17 @@ def test_a_group_keeps_to_itself():
     ranks = launch.run(in_a_group, 5, [[0, 3, 4], [1, 2]])
     for name in ALL_REDUCE:
         assert [sums[name] for sums in ranks] == [11001, 110, 110, 11001, 11001], name
+
+
+def test_a_parameter_is_summed_in_its_place_and_no_graph_is_made():
+    def in_turn() -> list[float]:
+        x = torch.ones(4, requires_grad=True)
+        for all_reduce, _ in ALL_REDUCE.values():
+            all_reduce(x)
+        assert x.is_leaf
+        return x.tolist()
+
+    assert launch.run(in_turn, 2) == [[2.0 ** len(ALL_REDUCE)] * 4] * 2
 
 
 def refuses() -> list[str]:
