@@ -415,6 +415,17 @@ def test_after_an_interrupted_backward_the_next_one_works():
     assert torch.equal(*launch.run(again, 2))
 
 
+def test_two_forwards_may_come_before_their_two_backwards():
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1))
+        outputs = [model(torch.full((1, 1), x + dist.get_rank())) for x in (1.0, 10.0)]
+        for output in outputs:
+            output.sum().backward()
+        return model.module.weight.grad.item()
+
+    assert launch.run(gradient, 2) == [1.5 + 10.5] * 2
+
+
 def test_the_naive_way_counts_a_gradient_that_is_missing_as_zero():
     def average() -> tuple[float, float]:
         model = Branches()
