@@ -186,6 +186,18 @@ def test_buckets_start_in_reverse_and_are_rebuilt_once_in_the_order_of_arrival()
     assert after == [["a.bias"], ["a.weight", "c.bias"], ["c.weight", "b.bias"], ["b.weight"]] == later
 
 
+def test_only_the_first_step_sends_an_order():
+    def calls() -> list[dict]:
+        model, counts = DDP(Chain()), []
+        for _ in range(3):
+            with wire.counted() as counted:
+                step(model)
+            counts.append(dict(counted.calls))
+        return counts
+
+    assert launch.run(calls, 1)[0] == [{"allreduce_": 1, "broadcast_": 1}, {"allreduce_": 1}, {"allreduce_": 1}]
+
+
 def test_all_ranks_take_rank_0s_order():
     def disagree() -> tuple[list[list[str]], list[float]]:
         model = DDP(Chain(use=["abc", "cab"][dist.get_rank()]), bucket_bytes=ONE_LAYER, first_bucket_bytes=ONE_LAYER)
@@ -410,6 +422,7 @@ def test_after_an_interrupted_backward_the_next_one_works():
         for _ in range(2):
             model.zero_grad()
             step(model)
+        assert sorted(sum(model.layout(), [])) == sorted(model.names.values()), "each has one slot"
         return model.module.a.weight.grad
 
     assert torch.equal(*launch.run(again, 2))
