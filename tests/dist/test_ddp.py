@@ -309,7 +309,7 @@ def test_a_group_averages_among_itself():
 def test_nothing_is_sent_inside_no_sync():
     def calls() -> tuple[dict, dict]:
         counts = []
-        model = DDP(nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1)), find_unused_parameters=True)
+        model = DDP(nn.Sequential(nn.BatchNorm1d(1), nn.BatchNorm1d(1)), find_unused_parameters=True)
         for where in (model.no_sync(), contextlib.nullcontext()):
             with wire.counted() as counted, where:
                 model(torch.ones(2, 1)).sum().backward()
@@ -523,13 +523,18 @@ def test_a_gradient_that_the_outputs_do_not_lead_to_is_an_error():
         assert "left." in told and "got a gradient, but what the last forward returned does not lead to it" in told
 
 
-def test_ranks_with_different_models_are_told_so():
-    def differ() -> None:
-        DDP(nn.Linear(4, 4 + dist.get_rank()))
+FLOATS = [torch.float32, torch.float64]
+DIFFERENT = {
+    "shape": (lambda r: nn.Linear(4, 4 + r), r"\('weight', \(4, 4\), .*", r"\('weight', \(5, 4\)"),
+    "type": (lambda r: nn.Linear(4, 4, dtype=FLOATS[r]), r"\('weight', .*float32'\)", r"\('weight', .*float64'\)"),
+    "number": (lambda r: nn.Sequential(*(nn.Linear(4, 4) for _ in range(1 + r))), "None", r"\('1.weight'"),
+}
 
-    difference = r"rank 0 has \('weight', \(4, 4\), .* where rank 1 has \('weight', \(5, 4\)"
-    with pytest.raises(launch.RankError, match=difference):
-        launch.run(differ, 2)
+
+@pytest.mark.parametrize(("build", "here", "there"), DIFFERENT.values(), ids=DIFFERENT)
+def test_ranks_with_different_models_are_told_so(build, here, there):
+    with pytest.raises(launch.RankError, match=f"rank 0 has {here} where rank 1 has {there}"):
+        launch.run(lambda: DDP(build(dist.get_rank())), 2)
 
 
 def compressed(hook) -> tuple[wire.Counted, torch.Tensor, torch.Tensor]:
