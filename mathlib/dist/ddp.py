@@ -203,6 +203,10 @@ class DDP(nn.Module):
         """Autograd has added to a gradient: move it into its slot, and send every bucket whose turn has come."""
         if not self.syncing:
             return
+        if p in self.unused:  # its bucket counts on a zero, and may have left
+            raise RuntimeError(f"{self.names[p]} got a gradient, but what the last forward returned does not lead to it:"
+                               " with find_unused_parameters, the loss must come from that forward's outputs, as tensors"
+                               " or in lists, tuples and dictionaries.")
         if not self.begun:
             self._begin()
         p.grad = self._share(p)

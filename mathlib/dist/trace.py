@@ -76,7 +76,7 @@ class Trace:
 
 def merge(ranks: Iterable[list[Event]]) -> list[Event]:
     """The events of all ranks in the order of their starts; the first one starts at 0."""
-    events = sorted((event for events in ranks for event in events), key=lambda event: (event.start, event.rank))
+    events = sorted((event for events in ranks for event in events), key=lambda event: event.start)
     zero = events[0].start if events else 0.0
     return [replace(event, start=event.start - zero, end=event.end - zero) for event in events]
 

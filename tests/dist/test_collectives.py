@@ -75,12 +75,42 @@ def test_three_counts_of_bytes_agree(n):
                 assert {program.messages for program in programs} == {formula.rounds}, name
 
 
+def shorter_than_ranks() -> dict[str, tuple[int, int]]:
+    messages = {}
+    for name, (all_reduce, _) in ALL_REDUCE.items():
+        with wire.counted() as counted:
+            all_reduce(torch.ones(2))
+        messages[name] = counted.messages, counted.calls["recv_"]
+    return messages
+
+
+def test_an_empty_piece_costs_no_message():
+    ranks = launch.run(shorter_than_ranks, 4)
+    rings = 2 * 3 * 2  # each of two elements goes over three links, twice
+    expected = {"naive ring": rings, "ring": rings, "tree": 6, "halving-doubling": 4 + 4 + 4, "star": 6}
+    for side in range(2):  # what nobody sends, nobody waits for
+        assert {name: sum(messages[name][side] for messages in ranks) for name in ALL_REDUCE} == expected
+
+
+def order_of_messages() -> list[str]:
+    said: list[str] = []
+    begin = {name: getattr(own, name) for name in ("send", "receive")}
+    for name in begin:
+        setattr(own, name, lambda *message, name=name: said.append(name) or begin[name](*message))
+    own.ring_all_reduce(torch.ones(12))
+    return said
+
+
+def test_a_ring_expects_everything_before_it_sends_anything():
+    assert launch.run(order_of_messages, 3) == [["receive"] * 4 + ["send"] * 4] * 3
+
+
 @pytest.mark.parametrize("n", [3, 5])
 def test_pieces_differ_by_one_element_at_most(n):
     def lengths() -> list[int]:
-        return [len(piece) for piece in own.pieces(torch.zeros(2 * n - 1), n)]
+        return [len(piece) for piece in own.pieces(torch.zeros(n + 1), n)]
 
-    assert launch.run(lengths, 1)[0] == [2] * (n - 1) + [1]
+    assert launch.run(lengths, 1)[0] == [2] + [1] * (n - 1)
 
 
 def rounding() -> dict[tuple[str, torch.dtype], torch.Tensor]:
@@ -200,6 +230,17 @@ def test_a_group_keeps_to_itself():
     ranks = launch.run(in_a_group, 5, [[0, 3, 4], [1, 2]])
     for name in ALL_REDUCE:
         assert [sums[name] for sums in ranks] == [11001, 110, 110, 11001, 11001], name
+
+
+def test_a_parameter_is_summed_in_its_place_and_no_graph_is_made():
+    def in_turn() -> list[float]:
+        x = torch.ones(4, requires_grad=True)
+        for all_reduce, _ in ALL_REDUCE.values():
+            all_reduce(x)
+        assert x.is_leaf
+        return x.tolist()
+
+    assert launch.run(in_turn, 2) == [[2.0 ** len(ALL_REDUCE)] * 4] * 2
 
 
 def refuses() -> list[str]:

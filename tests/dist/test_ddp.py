@@ -1,7 +1,9 @@
 """After every optimizer step N ranks hold the weights one process gets on the whole batch, and what makes it so."""
 
+import contextlib
 import copy
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import nn
 from torch.futures import Future
 
 from mathlib.dist import data, ddp, gpt, launch, wire
+from mathlib.dist.collectives import own_group
 from mathlib.dist.ddp import DDP
 from mathlib.dist.trace import Trace
 
@@ -183,6 +186,18 @@ def test_buckets_start_in_reverse_and_are_rebuilt_once_in_the_order_of_arrival()
     assert after == [["a.bias"], ["a.weight", "c.bias"], ["c.weight", "b.bias"], ["b.weight"]] == later
 
 
+def test_only_the_first_step_sends_an_order():
+    def calls() -> list[dict]:
+        model, counts = DDP(Chain()), []
+        for _ in range(3):
+            with wire.counted() as counted:
+                step(model)
+            counts.append(dict(counted.calls))
+        return counts
+
+    assert launch.run(calls, 1)[0] == [{"allreduce_": 1, "broadcast_": 1}, {"allreduce_": 1}, {"allreduce_": 1}]
+
+
 def test_all_ranks_take_rank_0s_order():
     def disagree() -> tuple[list[list[str]], list[float]]:
         model = DDP(Chain(use=["abc", "cab"][dist.get_rank()]), bucket_bytes=ONE_LAYER, first_bucket_bytes=ONE_LAYER)
@@ -270,6 +285,76 @@ def test_everyone_starts_from_rank_0():
     assert all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
 
 
+def test_a_group_averages_among_itself():
+    def mean(way: str) -> tuple[float, float]:
+        """The weight this rank starts from, and the gradient, which is its input's mean."""
+        group = own_group([[0, 3, 4], [1, 2]])
+        x = torch.full((1, 1), float(dist.get_rank()))
+        model = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(model.weight, dist.get_rank())
+        wrapped = model if way == "naive" else DDP(model, group, find_unused_parameters=way == "find unused")
+        for _ in range(2):
+            model.zero_grad()
+            wrapped(x).sum().backward()
+            if way == "naive":
+                ddp.average_gradients(model, group)
+        return model.weight.item(), round(model.weight.grad.item(), 5)
+
+    for way in ("buckets", "find unused", "naive"):
+        started, means = zip(*launch.run(mean, 5, way, timeout=20), strict=True)
+        assert means == (2.33333, 1.5, 1.5, 2.33333, 2.33333), way
+        assert started == ((0, 1, 2, 3, 4) if way == "naive" else (0, 1, 1, 0, 0)), way
+
+
+def test_nothing_is_sent_inside_no_sync():
+    def calls() -> tuple[dict, dict]:
+        counts = []
+        model = DDP(nn.Sequential(nn.BatchNorm1d(1), nn.BatchNorm1d(1)), find_unused_parameters=True)
+        for where in (model.no_sync(), contextlib.nullcontext()):
+            with wire.counted() as counted, where:
+                model(torch.ones(2, 1)).sum().backward()
+            counts.append(dict(counted.calls))
+        return counts
+
+    # buffers, in whole numbers and in others; who has a gradient, and the one bucket
+    assert launch.run(calls, 1) == [[{}, {"broadcast_": 2, "allreduce_": 2}]]
+
+
+def test_an_error_inside_no_sync_ends_it():
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1))
+        with contextlib.suppress(ZeroDivisionError), model.no_sync():
+            1 / 0  # noqa: B018
+        model(torch.full((1, 1), 2.0 * dist.get_rank())).sum().backward()
+        return model.module.weight.grad.item()
+
+    assert launch.run(gradient, 2) == [1.0, 1.0]
+
+
+def test_a_mean_fits_where_a_sum_would_overflow():
+    def mean() -> float:
+        layer = nn.Linear(1, 1, bias=False).half()
+        DDP(layer)(torch.full((1, 1), 40000.0).half()).sum().backward()
+        return layer.weight.grad.item()
+
+    assert launch.run(mean, 2) == [40000.0] * 2  # fp16 ends at 65504
+
+
+def test_checkpointed_layers_get_the_same_gradients():
+    def gradients(recompute: str) -> list[torch.Tensor]:
+        model = DDP(gpt.GPT(MODEL, recompute=recompute), bucket_bytes=20_000)
+        for number in range(2):
+            model.zero_grad()
+            x, y = map(mine, data.batch(BATCH, 16, number))
+            gpt_loss(model, x, y).backward()
+        return [p.grad.clone() for p in model.module.parameters()]
+
+    def both() -> None:
+        assert all(map(torch.equal, gradients("none"), gradients("full")))
+
+    launch.run(both, 2)
+
+
 def test_buffers_follow_rank_0_in_training_and_rest_in_evaluation():
     def follow() -> tuple[list[float], list[float]]:
         model = DDP(nn.Sequential(nn.BatchNorm1d(1)))
@@ -337,9 +422,21 @@ def test_after_an_interrupted_backward_the_next_one_works():
         for _ in range(2):
             model.zero_grad()
             step(model)
+        assert sorted(sum(model.layout(), [])) == sorted(model.names.values()), "each has one slot"
         return model.module.a.weight.grad
 
     assert torch.equal(*launch.run(again, 2))
+
+
+def test_two_forwards_may_come_before_their_two_backwards():
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1))
+        outputs = [model(torch.full((1, 1), x + dist.get_rank())) for x in (1.0, 10.0)]
+        for output in outputs:
+            output.sum().backward()
+        return model.module.weight.grad.item()
+
+    assert launch.run(gradient, 2) == [1.5 + 10.5] * 2
 
 
 def test_the_naive_way_counts_a_gradient_that_is_missing_as_zero():
@@ -386,13 +483,58 @@ def test_unused_parameters_train_as_in_one_process(n, accumulate):
             torch.testing.assert_close(got[name], want[name], **EXACT)
 
 
-def test_ranks_with_different_models_are_told_so():
-    def differ() -> None:
-        DDP(nn.Linear(4, 4 + dist.get_rank()))
+class Wrapped(Branches):
+    """Branches whose output comes in a container."""
 
-    difference = r"rank 0 has \('weight', \(4, 4\), .* where rank 1 has \('weight', \(5, 4\)"
-    with pytest.raises(launch.RankError, match=difference):
-        launch.run(differ, 2)
+    def __init__(self, container):
+        super().__init__()
+        self.container = container
+
+    def forward(self, x, way: str):
+        return self.container(super().forward(x, way))
+
+
+def test_outputs_may_be_nested_and_evaluated_in_between():
+    def gradients() -> list[float | None]:
+        model = DDP(Wrapped(lambda x: {"all": [(x, None)]}), find_unused_parameters=True)
+        outputs = model(torch.ones(1, 4), "left")
+        with torch.no_grad():
+            model(torch.ones(1, 4), "right")
+        outputs["all"][0][0].sum().backward()
+        return [layer.bias.grad if layer.bias.grad is None else layer.bias.grad[0].item()
+                for layer in (model.module.left, model.module.right, model.module.spare)]
+
+    assert launch.run(gradients, 2) == [[1.0, None, None]] * 2
+
+
+def test_a_gradient_that_the_outputs_do_not_lead_to_is_an_error():
+    def unforeseen() -> list[str]:
+        model = DDP(Wrapped(lambda x: SimpleNamespace(x=x)), find_unused_parameters=True)
+        said = []
+        with pytest.raises(RuntimeError) as caught:  # in a container that cannot be looked into
+            model(torch.ones(1, 4), "left").x.sum().backward()
+        said.append(str(caught.value))
+        with pytest.raises(RuntimeError) as caught:  # in the outputs of the forward before the last
+            model.module.container = lambda x: x
+            (model(torch.ones(1, 4), "left").sum() + model(torch.ones(1, 4), "right").sum()).backward()
+        return [*said, str(caught.value)]
+
+    for told in launch.run(unforeseen, 2)[0]:
+        assert "left." in told and "got a gradient, but what the last forward returned does not lead to it" in told
+
+
+FLOATS = [torch.float32, torch.float64]
+DIFFERENT = {
+    "shape": (lambda r: nn.Linear(4, 4 + r), r"\('weight', \(4, 4\), .*", r"\('weight', \(5, 4\)"),
+    "type": (lambda r: nn.Linear(4, 4, dtype=FLOATS[r]), r"\('weight', .*float32'\)", r"\('weight', .*float64'\)"),
+    "number": (lambda r: nn.Sequential(*(nn.Linear(4, 4) for _ in range(1 + r))), "None", r"\('1.weight'"),
+}
+
+
+@pytest.mark.parametrize(("build", "here", "there"), DIFFERENT.values(), ids=DIFFERENT)
+def test_ranks_with_different_models_are_told_so(build, here, there):
+    with pytest.raises(launch.RankError, match=f"rank 0 has {here} where rank 1 has {there}"):
+        launch.run(lambda: DDP(build(dist.get_rank())), 2)
 
 
 def compressed(hook) -> tuple[wire.Counted, torch.Tensor, torch.Tensor]:

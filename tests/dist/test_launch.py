@@ -80,8 +80,19 @@ def test_prints_are_labelled_and_in_the_order_of_ranks(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_what_was_printed_before_a_failure_is_shown(capsys):
+    def speak() -> None:
+        print("before", "\ud800")  # half a character, which no encoding has
+        raise ValueError
+
+    with pytest.raises(launch.RankError):
+        launch.run(speak, 1)
+    assert capsys.readouterr() == ("[rank 0] before \\ud800\n", "")
+
+
 def test_a_rank_stands_where_the_launcher_stands(tmp_path, monkeypatch):
-    launch.run(mean_of_ranks, 1, 1)  # the server has started, elsewhere
+    launch.run(mean_of_ranks, 1, 1)  # the server has started, elsewhere, with a setting of its own
+    monkeypatch.delenv("TORCH_CPP_LOG_LEVEL", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOME_SETTING", "set after the server started")
     monkeypatch.syspath_prepend(tmp_path)
@@ -91,11 +102,20 @@ def test_a_rank_stands_where_the_launcher_stands(tmp_path, monkeypatch):
         import fresh_module
 
         place = [os.environ[n] for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")]
-        return str(Path.cwd()), os.environ["SOME_SETTING"], fresh_module.WORD, torch.get_num_threads(), place
+        settings = os.environ["SOME_SETTING"], os.environ.get("TORCH_CPP_LOG_LEVEL")
+        return str(Path.cwd()), settings, fresh_module.WORD, torch.get_num_threads(), place
 
-    expected = (str(tmp_path), "set after the server started", "found")
+    expected = (str(tmp_path), ("set after the server started", None), "found")
     assert launch.run(look, 2) == [(*expected, 1, [str(r), str(r), "2", "2"]) for r in range(2)]
     assert launch.run(look, 1, threads=2)[0][3] == 2
+
+
+def test_ranks_meet_on_the_machines_own_wires_unless_told_otherwise(monkeypatch):
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    assert launch.run(os.getenv, 1, "GLOO_SOCKET_IFNAME") == ["lo"]
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "no-such-wire")
+    with pytest.raises(launch.RankError, match="no-such-wire"):
+        launch.run(mean_of_ranks, 2, 1)
 
 
 # Failures. Each program ends badly on rank 1 while the others wait for it in a collective.
@@ -110,6 +130,17 @@ def raises():
 def leaves():
     if dist.get_rank() == 1:
         os._exit(3)
+    dist.barrier()
+
+
+def leaves_as_if_all_were_well():
+    if dist.get_rank() == 1:
+        os._exit(0)
+
+
+def exits():
+    if dist.get_rank() == 1:
+        sys.exit("enough")
     dist.barrier()
 
 
@@ -145,6 +176,8 @@ ENDS = {
     "raises": (raises, BANANA, "fork"),
     "raises while others compute": (raises_while_others_compute, BANANA, "fork"),
     "leaves": (leaves, "it left with exit code 3 before its function returned", "fork"),
+    "leaves as if all were well": (leaves_as_if_all_were_well, "it left with exit code 0 before its function", "fork"),
+    "exits": (exits, "SystemExit: enough", "fork"),
     "segfaults": (segfaults, SEGV, "fork"),
     "is killed": (is_killed, "it was ended by SIGKILL (Killed)", "fork"),
     "returns a lock": (returns_a_lock, "TypeError: rank 1 returned a lock that cannot be pickled", "fork"),
@@ -161,6 +194,19 @@ def test_the_first_failure_is_told(program, says, how):
     told = "\n".join(line.strip() for line in str(caught.value).splitlines() if set(line.strip()) - set("^~"))
     assert told.startswith("rank 1 failed") and says in told
     assert "rank.py" not in told, "the launcher's own frames are no news"
+
+
+def test_the_others_are_told_in_a_line_each(monkeypatch):
+    monkeypatch.setattr(launch, "GRACE", 10)  # all the time they need
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(raises, 3)
+    _, *others = str(caught.value).rpartition("banana")[2].splitlines()
+    assert sorted(others) == [f"then rank {rank}: it lost the connection to another rank" for rank in (0, 2)]
+    assert sorted(caught.value.failures) == [0, 1, 2]
+    monkeypatch.setattr(launch, "GRACE", 0.1)
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(raises_while_others_compute, 3)
+    assert str(caught.value).endswith("banana\nstopped because of it: rank 0, rank 2")
 
 
 def test_a_failure_arrives_within_a_second():
@@ -254,14 +300,61 @@ def test_a_rank_that_is_done_stays_while_others_still_connect_to_it():
         assert launch.run(lambda: None, 8) == [None] * 8
 
 
-def test_a_dead_server_is_named_and_replaced():
+def test_a_run_ends_while_a_later_one_goes_on(tmp_path):
+    def goes_on(name: str) -> None:
+        (tmp_path / f"{name} begins").touch()
+        while not (tmp_path / f"{name} ends").exists():
+            time.sleep(0.01)
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = {}
+        for name in ("first", "second"):
+            runs[name] = pool.submit(launch.run, goes_on, 1, name)
+            eventually((tmp_path / f"{name} begins").exists)
+        (tmp_path / "first ends").touch()
+        try:
+            runs["first"].result(timeout=4)
+        finally:
+            (tmp_path / "second ends").touch()
+
+
+def test_a_dead_server_is_named_and_replaced_and_its_ranks_are_gone(tmp_path):
     def kills_the_server():
+        (tmp_path / str(os.getpid())).touch()
+        dist.barrier()
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(1000)
 
     with pytest.raises(launch.RankError, match="the server that forks the ranks has died"):
         launch.run(kills_the_server, 2)
+    pids = [int(file.name) for file in tmp_path.iterdir()]
+    assert len(pids) == 2
+    eventually(lambda: not any(map(alive, pids)))
     assert launch.run(mean_of_ranks, 2, 1) == [(0, 0.5), (1, 0.5)]
+
+
+FORKS = """
+import os, sys
+from mathlib.dist import launch
+print(launch.run(os.getppid, 1)[0], flush=True)
+if not os.fork():
+    sys.stdin.read()  # this one keeps open what it inherited
+elif not (runs := os.fork()):
+    print(launch.run(os.getppid, 1)[0], flush=True)
+else:
+    os.waitpid(runs, 0)
+"""
+
+
+def test_a_server_serves_one_process_and_ends_with_it():
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", FORKS], env=env, **pipes) as process:
+        server, of_fork = int(process.stdout.readline()), int(process.stdout.readline())
+        process.wait()
+        assert server != of_fork
+        eventually(lambda: not alive(server) and not alive(of_fork))
+        process.stdin.close()
 
 
 SCRIPT = """
@@ -294,7 +387,7 @@ def notebook(tmp_path):
     def begin(what: str, how: str) -> subprocess.Popen:
         env = os.environ | {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path), "TMPDIR": str(tmp_path)}
         started.append(subprocess.Popen([sys.executable, "-c", SCRIPT, what, how, str(tmp_path)], env=env, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True))
         return started[-1]
 
     yield begin
@@ -318,7 +411,7 @@ def test_a_kernel_that_is_stopped_takes_its_run_along(notebook, tmp_path, how, n
     pids = sorted({int(word) for word in words if word != home} - {kernel.pid})
     assert len(pids) == (5 if how == "fork" else 4), "two ranks, a child of each, and the server if there is one"
     assert all(map(alive, pids)) and Path(home, "task").exists()
-    kernel.send_signal(number)
+    os.killpg(kernel.pid, number)  # as Jupyter does, and a terminal
     out = kernel.communicate(timeout=20)[0]
     assert ("KeyboardInterrupt" in out) == (number == signal.SIGINT)
     eventually(lambda: not any(map(alive, pids)), 3)

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from mathlib.checks import InputError
+from mathlib.dist import launch
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import json, os, sys
@@ -98,6 +101,13 @@ def test_two_hosts_return_the_same_list_to_every_rank(hosts, tmp_path):
     said = [json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(4)]
     rows = [[rank, str(rank // 2), str(rank % 2)] for rank in range(4)]
     assert said == [[[row + [60.0] for row in rows], [row + [600.0] for row in rows]]] * 4
+
+
+def test_torchrun_decides_how_many_ranks_there_are(monkeypatch):
+    for name, value in {"MASTER_ADDR": "127.0.0.1", "RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="world_size = 3: torchrun started 2 processes"):
+        launch.run(print, 3)
 
 
 def test_the_page_that_tells_how_to_run_it_on_many_machines_is_right(hosts, tmp_path):

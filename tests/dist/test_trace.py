@@ -1,11 +1,13 @@
 """Events of several ranks on one clock."""
 
+import itertools
 import time
 
 import pytest
 import torch.distributed as dist
 
-from mathlib.dist import launch
+from mathlib.dist import launch, slow
+from mathlib.dist.collectives import own_group
 from mathlib.dist.trace import Event, Trace, awake, hidden, merge
 
 
@@ -52,17 +54,38 @@ def test_merge_starts_at_zero_and_keeps_durations():
     assert merge([]) == []
 
 
-def skewed() -> tuple[float, float, float]:
+def skewed() -> tuple[float, float, float, float]:
     rank = dist.get_rank()
     trace = Trace(rank, clock=lambda: time.perf_counter() + 1000 * rank)
     ahead = trace.follow()
     dist.barrier()
-    return ahead, trace.now(), time.perf_counter()
+    now, machine = trace.now(), time.perf_counter()
+    return ahead, now, machine, trace.follow(own_group([[0], [1, 2]]))
 
 
 def test_clocks_of_different_machines_are_put_on_one():
     ranks = launch.run(skewed, 3)
-    for rank, (ahead, now, machine) in enumerate(ranks):
+    for rank, (ahead, now, machine, _) in enumerate(ranks):
         assert ahead == pytest.approx(1000 * rank, abs=0.05)
         assert now == pytest.approx(machine, abs=0.05)
     assert ranks[0][0] == 0
+    assert [in_group for *_, in_group in ranks] == pytest.approx([0, 0, 1000], abs=0.05)
+
+
+def far_away() -> tuple[float, float]:
+    """How far ahead a clock seems that is not: over a slow wire, and where the last question is late in leaving."""
+    with slow.wires(latency=0.1):
+        slowly = Trace().follow(rounds=2)
+    asked = itertools.count()
+
+    def clock() -> float:
+        now = time.perf_counter() + 1e7  # 32 bits tell such a time to the second only
+        if dist.get_rank() and next(asked) == 2:
+            time.sleep(0.2)
+        return now
+
+    return slowly, Trace(clock=clock).follow(rounds=2)
+
+
+def test_a_clock_is_read_in_the_middle_of_the_quickest_question():
+    assert launch.run(far_away, 2)[1] == pytest.approx((0, 0), abs=0.03)

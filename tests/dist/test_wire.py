@@ -63,15 +63,16 @@ def test_a_receiver_that_never_reads_is_reported():
         launch.run(stuck, 1)
 
 
-def one_message() -> tuple[int, int]:
+def one_message(source: int | None) -> tuple[int, int]:
     x = torch.zeros(MIB)
     with wire.counted() as program, wire.tcp() as system:
-        dist.isend(x, 1).wait() if dist.get_rank() == 0 else dist.recv(x, 0)
+        dist.isend(x, 1).wait() if dist.get_rank() == 0 else dist.recv(x, source)
     return program.on_wire, system.sent
 
 
-def test_what_gloo_adds_to_a_message():
-    assert launch.run(one_message, 2) == [(4 * MIB + wire.ANNOUNCED,) * 2, (wire.READY,) * 2]
+@pytest.mark.parametrize("source", [0, None], ids=["from rank 0", "from any"])
+def test_what_gloo_adds_to_a_message(source):
+    assert launch.run(one_message, 2, source) == [(4 * MIB + wire.ANNOUNCED,) * 2, (wire.READY,) * 2]
 
 
 def some_collectives() -> wire.Counted:
