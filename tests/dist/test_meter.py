@@ -85,6 +85,28 @@ def test_a_step_gives_back_what_it_took():
     assert line.phase(line.peak) == "backward" and line.total(line.peak) > line.total(-1)
 
 
+def test_after_the_block_nothing_is_watched():
+    layer = nn.Linear(2, 2)
+    with live.live(layer) as watching:
+        pass
+    seen = len(watching.events)
+    layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    assert layer.weight.grad is not None and len(watching.events) == seen
+
+
+def test_frozen_weights_are_weights():
+    layer = nn.Linear(2, 2).requires_grad_(False)
+    with live.live(layer) as watching:
+        layer(torch.ones(1, 2))
+        watching.mark("forward")
+    assert watching.timeline().at("forward")["weights"] == 4 * (4 + 2)
+
+
+def test_bytes_of_a_nest_count_each_storage_once():
+    x = torch.zeros(4)
+    assert meter.tensor_bytes([x, x[:2], {"again": x.view(2, 2), "more": torch.zeros(1)}, None]) == 16 + 4
+
+
 def test_activations_of_the_timeline_are_the_saved_bytes():
     model = gpt.GPT(MODEL)
     line = live.step_timeline(model, [(TOKENS, TARGETS)], torch.optim.SGD(model.parameters()))
