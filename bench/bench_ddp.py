@@ -1,5 +1,7 @@
 """A training step of the small GPT under our DDP and under PyTorch's."""
 
+from collections.abc import Iterator
+
 import rounds
 import torch
 import torch.nn.functional as F
@@ -46,11 +48,9 @@ def race(quick: bool) -> tuple[rounds.Times, int]:
     return rounds.on_ranks(candidates, rounds=3 if quick else 60), size
 
 
-def rows(quick: bool) -> list[dict]:
-    result = []
+def rows(quick: bool) -> Iterator[dict]:
     for n in (1, 2, 4):
         times, size = launch.run(race, n, quick, timeout=900)[0]
         label = f"GPT step, {size / 1e6:.0f} MB of gradients, {n} ranks"
         for pair in (("mini DDP", "torch DDP"), ("mini DDP", "torch DDP, bucket views"), ("naive", "torch DDP")):
-            result.append(rounds.row(label, times, *pair, ranks=n, bytes=size))
-    return result
+            yield rounds.row(label, times, *pair, ranks=n, bytes=size)

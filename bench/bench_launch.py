@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import rounds
@@ -91,8 +91,7 @@ def timed(command: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def rows(quick: bool) -> list[dict]:
-    result = []
+def rows(quick: bool) -> Iterator[dict]:
     with tempfile.TemporaryDirectory() as place:
         home = Path(place)
         (home / "hello.py").write_text(HELLO)
@@ -112,6 +111,5 @@ def rows(quick: bool) -> list[dict]:
             }, rounds=1 if quick else 3)
             for ours in ("first run", "later run"):
                 for theirs in ("spawn", "elastic_launch", "torchrun"):
-                    result.append(rounds.row(f"{n} ranks", times, ours, theirs, ranks=n))
+                    yield rounds.row(f"{n} ranks", times, ours, theirs, ranks=n)
         sys.path.remove(place)
-    return result

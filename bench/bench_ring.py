@@ -1,5 +1,7 @@
 """Our ring all-reduce, in Python, against gloo's, in C++."""
 
+from collections.abc import Iterator
+
 import rounds
 import torch
 import torch.distributed as dist
@@ -24,11 +26,9 @@ def all_sizes(sizes: list[int], quick: bool) -> list[rounds.Times]:
     return found
 
 
-def rows(quick: bool) -> list[dict]:
+def rows(quick: bool) -> Iterator[dict]:
     sizes = [size * KIB for size in (1, 16, 128, 1024, 4096, 8192, 16384)]
-    result = []
     for n in (2, 4, 8):
         for size, times in zip(sizes, launch.run(all_sizes, n, sizes, quick, timeout=900)[0], strict=True):
             label = f"{size // KIB:>5} KiB, {n} ranks"
-            result += [rounds.row(label, times, ours, "gloo", ranks=n, bytes=size) for ours in OURS]
-    return result
+            yield from (rounds.row(label, times, ours, "gloo", ranks=n, bytes=size) for ours in OURS)

@@ -60,15 +60,19 @@ def main() -> None:
         parser.error(f"section = {', '.join(unknown)}: expected any of {', '.join(SECTIONS)}")
     sections = {}
     for name in choice.section or SECTIONS:
-        sections[name] = importlib.import_module(f"bench_{name}").rows(quick=choice.quick)
-        print(f"\n{name}\n{table(sections[name])}", flush=True)
+        sections[name] = []
+        for row in importlib.import_module(f"bench_{name}").rows(quick=choice.quick):
+            sections[name].append(row)
+            print(f"\r{name}: {len(sections[name])} comparisons done", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+        print(f"{table(sections[name])}\n", flush=True)
     if choice.keep:
         date = datetime.date.today().isoformat()
         file = HERE / "results" / f"{date}-{os.cpu_count()}-cores.json"
         file.parent.mkdir(exist_ok=True)
         kept = json.loads(file.read_text())["sections"] if file.exists() else {}
         file.write_text(json.dumps({"date": date, "machine": machine(), "sections": kept | sections}, indent=1) + "\n")
-        print(f"\nkept in {file.relative_to(HERE.parent)}")
+        print(f"kept in {file.relative_to(HERE.parent)}")
 
 
 if __name__ == "__main__":

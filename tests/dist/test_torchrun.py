@@ -76,7 +76,7 @@ def hosts():
 
 
 def torchrun(hosts, words: list[str]) -> list[str]:
-    """Start an agent on each host, wait for both, and return what they printed. `words` may name {rank}, {address}, {port}."""
+    """Start an agent on each host and return what both printed. `words` may name {rank}, {address} and {port}."""
     prefixes, address, port = hosts
     agents = []
     for number, (prefix, extra) in enumerate(prefixes):
