@@ -80,9 +80,7 @@ class FlopMeter(TorchDispatchMode):
         if found:
             self.inputs |= dict.fromkeys(storages, found[0])
             return found[0]
-        return next(
-            (self.inputs[key] for key in storages if key in self.inputs and operands[0].dim() == 2), "attention core"
-        )
+        return next((self.inputs[key] for key in storages if key in self.inputs), "attention core")
 
 
 def by_kernel(parts: Parts) -> dict[str, float]:
@@ -139,13 +137,11 @@ def saved_bytes(forward: Callable[[], Tensor], model: nn.Module) -> int:
     """Bytes that autograd keeps between forward and backward, parameters left out."""
     kept: dict[int, int] = {}
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    hold = []  # a freed storage's address may come again within one forward
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             kept[storage.data_ptr()] = storage.nbytes()
-            hold.append(storage)
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):

@@ -357,6 +357,23 @@ def test_a_server_serves_one_process_and_ends_with_it():
         process.stdin.close()
 
 
+AT_ONCE = """
+import os, pathlib
+from concurrent.futures import ThreadPoolExecutor
+from mathlib.dist import launch
+with ThreadPoolExecutor(4) as pool:
+    servers = set(pool.map(lambda _: launch.run(os.getppid, 1)[0], range(4)))
+children = "".join(file.read_text() for file in pathlib.Path("/proc/self/task").glob("*/children")).split()
+print(len(servers), len(children))
+"""
+
+
+def test_first_runs_at_once_start_one_server():
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    said = subprocess.run([sys.executable, "-c", AT_ONCE], env=env, check=True, capture_output=True, text=True).stdout
+    assert said.split() == ["1", "1"]
+
+
 SCRIPT = """
 import os, sys, time, pathlib
 from IPython.core.interactiveshell import InteractiveShell
