@@ -3,6 +3,7 @@
 N    ranks of the group, numbered 0..N-1         r    this rank
 K    bytes of the tensor                          p    ranks of the largest power of two <= N
 All work in place on a contiguous tensor of any length (shorter than N too) and add; group None is the default group.
+The messages of a rank must not wait for one another: gloo's do not, NCCL's do.
 A tensor is cut into N pieces that differ by at most one element; an empty piece costs no message.
 What "a rank sends" is the mean over the ranks; when N divides the tensor it is what each one sends.
 """
@@ -24,6 +25,8 @@ Step = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from
 
 def place(group: ProcessGroup | None = None) -> tuple[int, int]:
     """(rank, size) of this process in the group."""
+    if (backend := dist.get_backend(group)) == "nccl":
+        raise InputError(f"group over {backend}: expected one over gloo, as NCCL's messages wait for one another")
     return dist.get_rank(group), dist.get_world_size(group)
 
 
@@ -193,7 +196,10 @@ def hierarchical_all_reduce(tensor: Tensor, groups: Sequence[ProcessGroup]) -> N
 
 def own_group(groups: Sequence[Sequence[int]]) -> ProcessGroup:
     """Turn groups of a mesh into process groups, on every rank alike, and return the one this rank is in."""
-    return dist.new_subgroups_by_enumeration([list(ranks) for ranks in groups])[0]
+    group, _ = dist.new_subgroups_by_enumeration([list(ranks) for ranks in groups])
+    if group is None:
+        raise InputError(f"groups = {groups}: expected rank {dist.get_rank()} in one of them")
+    return group
 
 
 def all_to_all(received: Sequence[Tensor], sent: Sequence[Tensor], group: ProcessGroup | None = None) -> None:
@@ -201,6 +207,8 @@ def all_to_all(received: Sequence[Tensor], sent: Sequence[Tensor], group: Proces
     r, n = place(group)
     if not len(received) == len(sent) == n:
         raise InputError(f"received, sent = {len(received)}, {len(sent)} tensors: expected {n} each, one a rank")
+    if (kept := sent[r].numel()) != (room := received[r].numel()):
+        raise InputError(f"received[{r}] has {room} elements: expected {kept}, as rank {r} keeps its own sent[{r}]")
     flat(received[r]).copy_(flat(sent[r]))
     others = [(r + step) % n for step in range(1, n)]
     expected = [receive(flat(received[other]), other, group) for other in reversed(others)]
@@ -216,4 +224,4 @@ def direct_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> 
     sent = pieces(tensor, n)
     received = sent[r].new_empty(n, sent[r].numel())
     all_to_all(list(received), sent, group)
-    return received.sum(0)
+    return received.sum(0, dtype=tensor.dtype)

@@ -9,6 +9,7 @@ ranks' gradients is the gradient of the whole batch (else weigh a rank's loss wi
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -31,7 +32,7 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
 def broadcast(tensors: Iterable[Tensor], group: ProcessGroup | None = None) -> None:
     """Give every rank what rank 0 of the group has, in one message for each type of number."""
     for _, alike in groupby(sorted(tensors, key=_type), key=_type):
-        alike = [tensor.detach() for tensor in alike]
+        alike = [tensor.data for tensor in alike]  # not detach(): an equal value must not trouble a graph that saved it
         flat = torch.cat([tensor.reshape(-1) for tensor in alike])
         dist.broadcast(flat, group=group, group_src=0)
         for tensor, part in zip(alike, flat.split([tensor.numel() for tensor in alike]), strict=True):
@@ -45,7 +46,7 @@ def _type(tensor: Tensor) -> str:
 def average_gradients(module: nn.Module, group: ProcessGroup | None = None) -> None:
     """Naive: after backward, all-reduce the gradients one by one, with nothing else to do meanwhile."""
     for p in trainable(module).values():
-        if p.grad is None:  # another rank may have one
+        if p.grad is None:  # another rank may have one; if none has, the optimizer gets a zero
             p.grad = torch.zeros_like(p)
         dist.all_reduce(p.grad, group=group)
         p.grad /= dist.get_world_size(group)
@@ -58,6 +59,8 @@ def total(flat: Tensor, group: ProcessGroup | None) -> Future:
 
 def total_in_fp16(flat: Tensor, group: ProcessGroup | None) -> Future:
     """A hook that sends half the bytes: numbers are rounded to fp16 on the way, and the sum is formed in fp16."""
+    if flat.is_complex():
+        raise TypeError(f"gradients of type {flat.dtype}: expected real ones, to be sent as fp16")
     half = flat.half()
     return dist.all_reduce(half, group=group, async_op=True).get_future().then(lambda _: flat.copy_(half))
 
@@ -90,7 +93,8 @@ class Bucket:
 def fill(parameters: Iterable[nn.Parameter], first_bytes: float, bytes: float) -> list[Bucket]:
     """Buckets for gradients that arrive in this order, listed in the order in which they get full.
 
-    A bucket holds one type of number. The first of a type is small, so that the wire has something to do early.
+    A bucket holds one type of number, and is full when it has reached its size or passed it. The first of a type is
+    small, so that the wire has something to do early.
     """
     buckets: list[list[nn.Parameter]] = []
     filling: dict[str, list[nn.Parameter]] = {}
@@ -98,19 +102,21 @@ def fill(parameters: Iterable[nn.Parameter], first_bytes: float, bytes: float) -
     place: dict[nn.Parameter, int] = {}
     for p in parameters:
         kind, place[p] = _type(p), len(place)
-        if kind not in filling or p.nbytes > room[kind]:
-            room[kind] = bytes if kind in filling else first_bytes
-            filling[kind] = []
-            buckets.append(filling[kind])
+        if kind not in filling:
+            room[kind] = bytes if kind in room else first_bytes
+            buckets.append(filling.setdefault(kind, []))
         filling[kind].append(p)
         room[kind] -= p.nbytes
+        if room[kind] <= 0:
+            del filling[kind]
     return [Bucket(bucket) for bucket in sorted(buckets, key=lambda bucket: place[bucket[-1]])]
 
 
 def reachable(outputs: object) -> set[nn.Parameter]:
     """The parameters in the graph behind the outputs, found by walking it."""
-    nodes = [t.grad_fn for t in tree_leaves(outputs) if isinstance(t, Tensor) and t.grad_fn is not None]
-    seen, found = set(nodes), set()
+    tensors = [t for t in tree_leaves(outputs) if isinstance(t, Tensor)]
+    nodes = [t.grad_fn for t in tensors if t.grad_fn is not None]
+    seen, found = set(nodes), {t for t in tensors if isinstance(t, nn.Parameter)}
     while nodes:
         node = nodes.pop()
         if hasattr(node, "variable"):  # the node that adds to a leaf's gradient
@@ -122,9 +128,9 @@ def reachable(outputs: object) -> set[nn.Parameter]:
 
 
 class DDP(nn.Module):
-    """The module, and after its backward the mean of all ranks' gradients in every `grad`.
+    """The module, and after its backward the mean of all ranks' gradients in every `grad`, a view of its bucket.
 
-    bucket_bytes and first_bucket_bytes as in PyTorch; hook(flat, group) adds a bucket up; trace records each of them.
+    bucket_bytes and first_bucket_bytes say when a bucket is full; hook(flat, group) adds one up; trace records each.
     Activation checkpointing works in its non-reentrant form.
     """
 
@@ -134,15 +140,30 @@ class DDP(nn.Module):
         super().__init__()
         self.module, self.group, self.hook, self.trace = module, group, hook, trace or Trace(on=False)
         self.ranks = dist.get_world_size(group)
-        self.find_unused, self.syncing, self.begun, self.rebuilt = find_unused_parameters, True, False, False
+        self.find_unused, self.syncing, self.rebuilt = find_unused_parameters, True, False
+        self.backward: int | None = None  # autograd's number for the backward that is under way
         self.sizes = first_bucket_bytes, bucket_bytes
         self.names = {p: name for name, p in trainable(module).items()}
         self.unused: set[nn.Parameter] = set()
+        self._check_parameters()
         self._check_ranks_agree()
         broadcast([*module.parameters(), *module.buffers()], group)
         self._build(reversed(self.names))  # backward comes to the last layer first
         for p in self.names:
             p.register_post_accumulate_grad_hook(self._arrived)
+
+    def _check_parameters(self) -> None:
+        if not self.names:
+            raise ValueError("the module has no trainable parameters: nothing to average")
+        for p, name in self.names.items():
+            if p.is_meta:
+                raise ValueError(f"{name} is on the meta device: expected a tensor with numbers, to be sent to all ranks")
+            hooks = (p._post_accumulate_grad_hooks or {}).values()
+            if any(getattr(hook, "__func__", None) is DDP._arrived for hook in hooks):
+                raise ValueError(f"{name} is in another DDP already, which would average its gradient a second time")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a DDP cannot be copied or saved, as its hooks stay behind: copy its `module`, and wrap the copy")
 
     def _check_ranks_agree(self) -> None:
         mine = [(name, tuple(p.shape), str(p.dtype)) for p, name in self.names.items()]
@@ -162,7 +183,7 @@ class DDP(nn.Module):
         return [[self.names[p] for p in bucket.slots] for bucket in self.buckets]
 
     def forward(self, *args: object, **kwargs: object) -> object:
-        self.begun = False  # whatever became of the last backward
+        self.backward = None  # whatever became of the last one
         if self.training and self.syncing:
             broadcast(self.module.buffers(), self.group)
         outputs = self.module(*args, **kwargs)
@@ -173,15 +194,15 @@ class DDP(nn.Module):
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Backward inside the block keeps its gradients on the rank; the next one outside sends the sum of all."""
-        self.syncing = False
+        outside, self.syncing = self.syncing, False
         try:
             yield
         finally:
-            self.syncing = True
+            self.syncing = outside
 
     def _begin(self) -> None:
         """First gradient of a backward: empty the buckets, and leave no place for those that will not come."""
-        self.begun, self.order, self.next = True, [], 0
+        self.backward, self.order, self.next = torch._C._current_graph_task_id(), [], 0
         for bucket in self.buckets:
             bucket.missing = set(bucket.slots)
         torch.autograd.Variable._execution_engine.queue_callback(self._finish)
@@ -197,7 +218,11 @@ class DDP(nn.Module):
     def _share(self, p: nn.Parameter) -> Tensor:
         """Put this rank's share of the mean into the parameter's slot; one pass, whether or not the gradient is there."""
         slot = self.home[p].slots[p]
-        return slot.zero_() if p.grad is None else torch.div(p.grad, self.ranks, out=slot)
+        if p.grad is None:
+            return slot.zero_()
+        if p.grad.layout != torch.strided:
+            raise TypeError(f"{self.names[p]} has a gradient of layout {p.grad.layout}: expected a dense one")
+        return torch.div(p.grad.detach(), self.ranks, out=slot)
 
     def _arrived(self, p: nn.Parameter) -> None:
         """Autograd has added to a gradient: move it into its slot, and send every bucket whose turn has come."""
@@ -207,8 +232,11 @@ class DDP(nn.Module):
             raise RuntimeError(f"{self.names[p]} got a gradient, but what the last forward returned does not lead to it:"
                                " with find_unused_parameters, the loss must come from that forward's outputs, as tensors"
                                " or in lists, tuples and dictionaries.")
-        if not self.begun:
+        if self.backward is None:
             self._begin()
+        elif self.backward != torch._C._current_graph_task_id():
+            raise RuntimeError("a backward began while another had not ended: either that one broke off, then run forward"
+                               " again; or checkpoint is reentrant, then give it use_reentrant=False.")
         p.grad = self._share(p)
         self.order.append(p)
         self.home[p].missing.discard(p)
@@ -225,7 +253,7 @@ class DDP(nn.Module):
 
     def _finish(self) -> None:
         """End of a backward: all buckets have left; wait until all are back."""
-        self.begun = False
+        self.backward = None
         if lost := [self.names[p] for bucket in self.buckets for p in bucket.missing]:
             raise MissingGradients(sorted(lost), len(self.names))
         with self.trace.span("wait for the last buckets", "idle"):
@@ -244,6 +272,6 @@ class DDP(nn.Module):
         self.rebuilt = True
         parameters = list(self.names)
         place = {p: number for number, p in enumerate(parameters)}
-        order = torch.tensor([place[p] for p in self.order])
+        order = torch.tensor([place[p] for p in self.order], device=self.buckets[0].flat.device)
         broadcast([order], self.group)
         self._build(parameters[number] for number in order.tolist())

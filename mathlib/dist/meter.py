@@ -136,12 +136,12 @@ def other_numbers(model: Model) -> int:
 def saved_bytes(forward: Callable[[], Tensor], model: nn.Module) -> int:
     """Bytes that autograd keeps between forward and backward, parameters left out."""
     kept: dict[int, int] = {}
-    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    weights = {p.untyped_storage()._cdata for p in model.parameters()}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
+        if storage._cdata not in weights:
+            kept[storage._cdata] = storage.nbytes()
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):

@@ -137,7 +137,7 @@ def test_all_ranks_hold_the_same_bits():
 
 def halves() -> None:
     n = own.place()[1]
-    for dtype, length in zip(FLOATS, (0, n - 1, 12 * n, 12 * n + 1), strict=True):
+    for dtype, length in zip([*FLOATS, torch.int8], (0, n - 1, 12 * n, 12 * n + 1, n), strict=True):
         halves_of(length, dtype)
 
 
@@ -148,6 +148,7 @@ def halves_of(length: int, dtype: torch.dtype) -> None:
     dist.all_reduce(total)
     with wire.counted() as direct:
         piece = own.direct_reduce_scatter(x)
+    assert piece.dtype == dtype
     assert torch.equal(x, numbers(length, dtype, rank)) and torch.equal(piece, own.pieces(total, n)[rank])
     with wire.counted() as scatter:
         piece = own.ring_reduce_scatter(x)
@@ -245,14 +246,27 @@ def test_a_parameter_is_summed_in_its_place_and_no_graph_is_made():
 
 def refuses() -> list[str]:
     said = []
-    for wrong in (lambda: own.ring_all_reduce(torch.zeros(4, 4).t()), lambda: own.all_to_all([], [torch.zeros(1)])):
+    one, two = torch.zeros(1), torch.zeros(2)
+    for wrong in (lambda: own.ring_all_reduce(torch.zeros(4, 4).t()), lambda: own.all_to_all([], [one]),
+                  lambda: own.all_to_all([two], [one])):
         with pytest.raises(InputError) as caught:
             wrong()
         said.append(str(caught.value))
-    return said
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(InputError) as caught:
+        patch.setattr(dist, "get_backend", lambda group: "nccl")
+        own.ring_all_reduce(torch.zeros(4))
+    return [*said, str(caught.value)]
 
 
 def test_what_cannot_work_is_refused():
-    transposed, dealt = launch.run(refuses, 1)[0]
+    transposed, dealt, kept, waiting = launch.run(refuses, 1)[0]
     assert transposed.startswith("tensor of shape (4, 4): expected a contiguous one")
     assert dealt.startswith("received, sent = 0, 1 tensors: expected 1 each, one a rank")
+    assert waiting.startswith("group over nccl: expected one over gloo")
+    assert kept.startswith("received[0] has 2 elements: expected 1")
+
+
+def test_a_rank_without_a_group_is_told_so():
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(lambda: own.own_group([[0]]), 2)
+    assert "groups = [[0]]: expected rank 1 in one of them" in caught.value.failures[1]

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import random
 import time
 from types import SimpleNamespace
 
@@ -165,6 +166,7 @@ class Chain(nn.Module):
 
 
 ONE_LAYER = 4 * (8 * 8 + 8)  # bytes
+FLOATS = [torch.float32, torch.float64]
 
 
 def step(model: nn.Module) -> None:
@@ -209,6 +211,17 @@ def test_all_ranks_take_rank_0s_order():
     (layout, gradient), (other, same) = launch.run(disagree, 2)
     assert layout == other == [["c.bias", "c.weight"], ["b.bias", "b.weight"], ["a.bias", "a.weight"]]
     assert torch.equal(gradient, same)
+
+
+def test_a_bucket_is_full_where_torchs_is():
+    draw = random.Random(0)
+    for _ in range(200):
+        tensors = [torch.empty(draw.randrange(1, 100), dtype=draw.choice(FLOATS)) for _ in range(draw.randrange(1, 30))]
+        first, later = draw.randrange(1, 1000), draw.randrange(1, 2000)
+        theirs, _ = dist._compute_bucket_assignment_by_size(tensors, [first, later])
+        ours = ddp.fill(map(nn.Parameter, tensors), first, later)
+        number = {tensor.data_ptr(): i for i, tensor in enumerate(tensors)}
+        assert sorted([number[p.data_ptr()] for p in bucket.slots] for bucket in ours) == sorted(theirs)
 
 
 def test_a_bucket_holds_one_type_of_number():
@@ -318,6 +331,20 @@ def test_nothing_is_sent_inside_no_sync():
 
     # buffers, in whole numbers and in others; who has a gradient, and the one bucket
     assert launch.run(calls, 1) == [[{}, {"broadcast_": 2, "allreduce_": 2}]]
+
+
+def test_an_inner_no_sync_does_not_end_the_outer_one():
+    def gradients() -> tuple[float, float]:
+        model, seen = DDP(nn.Linear(1, 1)), []
+        with model.no_sync():
+            with model.no_sync():
+                pass
+            model(torch.full((1, 1), 2.0 * dist.get_rank())).sum().backward()
+            seen.append(model.module.weight.grad.item())
+        model(torch.zeros(1, 1)).sum().backward()
+        return [*seen, model.module.weight.grad.item()]
+
+    assert launch.run(gradients, 2) == [[0.0, 1.0], [2.0, 1.0]]
 
 
 def test_an_error_inside_no_sync_ends_it():
@@ -439,6 +466,79 @@ def test_two_forwards_may_come_before_their_two_backwards():
     assert launch.run(gradient, 2) == [1.5 + 10.5] * 2
 
 
+class Scaled(nn.Module):
+    """A weight and a buffer that backward needs again, like the cosines of a rotary embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+        self.register_buffer("scale", torch.full((1,), 2.0 + dist.get_rank()))
+
+    def forward(self, x):
+        return self.weight * x * self.scale
+
+
+def test_a_buffer_may_be_broadcast_between_forward_and_backward():
+    def gradient() -> float:
+        model = DDP(Scaled())
+        (model(torch.ones(1)) + model(torch.ones(1))).sum().backward()
+        return model.module.weight.grad.item()
+
+    assert launch.run(gradient, 2) == [4.0, 4.0]
+
+
+def test_a_backward_after_one_that_broke_off_needs_a_forward():
+    def broken() -> str:
+        model = DDP(Chain())
+        outputs = [model(torch.ones(1, 8)).sum() for _ in range(2)]
+        handle = model.module.a.weight.register_hook(lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            outputs[0].backward()
+        handle.remove()
+        with pytest.raises(RuntimeError) as caught:
+            outputs[1].backward()
+        return str(caught.value)
+
+    told = launch.run(broken, 2)
+    assert all(s.startswith("a backward began while another had not ended") and "run forward again" in s for s in told)
+
+
+def test_gradients_may_be_asked_for_with_their_graph():
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1))
+        model(torch.full((1, 1), 2.0 * dist.get_rank())).square().sum().backward(create_graph=True)
+        return model.module.bias.grad.item()
+
+    means = launch.run(gradient, 2)
+    assert means[0] == means[1] != 0
+
+
+def wrapped_twice():
+    inner = nn.Linear(1, 1)
+    DDP(inner)
+    return DDP(nn.Sequential(inner))
+
+
+REFUSED = {
+    "twice": (wrapped_twice, "ValueError: 0.weight is in another DDP already"),
+    "copied": (lambda: copy.deepcopy(DDP(nn.Linear(1, 1))), "TypeError: a DDP cannot be copied or saved"),
+    "nothing to train": (lambda: DDP(nn.ReLU()), "ValueError: the module has no trainable parameters"),
+    "meta": (lambda: DDP(nn.Linear(1, 1, device="meta")), "ValueError: weight is on the meta device: expected a tensor"),
+    "sparse": (lambda: DDP(nn.Embedding(2, 1, sparse=True))(torch.tensor([0])).sum().backward(),
+               "TypeError: weight has a gradient of layout torch.sparse_coo: expected a dense one"),
+    "complex": (lambda: DDP(nn.Linear(1, 1, dtype=torch.complex64), hook=ddp.total_in_fp16)(
+                    torch.ones(1, 1, dtype=torch.complex64)).abs().sum().backward(),
+                "TypeError: gradients of type torch.complex64: expected real ones"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "told"), REFUSED.values(), ids=REFUSED)
+def test_what_would_go_wrong_unseen_is_refused(wrong, told):
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(wrong, 1)
+    assert told in caught.value.failures[0]
+
+
 def test_the_naive_way_counts_a_gradient_that_is_missing_as_zero():
     def average() -> tuple[float, float]:
         model = Branches()
@@ -507,6 +607,16 @@ def test_outputs_may_be_nested_and_evaluated_in_between():
     assert launch.run(gradients, 2) == [[1.0, None, None]] * 2
 
 
+def test_a_parameter_may_be_an_output():
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1), find_unused_parameters=True)
+        model.module.forward = lambda x: (x @ model.module.weight, model.module.bias)
+        sum(output.sum() * (1 + dist.get_rank()) for output in model(torch.ones(1, 1))).backward()
+        return model.module.bias.grad.item()
+
+    assert launch.run(gradient, 2) == [1.5, 1.5]
+
+
 def test_a_gradient_that_the_outputs_do_not_lead_to_is_an_error():
     def unforeseen() -> list[str]:
         model = DDP(Wrapped(lambda x: SimpleNamespace(x=x)), find_unused_parameters=True)
@@ -523,7 +633,6 @@ def test_a_gradient_that_the_outputs_do_not_lead_to_is_an_error():
         assert "left." in told and "got a gradient, but what the last forward returned does not lead to it" in told
 
 
-FLOATS = [torch.float32, torch.float64]
 DIFFERENT = {
     "shape": (lambda r: nn.Linear(4, 4 + r), r"\('weight', \(4, 4\), .*", r"\('weight', \(5, 4\)"),
     "type": (lambda r: nn.Linear(4, 4, dtype=FLOATS[r]), r"\('weight', .*float32'\)", r"\('weight', .*float64'\)"),

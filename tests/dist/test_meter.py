@@ -56,6 +56,11 @@ def test_saved_bytes_of_a_linear_layer_is_its_input():
     assert meter.saved_bytes(lambda: layer(x).sum(), layer) == 4 * 4 * 8
 
 
+def test_saved_bytes_need_no_numbers():
+    layer, x = nn.Linear(8, 16, device="meta"), torch.randn(4, 8, requires_grad=True, device="meta")
+    assert meter.saved_bytes(lambda: layer(x).relu().sum(), layer) == 4 * (4 * 8 + 4 * 16)
+
+
 def test_two_views_of_one_storage_count_once():
     x = torch.randn(64, requires_grad=True)
     assert meter.saved_bytes(lambda: ((x * 2).view(8, 8) ** 2).sum() + 0, nn.Identity()) == meter.saved_bytes(
