@@ -46,8 +46,8 @@ def bucketed(
     The smallest whole number of layers that fills `bucket` bytes goes together; a layer that is larger is cut. So the
     last bucket may be smaller.
     """
-    L, each = count("layers", layers), positive("backward", backward) / count("layers", layers)
-    size, bucket = positive("payload", payload) / L, positive("bucket", bucket)
+    L, bucket = count("layers", layers), positive("bucket", bucket)
+    each, size = positive("backward", backward) / L, positive("payload", payload) / L
     done = [Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)]
     ready: list[tuple[float, float]] = []  # when a bucket is full, and its bytes
     if bucket < size:
@@ -58,9 +58,12 @@ def bucketed(
         for first in range(0, L, together):
             inside = done[first : first + together]
             ready.append((inside[-1].end, size * len(inside)))
+    costs = {  # there are thousands of buckets at times, but of few sizes
+        held: comm.time("all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency).total
+        for held in {held for _, held in ready}
+    }
     sent: list[Span] = []
     for full, held in ready:
         start = max(full, sent[-1].end if sent else 0.0)
-        cost = comm.time("all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency).total
-        sent.append(Span(f"bucket {len(sent)}", start, start + cost))
+        sent.append(Span(f"bucket {len(sent)}", start, start + costs[held]))
     return Step(done, sent)

@@ -10,14 +10,12 @@ DRAWN = 100  # buckets that can be told apart
 
 def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
     """Each bucket with its time on the wire; too many for a picture are joined where one follows the other at once."""
-    joined: list[tuple[float, float, str]] = []
-    for b in buckets:
-        start, end, what = joined[-1] if joined else (0.0, -1.0, "")
-        if len(buckets) > DRAWN and b.start == end:
-            joined[-1] = (start, b.end, f"{what.partition(' to ')[0]} to {b.what.removeprefix('bucket ')}")
-        else:
-            joined.append((b.start, b.end, b.what))
-    return joined
+    if len(buckets) <= DRAWN:
+        return [(b.start, b.end, b.what) for b in buckets]
+    begins = [i for i, b in enumerate(buckets) if i == 0 or b.start > buckets[i - 1].end]
+    ends = [i - 1 for i in begins[1:]] + [len(buckets) - 1]
+    names = [f"bucket {a} to {z}" if a < z else buckets[a].what for a, z in zip(begins, ends, strict=True)]
+    return [(buckets[a].start, buckets[z].end, what) for a, z, what in zip(begins, ends, names, strict=True)]
 
 
 @experiment(
