@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import ENVIRONMENT
 
 from mathlib.checks import InputError
 from mathlib.dist import launch
@@ -82,7 +83,7 @@ def torchrun(hosts, words: list[str]) -> list[str]:
     for number, (prefix, extra) in enumerate(prefixes):
         given = [word.format(rank=number, address=address, port=port) for word in words]
         command = [*prefix, sys.executable, "-m", "torch.distributed.run", *given]
-        environment = os.environ | extra | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        environment = ENVIRONMENT | extra | {"OMP_NUM_THREADS": "1"}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         agents.append(subprocess.Popen(command, env=environment, **pipes))
     try:
