@@ -157,13 +157,13 @@ class DDP(nn.Module):
             raise ValueError("the module has no trainable parameters: nothing to average")
         for p, name in self.names.items():
             if p.is_meta:
-                raise ValueError(f"{name} is on the meta device: expected a tensor with numbers, to be sent to all ranks")
+                raise ValueError(f"{name} is on the meta device: expected a tensor with numbers, to send to all ranks")
             hooks = (p._post_accumulate_grad_hooks or {}).values()
             if any(getattr(hook, "__func__", None) is DDP._arrived for hook in hooks):
                 raise ValueError(f"{name} is in another DDP already, which would average its gradient a second time")
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a DDP cannot be copied or saved, as its hooks stay behind: copy its `module`, and wrap the copy")
+        raise TypeError("a DDP cannot be copied or saved, as its hooks stay behind: copy its `module`, wrap the copy")
 
     def _check_ranks_agree(self) -> None:
         mine = [(name, tuple(p.shape), str(p.dtype)) for p, name in self.names.items()]
@@ -216,7 +216,7 @@ class DDP(nn.Module):
             self.home[p].missing.discard(p)
 
     def _share(self, p: nn.Parameter) -> Tensor:
-        """Put this rank's share of the mean into the parameter's slot; one pass, whether or not the gradient is there."""
+        """Put this rank's share of the mean into the parameter's slot, in one pass; no gradient counts as zero."""
         slot = self.home[p].slots[p]
         if p.grad is None:
             return slot.zero_()
@@ -229,14 +229,14 @@ class DDP(nn.Module):
         if not self.syncing:
             return
         if p in self.unused:  # its bucket counts on a zero, and may have left
-            raise RuntimeError(f"{self.names[p]} got a gradient, but what the last forward returned does not lead to it:"
-                               " with find_unused_parameters, the loss must come from that forward's outputs, as tensors"
-                               " or in lists, tuples and dictionaries.")
+            raise RuntimeError(f"{self.names[p]} got a gradient, but what the last forward returned does not lead to"
+                               " it: with find_unused_parameters, the loss must come from that forward's outputs, as"
+                               " tensors or in lists, tuples and dictionaries.")
         if self.backward is None:
             self._begin()
         elif self.backward != torch._C._current_graph_task_id():
-            raise RuntimeError("a backward began while another had not ended: either that one broke off, then run forward"
-                               " again; or checkpoint is reentrant, then give it use_reentrant=False.")
+            raise RuntimeError("a backward began while another had not ended: either that one broke off, then run"
+                               " forward again; or checkpoint is reentrant, then give it use_reentrant=False.")
         p.grad = self._share(p)
         self.order.append(p)
         self.home[p].missing.discard(p)

@@ -50,7 +50,8 @@ def pace(rate: int) -> None:
 @contextlib.contextmanager
 def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") -> Iterator[str]:
     """Slow down what this rank sends inside the block; yields who holds the bandwidth, "kernel" or "program"."""
-    alpha, w = non_negative("latency", latency), bandwidth if bandwidth == math.inf else positive("bandwidth", bandwidth)
+    alpha = non_negative("latency", latency)
+    w = bandwidth if bandwidth == math.inf else positive("bandwidth", bandwidth)
     by = one_of("by", by or ("kernel" if sys.platform == "linux" else "program"), ["kernel", "program"])
     kernel = by == "kernel" and w < math.inf
     with _Pause(alpha, math.inf if kernel else w):
@@ -62,7 +63,7 @@ def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") ->
 
 
 def seconds(action: Callable[..., object], *args: object, repeat: int = 3, enough: float = 0.0) -> float:
-    """Time of action(*args): best of up to `repeat` times, after one to warm up, from a barrier until the last rank is through.
+    """Time of action(*args): best of up to `repeat` after a first, from a barrier until the last rank is through.
 
     The best, since what disturbs a run only ever adds; for the same reason it may stop at a time of at most `enough`.
     """

@@ -82,7 +82,7 @@ def merge(ranks: Iterable[list[Event]]) -> list[Event]:
 
 
 def awake(events: Iterable[Event]) -> list[Event]:
-    """The same events with the idle stretches cut out of the compute around them: a rank that waits does not compute."""
+    """The same events, idle stretches cut out of the compute around them: a rank that waits does not compute."""
     events, kept = list(events), []
     for event in events:
         start = event.start
