@@ -36,7 +36,9 @@ def race(quick: bool) -> tuple[rounds.Times, int]:
     wrappers = {
         "mini DDP": ddp.DDP,
         "torch DDP": DistributedDataParallel,
-        "torch DDP, bucket views": lambda module: DistributedDataParallel(module, gradient_as_bucket_view=True),
+        "torch DDP, bucket views": lambda module: DistributedDataParallel(
+            module, gradient_as_bucket_view=True
+        ),
         "naive": Naive,
     }
     candidates, size = {}, 0
@@ -52,5 +54,9 @@ def rows(quick: bool) -> Iterator[dict]:
     for n in (1, 2, 4):
         times, size = launch.run(race, n, quick, timeout=900)[0]
         label = f"GPT step, {size / 1e6:.0f} MB of gradients, {n} ranks"
-        for pair in (("mini DDP", "torch DDP"), ("mini DDP", "torch DDP, bucket views"), ("naive", "torch DDP")):
+        for pair in (
+            ("mini DDP", "torch DDP"),
+            ("mini DDP", "torch DDP, bucket views"),
+            ("naive", "torch DDP"),
+        ):
             yield rounds.row(label, times, *pair, ranks=n, bytes=size)

@@ -1,4 +1,6 @@
-"""From a function to the results of N ranks: our launcher against what PyTorch offers for the same."""
+"""From a function to the results of N ranks: our launcher against what PyTorch offers for the
+same.
+"""
 
 import subprocess
 import sys
@@ -21,7 +23,7 @@ def mean_rank():
     return x.item()
 
 def leave():
-    dist.barrier()  # a rank that leaves early breaks those that still connect to it; our launcher sees to that itself
+    dist.barrier()  # a rank that leaves early breaks those that still connect to it (ours waits)
     dist.destroy_process_group()
 """
 FIRST = """
@@ -101,14 +103,25 @@ def rows(quick: bool) -> Iterator[dict]:
 
         launch.run(hello.mean_rank, 1)
         for n in (4, 8):
-            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}"]
-            times = rounds.alone({
-                "later run": lambda n=n: timed(lambda: launch.run(hello.mean_rank, n)),
-                "first run": lambda n=n: told(home, FIRST, n),
-                "spawn": lambda n=n: told(home, SPAWN, n),
-                "elastic_launch": lambda n=n: told(home, ELASTIC, n),
-                "torchrun": lambda command=torchrun: timed(lambda: output(home, [*command, "torchrun.py"])),
-            }, rounds=1 if quick else 3)
+            torchrun = [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                f"--nproc-per-node={n}",
+            ]
+            times = rounds.alone(
+                {
+                    "later run": lambda n=n: timed(lambda: launch.run(hello.mean_rank, n)),
+                    "first run": lambda n=n: told(home, FIRST, n),
+                    "spawn": lambda n=n: told(home, SPAWN, n),
+                    "elastic_launch": lambda n=n: told(home, ELASTIC, n),
+                    "torchrun": lambda command=torchrun: timed(
+                        lambda: output(home, [*command, "torchrun.py"])
+                    ),
+                },
+                rounds=1 if quick else 3,
+            )
             for ours in ("first run", "later run"):
                 for theirs in ("spawn", "elastic_launch", "torchrun"):
                     yield rounds.row(f"{n} ranks", times, ours, theirs, ranks=n)

@@ -5,9 +5,10 @@
     python bench/run.py --quick       a few rounds only, to see that it runs
     python bench/run.py --keep        also write the rows into bench/results/
 
-Every comparison alternates its candidates, one after the other in each round, so that a busy moment of the machine hits
-all alike. Times are medians over the rounds of the slowest rank's time; the ratio is the median of the rounds' ratios,
-and beside it stands the middle half of them. One thread a rank.
+Every comparison alternates its candidates, one after the other in each round, so that a busy moment
+of the machine hits all alike. Times are medians over the rounds of the slowest rank's time; the
+ratio is the median of the rounds' ratios, and beside it stands the middle half of them. One thread
+a rank.
 """
 
 import argparse
@@ -32,10 +33,18 @@ def machine() -> dict:
     if (info := Path("/proc/cpuinfo")).exists():
         found = re.search(r"model name\s*: (.+)", info.read_text())
         cpu = found[1] if found else cpu
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    memory = (
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    )
     system = f"{platform.system()} {platform.release().partition('-')[0]}"
-    return {"cpu": cpu, "cores": os.cpu_count(), "memory_bytes": memory, "system": system,
-            "python": platform.python_version(), "torch": torch.__version__}
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "memory_bytes": memory,
+        "system": system,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
 
 
 def table(rows: list[dict]) -> str:
@@ -44,16 +53,33 @@ def table(rows: list[dict]) -> str:
     lines = [head]
     for row in rows:
         mine, other = (f"{1e3 * row[name]:.2f}" for name in ("ours_seconds", "theirs_seconds"))
-        lines.append([row["what"], row["ours"], mine, row["theirs"], other, f"{row['ratio']:.2f}",
-                      f"{row['low']:.2f} to {row['high']:.2f}"])
+        lines.append(
+            [
+                row["what"],
+                row["ours"],
+                mine,
+                row["theirs"],
+                other,
+                f"{row['ratio']:.2f}",
+                f"{row['low']:.2f} to {row['high']:.2f}",
+            ]
+        )
     wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, wide)) for line in lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("section", nargs="*", help=f"any of {', '.join(SECTIONS)}; all if none is named")
-    parser.add_argument("--keep", action="store_true", help="write the rows into bench/results/, with date and machine")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "section", nargs="*", help=f"any of {', '.join(SECTIONS)}; all if none is named"
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="write the rows into bench/results/, with date and machine",
+    )
     parser.add_argument("--quick", action="store_true", help="few rounds, to see that it runs")
     choice = parser.parse_args()
     if unknown := set(choice.section) - set(SECTIONS):
@@ -63,7 +89,12 @@ def main() -> None:
         sections[name] = []
         for row in importlib.import_module(f"bench_{name}").rows(quick=choice.quick):
             sections[name].append(row)
-            print(f"\r{name}: {len(sections[name])} comparisons done", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{name}: {len(sections[name])} comparisons done",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
         print(file=sys.stderr)
         print(f"{table(sections[name])}\n", flush=True)
     if choice.keep:
@@ -71,7 +102,10 @@ def main() -> None:
         file = HERE / "results" / f"{date}-{os.cpu_count()}-cores.json"
         file.parent.mkdir(exist_ok=True)
         kept = json.loads(file.read_text())["sections"] if file.exists() else {}
-        file.write_text(json.dumps({"date": date, "machine": machine(), "sections": kept | sections}, indent=1) + "\n")
+        file.write_text(
+            json.dumps({"date": date, "machine": machine(), "sections": kept | sections}, indent=1)
+            + "\n"
+        )
         print(f"kept in {file.relative_to(HERE.parent)}")
 
 

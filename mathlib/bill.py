@@ -1,7 +1,8 @@
 """What one job costs on n devices, in device-time, by what the time goes into.
 
-C FLOP of the job · X FLOP/s of one device · n devices · p pipeline stages · m micro-batches · K gradient bytes
-With perfect scaling the bill is C / X for every n; each other part grows with n, or with what n forces on you.
+C FLOP of the job · X FLOP/s of one device · n devices · p pipeline stages · m micro-batches
+K gradient bytes With perfect scaling the bill is C / X for every n; each other part grows with n,
+or with what n forces on you.
 """
 
 from mathlib import comm
@@ -25,8 +26,9 @@ def device_time(
 ) -> Parts:
     """Device-seconds = C/X + bubble + exposed communication + time lost to failures.
 
-    bubble: (p-1)/m of the computation.  communication: n * steps ring all-reduces of K/p over n/p replicas, none of it
-    hidden.  failures: one for each `time_between_failures` of device-time, and all n devices wait `time_per_failure`.
+    bubble: (p-1)/m of the computation.  communication: n * steps ring all-reduces of K/p over n/p
+    replicas, none of it hidden.  failures: one for each `time_between_failures` of device-time, and
+    all n devices wait `time_per_failure`.
     """
     C, X, n = positive("flop", flop), positive("achieved", achieved), count("devices", devices)
     p, m, K = (
@@ -37,7 +39,11 @@ def device_time(
     if n % p:
         raise InputError(f"stages = {p}: does not divide devices = {n}")
     ring = (
-        comm.time("all-reduce", payload=K / p, ranks=n // p, bandwidth=bandwidth, latency=latency).total if K else 0.0
+        comm.time(
+            "all-reduce", payload=K / p, ranks=n // p, bandwidth=bandwidth, latency=latency
+        ).total
+        if K
+        else 0.0
     )
     parts = {
         "compute": C / X,
@@ -50,5 +56,7 @@ def device_time(
     )
     failures = sum(parts.values()) / between if between else 0.0
     return Parts(
-        f"device-time of one job on {n:,} devices", "second", parts | {"waiting after failures": n * failures * lost}
+        f"device-time of one job on {n:,} devices",
+        "second",
+        parts | {"waiting after failures": n * failures * lost},
     )

@@ -1,6 +1,7 @@
 """What an argument may be. Every refusal names the argument, the value and what is accepted.
 
-Formulas call these at the border, so that a bad input becomes one clear line and never a wrong number.
+Formulas call these at the border, so that a bad input becomes one clear line and never a wrong
+number.
 """
 
 import math
@@ -9,7 +10,9 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-LARGEST = 1e36  # far beyond any model or machine, and small enough that no product of inputs overflows
+LARGEST = (
+    1e36  # far beyond any model or machine, and small enough that no product of inputs overflows
+)
 
 
 class InputError(ValueError):
@@ -25,7 +28,9 @@ def _number(name: str, value: Any, accepted: str) -> float:
     except OverflowError:
         number = math.inf
     if not abs(number) <= LARGEST:  # NaN ends here too
-        raise InputError(f"{name} = {number}: expected {accepted}, and a finite one of at most {LARGEST:g}")
+        raise InputError(
+            f"{name} = {number}: expected {accepted}, and a finite one of at most {LARGEST:g}"
+        )
     return int(value) if isinstance(value, Integral) else number
 
 
@@ -75,7 +80,11 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
 
     words = [str(a) for a in accepted]
     near = get_close_matches(str(value), words, n=3, cutoff=0.5)
-    listed = ", ".join(words) if len(words) <= 20 else f"{', '.join(words[:12])}, ... ({len(words)} in all)"
+    listed = (
+        ", ".join(words)
+        if len(words) <= 20
+        else f"{', '.join(words[:12])}, ... ({len(words)} in all)"
+    )
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {listed}"
     raise InputError(f"{name} = {value!r}: {hint}")
 
@@ -88,7 +97,9 @@ def flag(name: str, value: Any) -> bool:
 def instance(name: str, value: Any, kind: type[T]) -> T:
     """A value of a class of this library."""
     if not isinstance(value, kind):
-        raise InputError(f"{name} = {value!r}: expected a {kind.__module__.rpartition('.')[2]}.{kind.__name__}")
+        raise InputError(
+            f"{name} = {value!r}: expected a {kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+        )
     return value
 
 
@@ -105,5 +116,7 @@ def divides(name: str, value: Any, whole_name: str, whole: int) -> int:
     if whole % value:
         fits = [d for d in range(1, min(whole, 4096) + 1) if whole % d == 0]
         shown = ", ".join(map(str, fits[:12])) + (", ..." if len(fits) > 12 else "")
-        raise InputError(f"{name} = {value}: does not divide {whole_name} = {whole}; accepted: {shown}")
+        raise InputError(
+            f"{name} = {value}: does not divide {whole_name} = {whole}; accepted: {shown}"
+        )
     return value

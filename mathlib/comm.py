@@ -32,16 +32,24 @@ class Traffic:
 
 
 def _ring(passes: int) -> Callable[[float, int], Traffic]:
-    """Ring of N - 1 rounds a pass, K / N each: one pass scatters the sums or gathers the parts, two do both."""
+    """Ring of N - 1 rounds a pass, K / N each: one pass scatters the sums or gathers the parts, two
+    do both.
+    """
+
     def ring(k: float, n: int) -> Traffic:
         each = passes * k * (n - 1) / n
         return Traffic(passes * (n - 1), each, each, passes * k * (n - 1), n)
+
     return ring
 
 
 def _star(passes: int) -> Callable[[float, int], Traffic]:
-    """Naive: one rank receives from all, or sends to all, one after the other. In a second pass it does the other."""
-    return lambda k, n: Traffic(passes * (n - 1), passes * k * (n - 1), k * (n - 1), passes * k * (n - 1), n)
+    """Naive: one rank receives from all, or sends to all, one after the other. In a second pass it
+    does the other.
+    """
+    return lambda k, n: Traffic(
+        passes * (n - 1), passes * k * (n - 1), k * (n - 1), passes * k * (n - 1), n
+    )
 
 
 def _gather_star(k: float, n: int) -> Traffic:
@@ -71,9 +79,11 @@ def _tree_all_reduce(k: float, n: int) -> Traffic:
 
 
 def _halving_doubling(k: float, n: int) -> Traffic:
-    """Rabenseifner: halve and sum with partners ever nearer, then double back; log2 rounds each way, K (M-1)/M bytes.
+    """Rabenseifner: halve and sum with partners ever nearer, then double back; log2 rounds each
+    way, K (M-1)/M bytes.
 
-    Where N is no power of two, r = N - M ranks first give their buffer to a partner and get the result at the end.
+    Where N is no power of two, r = N - M ranks first give their buffer to a partner and get the
+    result at the end.
     """
     d = int(log2(n))
     m = 2**d
@@ -83,7 +93,9 @@ def _halving_doubling(k: float, n: int) -> Traffic:
 
 
 def _pairwise(k: float, n: int) -> Traffic:
-    """All-to-all: N - 1 rounds, in each a rank sends K / N to another one; K is what one rank holds."""
+    """All-to-all: N - 1 rounds, in each a rank sends K / N to another one; K is what one rank
+    holds.
+    """
     return Traffic(n - 1, k * (n - 1) / n, k * (n - 1) / n, k * (n - 1), n)
 
 
@@ -92,9 +104,15 @@ def _one_way(k: float, n: int) -> Traffic:
     return Traffic(1, k, k, k, n)
 
 
-ALGORITHMS: dict[str, dict[str, Callable[[float, int], Traffic]]] = {  # the first of each is the default
-    "all-reduce": {"ring": _ring(2), "tree": _tree_all_reduce, "halving-doubling": _halving_doubling,
-                   "naive": _star(2)},
+ALGORITHMS: dict[
+    str, dict[str, Callable[[float, int], Traffic]]
+] = {  # the first of each is the default
+    "all-reduce": {
+        "ring": _ring(2),
+        "tree": _tree_all_reduce,
+        "halving-doubling": _halving_doubling,
+        "naive": _star(2),
+    },
     "reduce-scatter": {"ring": _ring(1)},
     "all-gather": {"ring": _ring(1)},
     "all-to-all": {"pairwise": _pairwise},
@@ -107,12 +125,16 @@ ALGORITHMS: dict[str, dict[str, Callable[[float, int], Traffic]]] = {  # the fir
 
 
 def traffic(collective: str, *, payload: float, ranks: int, algorithm: str = "") -> Traffic:
-    """Rounds and bytes of a collective; ring all-reduce: 2 (N-1) rounds, 2 K (N-1)/N a rank (Patarasuk and Yuan 2009).
+    """Rounds and bytes of a collective; ring all-reduce: 2 (N-1) rounds, 2 K (N-1)/N a rank
+    (Patarasuk and Yuan 2009).
 
-    Ring, tree, halving and the naive way all move 2 (N-1) K in total; they differ in who sends it and when.
+    Ring, tree, halving and the naive way all move 2 (N-1) K in total; they differ in who sends it
+    and when.
     """
     choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
-    chosen = choices[next(iter(choices)) if algorithm == "" else one_of("algorithm", algorithm, choices)]
+    chosen = choices[
+        next(iter(choices)) if algorithm == "" else one_of("algorithm", algorithm, choices)
+    ]
     n = count("ranks", ranks, least=2 if collective == "send" else 1)
     return chosen(non_negative("payload", payload), n)
 
@@ -122,19 +144,32 @@ def sent(collective: str, *, payload: float, ranks: int, algorithm: str = "") ->
     return traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm).mean
 
 
-def time(collective: str, *, payload: float, ranks: int, bandwidth: float, latency: float = 0.0,
-         algorithm: str = "") -> Parts:
-    """Alpha-beta time: rounds * alpha + serial / W (Thakur, Rabenseifner and Gropp 2005, section 3)."""
+def time(
+    collective: str,
+    *,
+    payload: float,
+    ranks: int,
+    bandwidth: float,
+    latency: float = 0.0,
+    algorithm: str = "",
+) -> Parts:
+    """Alpha-beta time: rounds * alpha + serial / W (Thakur, Rabenseifner and Gropp 2005, section
+    3).
+    """
     moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
     alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)
     parts = {"latency": moved.rounds * alpha, "transfer": moved.serial / w}
     return Parts(f"{collective} over {ranks} ranks", "second", parts)
 
 
-def crossover(collective: str, first: str, second: str, *, ranks: int, bandwidth: float, latency: float) -> float:
-    """Payload from which algorithm `first` takes less time than `second`: alpha W (more rounds) / (fewer bytes).
+def crossover(
+    collective: str, first: str, second: str, *, ranks: int, bandwidth: float, latency: float
+) -> float:
+    """Payload from which algorithm `first` takes less time than `second`: alpha W (more rounds) /
+    (fewer bytes).
 
-    Bytes are those one after the other, for each byte of payload. 0: for every payload; infinite: for none.
+    Bytes are those one after the other, for each byte of payload. 0: for every payload; infinite:
+    for none.
     """
     choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
     named = one_of("first", first, choices), one_of("second", second, choices)
@@ -147,15 +182,23 @@ def crossover(collective: str, first: str, second: str, *, ranks: int, bandwidth
 
 
 def ring_balance(*, payload: float, bandwidth: float, latency: float) -> float:
-    """Ranks at which a ring spends as long on latency as on bytes, 2(N-1) alpha = 2K(N-1)/(N W): N = K/(alpha W)."""
-    k, w, alpha = non_negative("payload", payload), positive("bandwidth", bandwidth), positive("latency", latency)
+    """Ranks at which a ring spends as long on latency as on bytes, 2(N-1) alpha = 2K(N-1)/(N W): N
+    = K/(alpha W).
+    """
+    k, w, alpha = (
+        non_negative("payload", payload),
+        positive("bandwidth", bandwidth),
+        positive("latency", latency),
+    )
     return k / (alpha * w)
 
 
 def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
-    """What a rank gives to its right and takes from its left, step by step: those of reduce-scatter, of all-gather.
+    """What a rank gives to its right and takes from its left, step by step: those of
+    reduce-scatter, of all-gather.
 
-    Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p (Patarasuk and Yuan 2009).
+    Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p (Patarasuk
+    and Yuan 2009).
     """
     pieces = listed("pieces", pieces)
     r, n = count("rank", rank, least=0), len(pieces)
@@ -166,15 +209,22 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
     return scatter, gather
 
 
-def ring_messages(*, payload: float, bandwidths: Sequence[float], latency: float = 0.0
-                  ) -> list[list[tuple[float, float]]]:
-    """(start, end) of each rank's 2(N-1) messages in a ring whose links differ; bandwidths[r] is rank r's to its right.
+def ring_messages(
+    *, payload: float, bandwidths: Sequence[float], latency: float = 0.0
+) -> list[list[tuple[float, float]]]:
+    """(start, end) of each rank's 2(N-1) messages in a ring whose links differ; bandwidths[r] is
+    rank r's to its right.
 
-    A message leaves when the one before it has left and what it carries on has come. So the last one ends at
-    2(N-1) (alpha + K / (N min W)): a chain of messages that wait for each other has one for each step.
+    A message leaves when the one before it has left and what it carries on has come. So the last
+    one ends at 2(N-1) (alpha + K / (N min W)): a chain of messages that wait for each other has one
+    for each step.
     """
     w = [positive("bandwidths", one) for one in listed("bandwidths", bandwidths)]
-    n, k, alpha = count("bandwidths", len(w)), non_negative("payload", payload), non_negative("latency", latency)
+    n, k, alpha = (
+        count("bandwidths", len(w)),
+        non_negative("payload", payload),
+        non_negative("latency", latency),
+    )
     messages: list[list[tuple[float, float]]] = [[] for _ in w]
     came, left = [0.0] * n, [0.0] * n
     for _ in range(2 * (n - 1)):
@@ -186,25 +236,45 @@ def ring_messages(*, payload: float, bandwidths: Sequence[float], latency: float
     return messages
 
 
-def hierarchical(collective: str = "all-reduce", *, payload: float, levels: Sequence[int]) -> list[Traffic]:
-    """A collective by levels, innermost first, a ring on each; level i works on K / (product of the sizes before it).
+def hierarchical(
+    collective: str = "all-reduce", *, payload: float, levels: Sequence[int]
+) -> list[Traffic]:
+    """A collective by levels, innermost first, a ring on each; level i works on K / (product of the
+    sizes before it).
 
-    All-reduce: reduce-scatter inside, all-reduce of K/g across, all-gather inside. One level is the flat ring,
-    and the bytes of all levels add up to the flat ring's 2 K (N-1)/N.
+    All-reduce: reduce-scatter inside, all-reduce of K/g across, all-gather inside. One level is the
+    flat ring, and the bytes of all levels add up to the flat ring's 2 K (N-1)/N.
     """
     passes = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
     p = passes[one_of("collective", collective, passes)]
-    k, sizes = non_negative("payload", payload), [count("levels", n) for n in listed("levels", levels)]
+    k, sizes = (
+        non_negative("payload", payload),
+        [count("levels", n) for n in listed("levels", levels)],
+    )
     if not sizes:
-        raise InputError(f"levels = {levels!r}: expected the ranks of each level, innermost first, such as [8, 4]")
+        raise InputError(
+            f"levels = {levels!r}: expected the ranks of each level, innermost first, such as [8, "
+            "4]"
+        )
     return [_ring(p)(k / prod(sizes[:i]), n) for i, n in enumerate(sizes)]
 
 
-def hierarchical_time(collective: str = "all-reduce", *, payload: float, levels: Sequence[int],
-                      bandwidths: Sequence[float], latencies: Sequence[float] = ()) -> Parts:
-    """Time of a hierarchical collective by level: each level has its own W (a rank's share of the link) and alpha."""
+def hierarchical_time(
+    collective: str = "all-reduce",
+    *,
+    payload: float,
+    levels: Sequence[int],
+    bandwidths: Sequence[float],
+    latencies: Sequence[float] = (),
+) -> Parts:
+    """Time of a hierarchical collective by level: each level has its own W (a rank's share of the
+    link) and alpha.
+    """
     moved = hierarchical(collective, payload=payload, levels=levels)
-    bandwidths, latencies = listed("bandwidths", bandwidths), listed("latencies", latencies) or [0.0] * len(moved)
+    bandwidths, latencies = (
+        listed("bandwidths", bandwidths),
+        listed("latencies", latencies) or [0.0] * len(moved),
+    )
     for name, given in (("bandwidths", bandwidths), ("latencies", latencies)):
         if len(given) != len(moved):
             raise InputError(f"{name} = {given}: expected one for each of the {len(moved)} levels")
@@ -230,15 +300,29 @@ BUS_FACTORS: dict[str, Callable[[int], float]] = {
 
 
 def bus_factor(collective: str, ranks: int) -> float:
-    """busbw / algbw (nccl-tests, doc/PERFORMANCE.md): 2(N-1)/N all-reduce, (N-1)/N its halves, 1 from or to a root."""
+    """busbw / algbw (nccl-tests, doc/PERFORMANCE.md): 2(N-1)/N all-reduce, (N-1)/N its halves, 1
+    from or to a root.
+    """
     return BUS_FACTORS[one_of("collective", collective, BUS_FACTORS)](count("ranks", ranks))
 
 
 def bus_bandwidth(collective: str, *, payload: float, ranks: int, seconds: float) -> float:
-    """Bus bandwidth from a measured time: K / t * factor, comparable with the link for any number of ranks."""
-    return positive("payload", payload) / positive("seconds", seconds) * bus_factor(collective, ranks)
+    """Bus bandwidth from a measured time: K / t * factor, comparable with the link for any number
+    of ranks.
+    """
+    return (
+        positive("payload", payload) / positive("seconds", seconds) * bus_factor(collective, ranks)
+    )
 
 
-def time_at_bus_bandwidth(collective: str, *, payload: float, ranks: int, bus_bandwidth: float) -> float:
-    """Time from a bus bandwidth, which already holds the factor: t = K * factor / busbw. Never multiply again."""
-    return non_negative("payload", payload) * bus_factor(collective, ranks) / positive("bus_bandwidth", bus_bandwidth)
+def time_at_bus_bandwidth(
+    collective: str, *, payload: float, ranks: int, bus_bandwidth: float
+) -> float:
+    """Time from a bus bandwidth, which already holds the factor: t = K * factor / busbw. Never
+    multiply again.
+    """
+    return (
+        non_negative("payload", payload)
+        * bus_factor(collective, ranks)
+        / positive("bus_bandwidth", bus_bandwidth)
+    )

@@ -1,4 +1,5 @@
-"""What each command of `python -m mathlib` works out and prints: a table for people, JSON for programs.
+"""What each command of `python -m mathlib` works out and prints: a table for people, JSON for
+programs.
 
 Arguments come parsed, in base units.  Every number goes out with its unit.
 """
@@ -14,12 +15,24 @@ from mathlib.specs import Layout, Model
 
 MOST_RANKS = 2**17  # a longer list helps nobody
 Fact = tuple[str, float, str]  # what, how much, unit
-SHAPE = {"layers": "L", "width": "h, of the residual stream", "heads": "query heads", "kv_heads": "key and value heads",
-         "head_dim": "width of a head", "ffn_width": "of the MLP", "vocab": "tokens the tokeniser knows",
-         "padded_vocab": "rows of the embedding table", "context": "tokens of a training sequence"}
-SWITCHES = {"gated": "an MLP of three matrices (SwiGLU)", "tied": "the head reuses the embedding",
-            "qkv_bias": "biases on queries, keys, values", "output_bias": "a bias on attention's output",
-            "mlp_bias": "biases in the MLP"}
+SHAPE = {
+    "layers": "L",
+    "width": "h, of the residual stream",
+    "heads": "query heads",
+    "kv_heads": "key and value heads",
+    "head_dim": "width of a head",
+    "ffn_width": "of the MLP",
+    "vocab": "tokens the tokeniser knows",
+    "padded_vocab": "rows of the embedding table",
+    "context": "tokens of a training sequence",
+}
+SWITCHES = {
+    "gated": "an MLP of three matrices (SwiGLU)",
+    "tied": "the head reuses the embedding",
+    "qkv_bias": "biases on queries, keys, values",
+    "output_bias": "a bias on attention's output",
+    "mlp_bias": "biases in the MLP",
+}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -27,18 +40,35 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     lines = [[str(cell) for cell in row] for row in (head, *rows)]
     wide = [max(len(line[i]) for line in lines) for i in range(len(head))]
     left = [all(not row[i][:1].isdigit() for row in lines) for i in range(len(head))]
-    shown = ["  ".join(f"{cell:<{w}}" if lhs else f"{cell:>{w}}" for cell, w, lhs in zip(line, wide, left, strict=True))
-             for line in lines]
-    return "\n".join(line.rstrip() for line in [shown[0], "  ".join("-" * w for w in wide), *shown[1:]])
+    shown = [
+        "  ".join(
+            f"{cell:<{w}}" if lhs else f"{cell:>{w}}"
+            for cell, w, lhs in zip(line, wide, left, strict=True)
+        )
+        for line in lines
+    ]
+    return "\n".join(
+        line.rstrip() for line in [shown[0], "  ".join("-" * w for w in wide), *shown[1:]]
+    )
 
 
 def parts_table(parts: Parts, depth: float) -> str:
-    """Every part down to `depth`, with its exact number, its size and its share; the total is the last row."""
+    """Every part down to `depth`, with its exact number, its size and its share; the total is the
+    last row.
+    """
     total = parts.total
-    rows = [*(("  " * level + name, n) for level, name, n in parts.rows() if level < depth), ("total", total)]
+    rows = [
+        *(("  " * level + name, n) for level, name, n in parts.rows() if level < depth),
+        ("total", total),
+    ]
     head = ("part", "exact" if isinstance(total, int) else "number", parts.kind, "share")
-    return table(head, [(name, f"{n:,.0f}", units.show(n, parts.kind, parts.binary), f"{n / (total or 1):.1%}")
-                        for name, n in rows])
+    return table(
+        head,
+        [
+            (name, f"{n:,.0f}", units.show(n, parts.kind, parts.binary), f"{n / (total or 1):.1%}")
+            for name, n in rows
+        ],
+    )
 
 
 def facts_table(facts: Sequence[Fact]) -> str:
@@ -48,7 +78,11 @@ def facts_table(facts: Sequence[Fact]) -> str:
     for name, n, kind in facts:
         plain = f"{n:,.0f}" if abs(n) >= 1000 else f"{n:.4g}"
         said = units.show(n, kind) if kind in units.KINDS else f"{plain} {kind}"
-        exact = f" ({n:,})" if kind in ("parameter", "token") and isinstance(n, int) and n >= 1000 else ""
+        exact = (
+            f" ({n:,})"
+            if kind in ("parameter", "token") and isinstance(n, int) and n >= 1000
+            else ""
+        )
         lines.append(f"{name:<{wide}}  {said}{exact}".rstrip())
     return "\n".join(lines)
 
@@ -57,10 +91,21 @@ def facts_dict(facts: Sequence[Fact]) -> dict[str, Any]:
     return {name: {"value": n, "unit": kind or "ratio"} for name, n, kind in facts}
 
 
-def answer(args: Namespace, parts: Parts, facts: Sequence[Fact], body: str = "", verdict: str = "") -> None:
+def answer(
+    args: Namespace, parts: Parts, facts: Sequence[Fact], body: str = "", verdict: str = ""
+) -> None:
     """The parts of a sum, what else follows from it, and what it means."""
-    text = [parts.title, body or parts_table(parts, args.depth), facts_table(facts), *filter(None, [verdict])]
-    show(args, "\n\n".join(text), parts.as_dict() | {"also": facts_dict(facts), "verdict": verdict or None})
+    text = [
+        parts.title,
+        body or parts_table(parts, args.depth),
+        facts_table(facts),
+        *filter(None, [verdict]),
+    ]
+    show(
+        args,
+        "\n\n".join(text),
+        parts.as_dict() | {"also": facts_dict(facts), "verdict": verdict or None},
+    )
 
 
 def show(args: Namespace, text: str, data: Any) -> None:
@@ -81,11 +126,20 @@ def model_of(args: Namespace) -> Model:
         base = specs.model(args.model)
         return base.but(**changes, name=f"{base.name}, changed") if changes else base
     if not {"layers", "width"} <= set(changes):
-        raise InputError("model: expected a name that `mathlib models` lists, or a shape (--layers 24 --width 1024)")
+        raise InputError(
+            "model: expected a name that `mathlib models` lists, or a shape (--layers 24 --width "
+            "1024)"
+        )
     width, base = changes["width"], specs.model("gpt2")
     if "heads" not in changes and width % base.head_dim:
-        raise InputError(f"width = {width}: no multiple of {base.head_dim}, so --heads is needed too")
-    changes = {"heads": width // base.head_dim, "name": f"GPT of {changes['layers']} x {width}", **changes}
+        raise InputError(
+            f"width = {width}: no multiple of {base.head_dim}, so --heads is needed too"
+        )
+    changes = {
+        "heads": width // base.head_dim,
+        "name": f"GPT of {changes['layers']} x {width}",
+        **changes,
+    }
     return base.but(**changes)
 
 
@@ -94,8 +148,10 @@ def params_command(args: Namespace) -> None:
 
     model = model_of(args)
     parts = params.active(model, embeddings=args.embeddings) if args.active else params.count(model)
-    facts: list[Fact] = [("without embedding, positions, head", params.non_embedding(model), "parameter"),
-                         ("12 L h^2", params.shorthand(layers=model.layers, width=model.width), "parameter")]
+    facts: list[Fact] = [
+        ("without embedding, positions, head", params.non_embedding(model), "parameter"),
+        ("12 L h^2", params.shorthand(layers=model.layers, width=model.width), "parameter"),
+    ]
     if model.experts and not args.active:
         facts.append(("active for one token", params.active(model).total, "parameter"))
     answer(args, parts, facts)
@@ -109,13 +165,23 @@ def flops_command(args: Namespace) -> None:
     parts = flops.training(model, **{name: getattr(args, name) for name in names})
     phases = [phase for phase in parts.values() if isinstance(phase, Parts)]
     rows = [("total", [phase.total for phase in phases])]
-    rows[:0] = [(name, [phase.amount(name) if name in phase else 0 for phase in phases]) for name in phases[0]]
-    cells = [(name, *[units.show(n, "FLOP") for n in row], f"{sum(row) / parts.total:.1%}") for name, row in rows]
+    rows[:0] = [
+        (name, [phase.amount(name) if name in phase else 0 for phase in phases])
+        for name in phases[0]
+    ]
+    cells = [
+        (name, *[units.show(n, "FLOP") for n in row], f"{sum(row) / parts.total:.1%}")
+        for name, row in rows
+    ]
     tokens = args.sequences * (args.tokens or model.context)
     six = 6 * params.active(model).total
-    facts: list[Fact] = [("one step", parts.total, "FLOP"), ("tokens", tokens, "token"),
-                         ("per token", parts.total / tokens, "FLOP"), ("6N per token", six, "FLOP"),
-                         ("counted / 6N", parts.total / tokens / six, "")]
+    facts: list[Fact] = [
+        ("one step", parts.total, "FLOP"),
+        ("tokens", tokens, "token"),
+        ("per token", parts.total / tokens, "FLOP"),
+        ("6N per token", six, "FLOP"),
+        ("counted / 6N", parts.total / tokens / six, ""),
+    ]
     facts += run_facts(args, parts.total / tokens)
     head = ("part", *parts, "share")
     parts.title += f", {'causal' if args.causal else 'full'} attention"
@@ -131,15 +197,24 @@ def run_facts(args: Namespace, per_token: float) -> list[Fact]:
             raise InputError("train: needed for a time (--train 300B with --device and --devices)")
         return []
     flop = per_token * args.train
-    facts: list[Fact] = [("run", flop, "FLOP"), ("run in PF/s-days", units.pf_days(flop), "PF/s-days")]
+    facts: list[Fact] = [
+        ("run", flop, "FLOP"),
+        ("run in PF/s-days", units.pf_days(flop), "PF/s-days"),
+    ]
     if args.devices is None and not args.device:
         return facts
     if args.devices is None or not args.device:
         raise InputError("device, devices: a time needs both (--device a100-80gb --devices 1024)")
-    rate = specs.device(args.device).flops_per_second(args.dtype) * fraction("utilization", args.utilization)
+    rate = specs.device(args.device).flops_per_second(args.dtype) * fraction(
+        "utilization", args.utilization
+    )
     seconds = cost.training_time(flop=flop, devices=args.devices, achieved=rate)
     hours = cost.device_hours(devices=args.devices, seconds=seconds)
-    facts += [("achieved by a device", rate, "FLOP/s"), ("time", seconds, "second"), ("device-hours", hours, "hours")]
+    facts += [
+        ("achieved by a device", rate, "FLOP/s"),
+        ("time", seconds, "second"),
+        ("device-hours", hours, "hours"),
+    ]
     if args.price is not None:
         facts.append(("price", cost.price(device_hours=hours, price_per_hour=args.price), ""))
     return facts
@@ -158,7 +233,9 @@ def comm_command(args: Namespace) -> None:
     title = f"{args.collective} of {units.show(args.payload, 'byte')} over {args.ranks} ranks"
     if args.bandwidth is not None:
         parts = comm.time(args.collective, **given, bandwidth=args.bandwidth, latency=args.latency)
-        facts += [(name, parts.amount(name), "second") for name in parts] + [("time", parts.total, "second")]
+        facts += [(name, parts.amount(name), "second") for name in parts] + [
+            ("time", parts.total, "second")
+        ]
     show(args, f"{title}\n\n{facts_table(facts)}", facts_dict(facts))
 
 
@@ -176,15 +253,32 @@ def step_command(args: Namespace) -> None:
     divides("tensor", lay.tensor, "heads", model.heads)
     common: dict[str, Any] = {"micro_batch": lay.micro_batch, "micro_batches": lay.micro_batches}
     weights = params.total(model) / (lay.tensor * lay.pipeline)
-    tensor = steps.tensor_parallel(model, tensor=lay.tensor, recompute=lay.recompute, **common,
-                                   sequence_parallel=lay.sequence_parallel, layers=lay.layers_of_stage(model.layers))
+    tensor = steps.tensor_parallel(
+        model,
+        tensor=lay.tensor,
+        recompute=lay.recompute,
+        **common,
+        sequence_parallel=lay.sequence_parallel,
+        layers=lay.layers_of_stage(model.layers),
+    )
     pipeline = steps.pipeline_parallel(model, pipeline=lay.pipeline, chunks=lay.chunks, **common)
-    data = steps.zero(parameters=weights, data=lay.data, stage=lay.zero, shard=lay.shard,
-                      micro_batches=lay.micro_batches)
-    parts = Parts(f"sent by a rank of the first stage in a step of {model.name}", "byte",
-                  {"tensor": tensor, "pipeline": pipeline, "data": data})
-    facts: list[Fact] = [("devices", lay.world, ""), ("tokens of a step", lay.sequences * model.context, "token"),
-                         ("parameters of a rank, on average", weights, "parameter")]
+    data = steps.zero(
+        parameters=weights,
+        data=lay.data,
+        stage=lay.zero,
+        shard=lay.shard,
+        micro_batches=lay.micro_batches,
+    )
+    parts = Parts(
+        f"sent by a rank of the first stage in a step of {model.name}",
+        "byte",
+        {"tensor": tensor, "pipeline": pipeline, "data": data},
+    )
+    facts: list[Fact] = [
+        ("devices", lay.world, ""),
+        ("tokens of a step", lay.sequences * model.context, "token"),
+        ("parameters of a rank, on average", weights, "parameter"),
+    ]
     if args.bandwidth is not None:
         seconds = parts.total / positive("bandwidth", args.bandwidth)
         facts.append(("time at that bandwidth, nothing hidden", seconds, "second"))
@@ -195,13 +289,25 @@ def memory_command(args: Namespace) -> None:
     from mathlib import memory
 
     model, lay = model_of(args), layout_of(args)
-    parts = memory.training(model, lay, recipe=args.recipe, stage=args.stage, attention=args.attention,
-                            dropout=args.dropout)
-    facts: list[Fact] = [("devices", lay.world, ""), ("tokens of a step", lay.sequences * model.context, "token")]
+    parts = memory.training(
+        model,
+        lay,
+        recipe=args.recipe,
+        stage=args.stage,
+        attention=args.attention,
+        dropout=args.dropout,
+    )
+    facts: list[Fact] = [
+        ("devices", lay.world, ""),
+        ("tokens of a step", lay.sequences * model.context, "token"),
+    ]
     room = args.device or args.memory
     verdict = memory.fits(parts, room) if room is not None else None
     if verdict is not None:
-        facts += [("room", verdict.memory, "byte"), ("left", verdict.memory - verdict.needed, "byte")]
+        facts += [
+            ("room", verdict.memory, "byte"),
+            ("left", verdict.memory - verdict.needed, "byte"),
+        ]
     answer(args, parts, facts, verdict="" if verdict is None else str(verdict))
 
 
@@ -219,9 +325,14 @@ def groups_command(args: Namespace) -> None:
     else:
         grid = mesh.megatron(world=args.world, **degrees, order=args.order)
     groups = {axis: grid.groups(axis) for axis in grid.sizes}
-    blocks = [f"{axis}: {len(found)} group(s) of {len(found[0])}\n" + "\n".join(f"  {group}" for group in found)
-              for axis, found in groups.items()]
-    title = f"{grid.world} ranks: " + " x ".join(f"{axis} {size}" for axis, size in grid.sizes.items())
+    blocks = [
+        f"{axis}: {len(found)} group(s) of {len(found[0])}\n"
+        + "\n".join(f"  {group}" for group in found)
+        for axis, found in groups.items()
+    ]
+    title = f"{grid.world} ranks: " + " x ".join(
+        f"{axis} {size}" for axis, size in grid.sizes.items()
+    )
     text = "\n\n".join([f"{title} (fastest first)", *blocks])
     show(args, text, {"unit": "rank", "sizes": grid.sizes, "groups": groups})
 
@@ -235,14 +346,45 @@ def models_command(args: Namespace) -> None:
     if not names:
         one_of("name", args.name, specs.table("models"))
     found = [specs.model(name) for name in names]
-    rows = [(m.name, f"{params.total(m):,}", m.layers, m.width, m.heads, m.kv_heads, m.ffn_width, m.padded_vocab,
-             m.context, m.date) for m in found]
-    head = ("model", "parameters", "layers", "width", "heads", "kv heads", "ffn", "vocab", "context", "date")
+    rows = [
+        (
+            m.name,
+            f"{params.total(m):,}",
+            m.layers,
+            m.width,
+            m.heads,
+            m.kv_heads,
+            m.ffn_width,
+            m.padded_vocab,
+            m.context,
+            m.date,
+        )
+        for m in found
+    ]
+    head = (
+        "model",
+        "parameters",
+        "layers",
+        "width",
+        "heads",
+        "kv heads",
+        "ffn",
+        "vocab",
+        "context",
+        "date",
+    )
     text = table(head, rows)
     if len(found) == 1:
         text += f"\n\nsource: {found[0].source}"
-    show(args, text, [asdict(m) | {"parameters": params.total(m), "published_parameters": m.parameters or None}
-                      for m in found])
+    show(
+        args,
+        text,
+        [
+            asdict(m)
+            | {"parameters": params.total(m), "published_parameters": m.parameters or None}
+            for m in found
+        ],
+    )
 
 
 def devices_command(args: Namespace) -> None:
@@ -255,12 +397,25 @@ def devices_command(args: Namespace) -> None:
         one_of("name", args.name, specs.table("devices"))
     found = [specs.device(name) for name in names]
     kinds = [kind for kind in ("fp32", "fp16", "bf16", "fp8") if any(kind in d.peak for d in found)]
-    rows = [(d.name, *[f"{d.peak[k] / 1e12:g}" if k in d.peak else "" for k in kinds], f"{d.memory / 1e9:g}",
-             f"{d.memory_bandwidth / 1e9:g}", f"{d.link_bandwidth / 1e9:g}", f"{d.power:g}" if d.power else "")
-            for d in found]
+    rows = [
+        (
+            d.name,
+            *[f"{d.peak[k] / 1e12:g}" if k in d.peak else "" for k in kinds],
+            f"{d.memory / 1e9:g}",
+            f"{d.memory_bandwidth / 1e9:g}",
+            f"{d.link_bandwidth / 1e9:g}",
+            f"{d.power:g}" if d.power else "",
+        )
+        for d in found
+    ]
     head = ("device", *[f"{kind} TFLOP/s" for kind in kinds], "GB", "memory GB/s", "link GB/s", "W")
     text = f"{table(head, rows)}\n\nPeaks are dense; link bandwidth is one direction."
     if len(found) == 1:
         text += f"\nsource: {found[0].source}, {found[0].date}"
-    kinds_of = {"peak": "FLOP/s", "memory": "byte", "memory_bandwidth": "byte/s", "link_bandwidth": "byte/s"}
+    kinds_of = {
+        "peak": "FLOP/s",
+        "memory": "byte",
+        "memory_bandwidth": "byte/s",
+        "link_bandwidth": "byte/s",
+    }
     show(args, text, {"units": kinds_of | {"power": "W"}, "devices": [asdict(d) for d in found]})

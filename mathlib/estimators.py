@@ -1,7 +1,9 @@
-"""What other programs print: their own accounting, kept apart because each has conventions of its own.
+"""What other programs print: their own accounting, kept apart because each has conventions of its
+own.
 
 P parameters · n devices of a node · N devices in all · l parameters of the largest layer
-Megatron-LM, DeepSpeed and Accelerate print GiB or MiB and write GB or MB: the functions here return bytes.
+Megatron-LM, DeepSpeed and Accelerate print GiB or MiB and write GB or MB: the functions here return
+bytes.
 """
 
 from mathlib.checks import InputError, count, flag, non_negative, one_of, positive
@@ -15,47 +17,86 @@ OFFLOAD = ("none", "optimizer", "all")
 
 
 def megatron_bytes(*, data: int = 1, distributed_optimizer: bool = False) -> float:
-    """Bytes per parameter in Megatron-LM: 18, or 6 + 12/N with the distributed optimizer, which is ZeRO stage 1."""
+    """Bytes per parameter in Megatron-LM: 18, or 6 + 12/N with the distributed optimizer, which is
+    ZeRO stage 1.
+    """
     stage = 1 if flag("distributed_optimizer", distributed_optimizer) else 0
     return per_parameter("mixed-adam-fp32-gradients", zero=stage, shard=count("data", data)).total
 
 
-def megatron_activations(model: str | Model, *, micro_batch: int = 1, tensor: int = 1, pipeline: int = 1,
-                         chunks: int = 1, micro_batches: int = 0) -> Parts:
-    """Megatron-LM's estimate for the first stage with sequence parallelism and selective recomputation.
+def megatron_activations(
+    model: str | Model,
+    *,
+    micro_batch: int = 1,
+    tensor: int = 1,
+    pipeline: int = 1,
+    chunks: int = 1,
+    micro_batches: int = 0,
+) -> Parts:
+    """Megatron-LM's estimate for the first stage with sequence parallelism and selective
+    recomputation.
 
-    s b h (18 + 4 f/h) L / t, whatever the gate, plus the embedding's 8 s b p + s b h p, times 1 + (p-1)/(p v) when
-    interleaved or min(1, m/p) when not (m 0: taken as p or more), plus 4 s b (h + V) when p = 1.
+    s b h (18 + 4 f/h) L / t, whatever the gate, plus the embedding's 8 s b p + s b h p, times 1 +
+    (p-1)/(p v) when interleaved or min(1, m/p) when not (m 0: taken as p or more), plus 4 s b (h +
+    V) when p = 1.
     """
     model, b, p = resolve(model), count("micro_batch", micro_batch), count("pipeline", pipeline)
-    t, v, m = count("tensor", tensor), count("chunks", chunks), count("micro_batches", micro_batches, least=0)
+    t, v, m = (
+        count("tensor", tensor),
+        count("chunks", chunks),
+        count("micro_batches", micro_batches, least=0),
+    )
     s, h, f = model.context, model.width, model.ffn_width
     penalty = 1 + (p - 1) / (p * v) if v > 1 else min(1, m / p) if m and p > 1 else 1
-    parts = {"layers": s * b * (18 * h + 4 * f) * model.layers * penalty / t,
-             "embedding": s * b * p * (8 + h) * penalty / t}
+    parts = {
+        "layers": s * b * (18 * h + 4 * f) * model.layers * penalty / t,
+        "embedding": s * b * p * (8 + h) * penalty / t,
+    }
     if p == 1:
         parts["head"] = s * b * 4 * (h + model.padded_vocab) / t
     return Parts("Megatron-LM's estimate of activations", "byte", parts)
 
 
-def deepspeed_zero2(parameters: float, *, devices_per_node: int = 1, nodes: int = 1, offload: str = "none",
-                    version: str = "docs", buffer_factor: float = 1.5) -> dict[str, int]:
+def deepspeed_zero2(
+    parameters: float,
+    *,
+    devices_per_node: int = 1,
+    nodes: int = 1,
+    offload: str = "none",
+    version: str = "docs",
+    buffer_factor: float = 1.5,
+) -> dict[str, int]:
     """DeepSpeed's ZeRO-2 estimate, {"device", "host"} in bytes; its docs and its code disagree.
 
     Device: 2P with the optimizer on the host; else 4P + 16P/N (docs) or 2P + 18P/N (code).
-    Host: 4 n P, with the optimizer there max(4n, 16) P (docs) or max(4N, 16) P (code); all times 1.5.
+    Host: 4 n P, with the optimizer there max(4n, 16) P (docs) or max(4N, 16) P (code); all times
+    1.5.
     """
     psi, n, total = _cluster(parameters, devices_per_node, nodes)
     code = one_of("version", version, ("docs", "code")) == "code"
     factor = positive("buffer_factor", buffer_factor)
     if one_of("offload", offload, OFFLOAD[:2]) == "optimizer":
-        return {"device": int(2 * psi), "host": int(psi * max(4 * (total if code else n), 16) * factor)}
+        return {
+            "device": int(2 * psi),
+            "host": int(psi * max(4 * (total if code else n), 16) * factor),
+        }
     fixed, shared = (2, 18) if code else (4, 16)
-    return {"device": int(fixed * psi) + int(shared * psi / total), "host": int(psi * 4 * n * factor)}
+    return {
+        "device": int(fixed * psi) + int(shared * psi / total),
+        "host": int(psi * 4 * n * factor),
+    }
 
 
-def deepspeed_zero3(parameters: float, *, largest_layer: float, devices_per_node: int = 1, nodes: int = 1,
-                    offload: str = "none", zero_init: bool = True, buffer_factor: float = 1.5) -> dict[str, int]:
+def deepspeed_zero3(
+    parameters: float,
+    *,
+    largest_layer: float,
+    devices_per_node: int = 1,
+    nodes: int = 1,
+    offload: str = "none",
+    zero_init: bool = True,
+    buffer_factor: float = 1.5,
+) -> dict[str, int]:
     """DeepSpeed's ZeRO-3 estimate, {"device", "host"} in bytes; docs and code agree.
 
     Device: 4l, + 18P/N without offload, + 2P/N with the optimizer on the host, + 0 with all of it.
@@ -64,8 +105,12 @@ def deepspeed_zero3(parameters: float, *, largest_layer: float, devices_per_node
     psi, n, total = _cluster(parameters, devices_per_node, nodes)
     gathered = 4 * positive("largest_layer", largest_layer)
     if largest_layer > parameters:
-        raise InputError(f"largest_layer = {largest_layer}: expected at most parameters = {parameters}")
-    on_device, on_host = {"none": (18, 0), "optimizer": (2, 16), "all": (0, 18)}[one_of("offload", offload, OFFLOAD)]
+        raise InputError(
+            f"largest_layer = {largest_layer}: expected at most parameters = {parameters}"
+        )
+    on_device, on_host = {"none": (18, 0), "optimizer": (2, 16), "all": (0, 18)}[
+        one_of("offload", offload, OFFLOAD)
+    ]
     host = psi * on_host * n / total
     if not flag("zero_init", zero_init):
         host = max(4 * n * psi, host)
@@ -81,13 +126,19 @@ def _cluster(parameters: float, devices_per_node: int, nodes: int) -> tuple[floa
 
 
 def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: float = 0) -> float:
-    """Accelerate's total size: all that is there in fp32, buffers included, scaled by the width of the type."""
-    fp32 = bytes_of("fp32") * positive("parameters", parameters) + non_negative("buffer_bytes", buffer_bytes)
+    """Accelerate's total size: all that is there in fp32, buffers included, scaled by the width of
+    the type.
+    """
+    fp32 = bytes_of("fp32") * positive("parameters", parameters) + non_negative(
+        "buffer_bytes", buffer_bytes
+    )
     return fp32 * bytes_of(dtype) / bytes_of("fp32")
 
 
 def accelerate_training(size: float) -> Parts:
-    """Accelerate's "Training using Adam": 4 times the size, all in one type; no real recipe for the 4-bit row."""
+    """Accelerate's "Training using Adam": 4 times the size, all in one type; no real recipe for the
+    4-bit row.
+    """
     each = positive("size", size)
     parts = {"weights": each, "gradients": each, "optimizer states": 2 * each}
     return Parts("Accelerate: training using Adam", "byte", parts)

@@ -1,7 +1,8 @@
 """Rank grids and their groups: which ranks share a tensor, a stage, a shard, a replica.
 
 A mesh has named axes, fastest first: the ranks of the first axis are neighbours.
-rank = sum over axes of coordinate * stride, where an axis' stride is the product of the sizes before it.
+rank = sum over axes of coordinate * stride, where an axis' stride is the product of the sizes
+before it.
 The groups of an axis are the sets of ranks that differ in nothing but that axis.
 tp tensor · cp context · ep expert · dp data · pp pipeline
 """
@@ -24,8 +25,13 @@ class Mesh:
 
     def __post_init__(self) -> None:
         if not isinstance(self.sizes, Mapping) or not self.sizes:
-            raise InputError(f"sizes = {self.sizes!r}: expected axes and their sizes, such as {{'tp': 2, 'dp': 4}}")
-        object.__setattr__(self, "sizes", {axis: count(f"sizes[{axis!r}]", n) for axis, n in self.sizes.items()})
+            raise InputError(
+                f"sizes = {self.sizes!r}: expected axes and their sizes, such as {{'tp': 2, 'dp': "
+                f"4}}"
+            )
+        object.__setattr__(
+            self, "sizes", {axis: count(f"sizes[{axis!r}]", n) for axis, n in self.sizes.items()}
+        )
 
     @property
     def world(self) -> int:
@@ -56,17 +62,24 @@ class Mesh:
         """Where a rank stands on every axis."""
         if count("rank", rank, least=0) >= self.world:
             raise InputError(f"rank = {rank}: expected 0 to {self.world - 1}")
-        return {axis: int(rank) // stride % self.sizes[axis] for axis, stride in self.strides.items()}
+        return {
+            axis: int(rank) // stride % self.sizes[axis] for axis, stride in self.strides.items()
+        }
 
     def ranks(self, **coordinates: int) -> list[int]:
         """All ranks at these coordinates, whatever the other axes are."""
         fixed = {axis: self._coordinate(axis, i) for axis, i in coordinates.items()}
         strides = self.strides
-        steps = [[i * strides[a] for i in ([fixed[a]] if a in fixed else range(n))] for a, n in self.sizes.items()]
+        steps = [
+            [i * strides[a] for i in ([fixed[a]] if a in fixed else range(n))]
+            for a, n in self.sizes.items()
+        ]
         return sorted(map(sum, product(*steps)))
 
     def groups(self, *axes: str, **coordinates: int) -> list[list[int]]:
-        """Groups of ranks that differ only along `axes`, in order of their first rank; only those at `coordinates`."""
+        """Groups of ranks that differ only along `axes`, in order of their first rank; only those
+        at `coordinates`.
+        """
         if not axes:
             raise InputError(f"axes = (): expected one or more of {', '.join(self.sizes)}")
         for axis in axes:
@@ -83,7 +96,9 @@ class Mesh:
         return self.groups(*axes, **{axis: i for axis, i in here.items() if axis not in axes})[0]
 
     def without(self, *axes: str) -> "Mesh":
-        """The mesh whose ranks are this one's groups along `axes`: SageMaker numbers its tensor groups so."""
+        """The mesh whose ranks are this one's groups along `axes`: SageMaker numbers its tensor
+        groups so.
+        """
         for axis in axes:
             one_of("axis", axis, self.sizes)
         return Mesh({axis: n for axis, n in self.sizes.items() if axis not in axes} or {"all": 1})
@@ -97,15 +112,20 @@ def _rest(world_name: str, world: int, degrees: Mapping[str, int]) -> int:
     return world // used
 
 
-def megatron(*, world: int, tp: int = 1, pp: int = 1, cp: int = 1, ep: int = 1, order: str = MEGATRON) -> Mesh:
+def megatron(
+    *, world: int, tp: int = 1, pp: int = 1, cp: int = 1, ep: int = 1, order: str = MEGATRON
+) -> Mesh:
     """Megatron-LM's grid: dp = world / (tp cp pp); `order` names the axes, fastest first.
 
-    With ep > 1 this is the grid of the experts, whose data degree is world / (tp ep pp) and which ignores cp
-    (parallel_state.initialize_model_parallel).
+    With ep > 1 this is the grid of the experts, whose data degree is world / (tp ep pp) and which
+    ignores cp (parallel_state.initialize_model_parallel).
     """
     names = order.split("-") if isinstance(order, str) else []
     if sorted(names) != sorted(MEGATRON.split("-")) and sorted(names) != ["dp", "pp", "tp"]:
-        raise InputError(f"order = {order!r}: expected the axes of {MEGATRON} in any order, or tp-dp-pp in any order")
+        raise InputError(
+            f"order = {order!r}: expected the axes of {MEGATRON} in any order, or tp-dp-pp in any "
+            "order"
+        )
     if count("ep", ep) > 1 and count("cp", cp) > 1:
         raise InputError(f"cp = {cp}: expected 1 in the grid of the experts (ep = {ep})")
     sizes = {"tp": tp, "cp": cp, "ep": ep, "pp": pp}
@@ -117,17 +137,23 @@ def megatron(*, world: int, tp: int = 1, pp: int = 1, cp: int = 1, ep: int = 1, 
 
 
 def deepspeed(axes: Sequence[str], dims: Sequence[int]) -> Mesh:
-    """DeepSpeed's ProcessTopology, and torch's DeviceMesh: row-major, so the LAST axis is the fastest."""
+    """DeepSpeed's ProcessTopology, and torch's DeviceMesh: row-major, so the LAST axis is the
+    fastest.
+    """
     axes, dims = [str(one) for one in listed("axes", axes)], listed("dims", dims)
     if len(axes) != len(dims) or len(set(axes)) != len(axes):
-        raise InputError(f"axes = {axes}, dims = {dims}: expected different axes and one size for each")
+        raise InputError(
+            f"axes = {axes}, dims = {dims}: expected different axes and one size for each"
+        )
     return Mesh(dict(zip(reversed(axes), reversed(dims), strict=True)))
 
 
 def sagemaker(*, world: int, tensor: int = 1, shard: int = 1) -> Mesh:
-    """MiCS as SageMaker lays it out: tensor groups of neighbours, sharding groups next, replicas of the shards last.
+    """MiCS as SageMaker lays it out: tensor groups of neighbours, sharding groups next, replicas of
+    the shards last.
 
-    Rule (the page says "smaller than" and "between 1 and"; 8 is allowed for 8): 1 <= shard <= dp and dp % shard == 0.
+    Rule (the page says "smaller than" and "between 1 and"; 8 is allowed for 8): 1 <= shard <= dp
+    and dp % shard == 0.
     """
     data = _rest("world", world, {"tensor": tensor})
     shard = divides("shard", shard, "the data-parallel degree", data)
@@ -141,16 +167,27 @@ def valid_shards(*, world: int, tensor: int = 1) -> list[int]:
 
 
 def hierarchical_groups(ranks: int | Iterable[int], levels: Sequence[int]) -> list[list[list[int]]]:
-    """Groups of every level, innermost first; the sizes of the levels multiply to the number of ranks.
+    """Groups of every level, innermost first; the sizes of the levels multiply to the number of
+    ranks.
 
     Megatron-LM's create_hierarchical_groups: 16 ranks in levels [2, 2, 4] give 8, 8 and 4 groups.
     """
-    members = listed("ranks", ranks) if isinstance(ranks, Iterable) else list(range(count("ranks", ranks)))
+    members = (
+        listed("ranks", ranks)
+        if isinstance(ranks, Iterable)
+        else list(range(count("ranks", ranks)))
+    )
     members, levels = [count("ranks", r, least=0) for r in members], listed("levels", levels)
     mesh = Mesh({str(i): count("levels", n) for i, n in enumerate(levels)})
     if mesh.world != len(members):
-        raise InputError(f"ranks = {ranks}, levels = {levels}: expected sizes that multiply to {len(members)} ranks")
-    return [[[members[i] for i in group] for group in mesh.groups(str(level))] for level in range(len(levels))]
+        raise InputError(
+            f"ranks = {ranks}, levels = {levels}: expected sizes that multiply to {len(members)} "
+            "ranks"
+        )
+    return [
+        [[members[i] for i in group] for group in mesh.groups(str(level))]
+        for level in range(len(levels))
+    ]
 
 
 def embedding_groups(mesh: Mesh, pipeline: str = "pp") -> list[list[int]]:
@@ -158,22 +195,39 @@ def embedding_groups(mesh: Mesh, pipeline: str = "pp") -> list[list[int]]:
     return [sorted({group[0], group[-1]}) for group in mesh.groups(pipeline)]
 
 
-def pipeline_layers(layers: int, pipeline: int, chunks: int = 1, first: int = 1) -> list[list[list[int]]]:
-    """Layers of each stage, by chunk: chunk c of stage s is the (c p + s)-th slice of L / (p v) layers."""
+def pipeline_layers(
+    layers: int, pipeline: int, chunks: int = 1, first: int = 1
+) -> list[list[list[int]]]:
+    """Layers of each stage, by chunk: chunk c of stage s is the (c p + s)-th slice of L / (p v)
+    layers.
+    """
     p, v = count("pipeline", pipeline), count("chunks", chunks)
     size = _rest("layers", layers, {"pipeline": p, "chunks": v})
     start = count("first", first, least=0)
-    return [[[start + (c * p + s) * size + i for i in range(size)] for c in range(v)] for s in range(p)]
+    return [
+        [[start + (c * p + s) * size + i for i in range(size)] for c in range(v)] for s in range(p)
+    ]
 
 
 def stage_layers(layers: int, pipeline: int, chunks: int = 1, first: int = 1) -> list[list[int]]:
-    """Layers of each stage in one list: [1, 2, 9, 10] for stage 0 of 16 layers, 4 stages, 2 chunks."""
+    """Layers of each stage in one list: [1, 2, 9, 10] for stage 0 of 16 layers, 4 stages, 2
+    chunks.
+    """
     return [sum(chunks_, []) for chunks_ in pipeline_layers(layers, pipeline, chunks, first)]
 
 
-def global_batch(*, world: int, per_replica: int, tensor: int = 1, pipeline: int = 1, context: int = 1,
-                 micro_batches: int = 1) -> int:
-    """Sequences of one step: (world / (t p c)) * b * m. Sharding does not enter: shards see different data."""
+def global_batch(
+    *,
+    world: int,
+    per_replica: int,
+    tensor: int = 1,
+    pipeline: int = 1,
+    context: int = 1,
+    micro_batches: int = 1,
+) -> int:
+    """Sequences of one step: (world / (t p c)) * b * m. Sharding does not enter: shards see
+    different data.
+    """
     data = _rest("world", world, {"tensor": tensor, "pipeline": pipeline, "context": context})
     return data * count("per_replica", per_replica) * count("micro_batches", micro_batches)
 
@@ -184,8 +238,15 @@ def batch_tokens(*, tokens: int, **batch: int) -> int:
 
 
 def scheduled_tokens(schedule: Iterable[tuple[int, int]], tokens: int) -> int:
-    """Tokens of a run whose batch grows: s * sum of batch * steps over the schedule's rows (batch, steps)."""
+    """Tokens of a run whose batch grows: s * sum of batch * steps over the schedule's rows (batch,
+    steps).
+    """
     rows = [listed("schedule", row) for row in listed("schedule", schedule)]
     if not rows or any(len(row) != 2 for row in rows):
-        raise InputError(f"schedule = {schedule!r}: expected rows of a batch and its steps, such as [(512, 50000)]")
-    return count("tokens", tokens) * sum(count("schedule", b) * count("schedule", n) for b, n in rows)
+        raise InputError(
+            f"schedule = {schedule!r}: expected rows of a batch and its steps, such as [(512, "
+            "50000)]"
+        )
+    return count("tokens", tokens) * sum(
+        count("schedule", b) * count("schedule", n) for b, n in rows
+    )

@@ -1,7 +1,9 @@
-"""One data-parallel step on a clock: gradients get ready layer by layer, full buckets leave one after the other.
+"""One data-parallel step on a clock: gradients get ready layer by layer, full buckets leave one
+after the other.
 
 L layers · N ranks · K payload of all gradients, bytes · W bandwidth · alpha latency
-Backward takes the same time for each layer, and the wire carries one bucket at a time (Li et al. 2020, section 3.2).
+Backward takes the same time for each layer, and the wire carries one bucket at a time (Li et al.
+2020, section 3.2).
 """
 
 from math import ceil
@@ -35,16 +37,28 @@ class Step(NamedTuple):
         """Share of the communication that runs beside backward."""
         end = self.backward[-1].end
         total = sum(b.end - b.start for b in self.buckets)
-        return sum(max(0.0, min(b.end, end) - min(b.start, end)) for b in self.buckets) / total if total else 0.0
+        return (
+            sum(max(0.0, min(b.end, end) - min(b.start, end)) for b in self.buckets) / total
+            if total
+            else 0.0
+        )
 
 
 def bucketed(
-    *, layers: int, ranks: int, backward: float, payload: float, bucket: float, bandwidth: float, latency: float = 0.0
+    *,
+    layers: int,
+    ranks: int,
+    backward: float,
+    payload: float,
+    bucket: float,
+    bandwidth: float,
+    latency: float = 0.0,
 ) -> Step:
-    """A bucket leaves when its last gradient is ready and the wire free; each costs 2(N-1) alpha + 2 K_i (N-1)/(N W).
+    """A bucket leaves when its last gradient is ready and the wire free; each costs 2(N-1) alpha +
+    2 K_i (N-1)/(N W).
 
-    The smallest whole number of layers that fills `bucket` bytes goes together; a layer that is larger is cut. So the
-    last bucket may be smaller.
+    The smallest whole number of layers that fills `bucket` bytes goes together; a layer that is
+    larger is cut. So the last bucket may be smaller.
     """
     L, bucket = count("layers", layers), positive("bucket", bucket)
     each, size = positive("backward", backward) / L, positive("payload", payload) / L
@@ -59,7 +73,9 @@ def bucketed(
             inside = done[first : first + together]
             ready.append((inside[-1].end, size * len(inside)))
     costs = {  # there are thousands of buckets at times, but of few sizes
-        held: comm.time("all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency).total
+        held: comm.time(
+            "all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency
+        ).total
         for held in {held for _, held in ready}
     }
     sent: list[Span] = []

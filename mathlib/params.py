@@ -1,7 +1,9 @@
 """Parameters, counted exactly from the architecture.
 
-L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V padded vocabulary · s context · r LoRA rank
-Counts are whole numbers.  A matrix from n_in to n_out features holds n_in * n_out weights, and n_out biases if any.
+L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V padded vocabulary
+s context · r LoRA rank
+Counts are whole numbers.  A matrix from n_in to n_out features holds n_in * n_out weights, and
+n_out biases if any.
 """
 
 from collections.abc import Collection
@@ -35,7 +37,9 @@ class Matrix(NamedTuple):
 
     @property
     def active(self) -> int:
-        bias = self.bias and self.group != "router"  # a router's correction only steers the choice of experts
+        bias = (
+            self.bias and self.group != "router"
+        )  # a router's correction only steers the choice of experts
         return self.layers * self.used * (self.inputs + bias) * self.outputs
 
 
@@ -46,9 +50,11 @@ def _latent_attention(model: Model, z: Latent) -> list[Matrix]:
     query = [("query", h, scored)]
     if z.query_rank:
         query = [("query down", h, z.query_rank), ("query up", z.query_rank, scored)]
-    rest = [("key-value down", h, z.kv_rank + z.rope_dim),
-            ("key-value up", z.kv_rank, a * (z.nope_dim + z.value_dim)),
-            ("output", a * z.value_dim, h)]
+    rest = [
+        ("key-value down", h, z.kv_rank + z.rope_dim),
+        ("key-value up", z.kv_rank, a * (z.nope_dim + z.value_dim)),
+        ("output", a * z.value_dim, h),
+    ]
     return [Matrix("attention", name, n, m, L) for name, n, m in query + rest]
 
 
@@ -56,21 +62,27 @@ def _attention(model: Model) -> list[Matrix]:
     L, h, d, a, k = model.layers, model.width, model.head_dim, model.heads, model.kv_heads
     if model.latent:
         return _latent_attention(model, model.latent)
-    found = [Matrix("attention", name, h, n * d, L, model.qkv_bias)
-             for name, n in (("query", a), ("key", k), ("value", k))]
+    found = [
+        Matrix("attention", name, h, n * d, L, model.qkv_bias)
+        for name, n in (("query", a), ("key", k), ("value", k))
+    ]
     if model.positions == "relative":  # Transformer-XL, equation 5: W_{k,R} projects the distances
         found.append(Matrix("attention", "position", h, a * d, L))
     return found + [Matrix("attention", "output", a * d, h, L, model.output_bias)]
 
 
-def _feed_forward(model: Model, group: str, width: int, layers: int, copies: int = 1, used: int = 1) -> list[Matrix]:
+def _feed_forward(
+    model: Model, group: str, width: int, layers: int, copies: int = 1, used: int = 1
+) -> list[Matrix]:
     h, shape = model.width, (layers, model.mlp_bias, copies, used)
     gate = [Matrix(group, "gate", h, width, *shape)] if model.gated else []
     return gate + [Matrix(group, "up", h, width, *shape), Matrix(group, "down", width, h, *shape)]
 
 
 def matrices(model: str | Model) -> list[Matrix]:
-    """Every weight that takes part in a matrix product, in the order a token meets them; the head is the last."""
+    """Every weight that takes part in a matrix product, in the order a token meets them; the head
+    is the last.
+    """
     model = resolve(model)
     L, h, e = model.layers, model.width, model.experts
     found = _attention(model)
@@ -86,7 +98,9 @@ def matrices(model: str | Model) -> list[Matrix]:
 
 
 def _norms(model: Model) -> Parts:
-    """A LayerNorm has 2h numbers, one without bias and an RMSNorm h; one on a latent or head has its width."""
+    """A LayerNorm has 2h numbers, one without bias and an RMSNorm h; one on a latent or head has
+    its width.
+    """
     L, h, per = model.layers, model.width, {"layernorm": 2, "none": 0}.get(model.norm, 1)
     parts = {"block": L * model.block_norms * h * per}
     if model.query_key_norm:
@@ -99,29 +113,42 @@ def _norms(model: Model) -> Parts:
 
 
 def _positions(model: Model) -> int:
-    """A learned table has a row a position; Transformer-XL's u and v have a number a feature of every head."""
+    """A learned table has a row a position; Transformer-XL's u and v have a number a feature of
+    every head.
+    """
     if model.positions == "learned":
         return model.position_rows * model.width
     return model.layers * 2 * model.heads * model.head_dim if model.positions == "relative" else 0
 
 
-def _assembled(model: Model, title: str, amounts: list[tuple[Matrix, int]], embedding: int, head: int) -> Parts:
+def _assembled(
+    model: Model, title: str, amounts: list[tuple[Matrix, int]], embedding: int, head: int
+) -> Parts:
     parts: dict[str, Part] = {"embedding": embedding, "positions": _positions(model)}
     for group in dict.fromkeys(m.group for m, _ in amounts):
         found = {m.name: n for m, n in amounts if m.group == group}
         parts[group] = Parts(group, "parameter", found) if len(found) > 1 else found[group]
-    return Parts(f"{title} of {model.name}", "parameter", parts | {"norms": _norms(model), "head": head})
+    return Parts(
+        f"{title} of {model.name}", "parameter", parts | {"norms": _norms(model), "head": head}
+    )
 
 
 def count(model: str | Model) -> Parts:
-    """Parameters by part, exact.  A GPT-2: V h + s h + L (12 h^2 + 13 h) + 2h (Narayanan et al. 2021, equation 2).
+    """Parameters by part, exact.  A GPT-2: V h + s h + L (12 h^2 + 13 h) + 2h (Narayanan et al.
+    2021, equation 2).
 
     A tied head is the embedding table again and counts 0.
     """
     model = resolve(model)
     *body, head = matrices(model)
     own = model.head_bias * model.padded_vocab if model.tied else head.parameters
-    return _assembled(model, "parameters", [(m, m.parameters) for m in body], model.padded_vocab * model.width, own)
+    return _assembled(
+        model,
+        "parameters",
+        [(m, m.parameters) for m in body],
+        model.padded_vocab * model.width,
+        own,
+    )
 
 
 def total(model: str | Model) -> int:
@@ -132,8 +159,9 @@ def total(model: str | Model) -> int:
 def active(model: str | Model, *, embeddings: str = "both") -> Parts:
     """Parameters one token meets: of the experts only those the router picks.
 
-    embeddings: "both" counts the input table and the head, "head" the head alone (the table is a look-up, no product;
-    DeepSeek-V3's 37B), "none" neither.  A tied table counts once, under "both" and under "head".
+    embeddings: "both" counts the input table and the head, "head" the head alone (the table is a
+    look-up, no product; DeepSeek-V3's 37B), "none" neither.  A tied table counts once, under "both"
+    and under "head".
     """
     model = resolve(model)
     one_of("embeddings", embeddings, EMBEDDINGS)
@@ -146,45 +174,62 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
 
 
 def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY) -> int:
-    """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and head (section 2.1).
+    """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and head (section
+    2.1).
 
-    without: the parts left out; ("positions",) is nanoGPT's count, ("embedding",) leaves the head in.
+    without: the parts left out; ("positions",) is nanoGPT's count, ("embedding",) leaves the head
+    in.
     """
     parts = count(model)
     if isinstance(without, str) or not isinstance(without, Collection):
-        raise InputError(f"without = {without!r}: expected names of parts, such as ('embedding', 'head')")
+        raise InputError(
+            f"without = {without!r}: expected names of parts, such as ('embedding', 'head')"
+        )
     for name in without:
         one_of("without", name, parts)
     return int(parts.total - sum(parts.amount(name) for name in set(without)))
 
 
 def shorthand(*, layers: int, width: int) -> int:
-    """12 L h^2: the matrices of a plain transformer's layers, nothing else (Kaplan et al. 2020, equation 2.1)."""
+    """12 L h^2: the matrices of a plain transformer's layers, nothing else (Kaplan et al. 2020,
+    equation 2.1).
+    """
     L, h = whole("layers", layers), whole("width", width)
     return 12 * L * h**2
 
 
 def megatron(*, layers: int, width: int, vocab: int, context: int) -> int:
-    """12 L h^2 (1 + 13/(12h) + (V + s)/(12 L h)), multiplied out (Narayanan et al. 2021, equation 2).
+    """12 L h^2 (1 + 13/(12h) + (V + s)/(12 L h)), multiplied out (Narayanan et al. 2021, equation
+    2).
 
     The final norm's 2h are not in the equation.
     """
-    L, h, V, s = whole("layers", layers), whole("width", width), whole("vocab", vocab), whole("context", context)
+    L, h, V, s = (
+        whole("layers", layers),
+        whole("width", width),
+        whole("vocab", vocab),
+        whole("context", context),
+    )
     return 12 * L * h**2 + 13 * L * h + (V + s) * h
 
 
 def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", "value")) -> Parts:
-    """Trainable parameters of LoRA: r (n_in + n_out) for every adapted matrix (Hu et al. 2021, section 4.1).
+    """Trainable parameters of LoRA: r (n_in + n_out) for every adapted matrix (Hu et al. 2021,
+    section 4.1).
 
     targets: names as in `matrices`; the paper adapts query and value.
     """
     model, r = resolve(model), whole("rank", rank)
     body = matrices(model)[:-1]
     if isinstance(targets, str) or not isinstance(targets, Collection) or not targets:
-        raise InputError(f"targets = {targets!r}: expected names of matrices, such as ('query', 'value')")
+        raise InputError(
+            f"targets = {targets!r}: expected names of matrices, such as ('query', 'value')"
+        )
     for name in targets:
         one_of("targets", name, dict.fromkeys(m.name for m in body))
     found = [m for m in body if m.name in targets]
-    groups = {g: sum(r * (m.inputs + m.outputs) * m.layers * m.copies for m in found if m.group == g)
-              for g in dict.fromkeys(m.group for m in found)}
+    groups = {
+        g: sum(r * (m.inputs + m.outputs) * m.layers * m.copies for m in found if m.group == g)
+        for g in dict.fromkeys(m.group for m in found)
+    }
     return Parts(f"LoRA of rank {r} on {model.name}", "parameter", groups)

@@ -1,6 +1,7 @@
 """A sum that keeps its parts: what every formula that adds things up returns.
 
-total = sum of the parts, exactly.  A part may be a number or another Parts, so that "activations" can be unfolded.
+total = sum of the parts, exactly.  A part may be a number or another Parts, so that "activations"
+can be unfolded.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,11 +10,15 @@ from typing import Union
 from mathlib import units
 
 Part = Union[int, float, "Parts"]
-renderer: Callable[["Parts"], str] | None = None  # mathlib.show puts its picture here; without it a plain table shows
+renderer: Callable[["Parts"], str] | None = (
+    None  # mathlib.show puts its picture here; without it a plain table shows
+)
 
 
 class Parts(Mapping[str, Part]):
-    """Named parts of a sum in one unit; `parts["weights"]`, `parts.total`, `parts.share("weights")`."""
+    """Named parts of a sum in one unit; `parts["weights"]`, `parts.total`,
+    `parts.share("weights")`.
+    """
 
     def __init__(self, title: str, kind: str, parts: Mapping[str, Part], binary: bool = False):
         self.title, self.kind, self.binary = title, kind, binary
@@ -21,7 +26,9 @@ class Parts(Mapping[str, Part]):
 
     def __getitem__(self, name: str) -> Part:
         if name not in self._parts:
-            raise KeyError(f"{name!r} is no part of {self.title!r}; it has {', '.join(self._parts)}")
+            raise KeyError(
+                f"{name!r} is no part of {self.title!r}; it has {', '.join(self._parts)}"
+            )
         return self._parts[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -44,7 +51,10 @@ class Parts(Mapping[str, Part]):
 
     def scaled(self, factor: float, title: str = "") -> "Parts":
         """The same parts, each times `factor`."""
-        parts = {n: p.scaled(factor) if isinstance(p, Parts) else p * factor for n, p in self._parts.items()}
+        parts = {
+            n: p.scaled(factor) if isinstance(p, Parts) else p * factor
+            for n, p in self._parts.items()
+        }
         return Parts(title or self.title, self.kind, parts, self.binary)
 
     def rows(self, depth: int = 0) -> Iterator[tuple[int, str, float]]:
@@ -64,18 +74,27 @@ class Parts(Mapping[str, Part]):
 
     def __str__(self) -> str:
         total = self.total
-        lines = [("  " * depth + name, self._shown(amount), f"{amount / total:6.1%}" if total else "")
-                 for depth, name, amount in self.rows()]
+        lines = [
+            ("  " * depth + name, self._shown(amount), f"{amount / total:6.1%}" if total else "")
+            for depth, name, amount in self.rows()
+        ]
         lines.append(("total", self._shown(total), ""))
         wide, value = max(len(n) for n, _, _ in lines), max(len(v) for _, v, _ in lines)
-        return "\n".join([self.title] + [f"  {n:<{wide}}  {v:>{value}}  {s}".rstrip() for n, v, s in lines])
+        return "\n".join(
+            [self.title] + [f"  {n:<{wide}}  {v:>{value}}  {s}".rstrip() for n, v, s in lines]
+        )
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         if renderer:
             return renderer(self)
-        cells = "".join(f"<tr><td>{'&emsp;' * depth}{name}</td><td>{self._shown(amount)}</td></tr>"
-                        for depth, name, amount in self.rows())
+        cells = "".join(
+            f"<tr><td>{'&emsp;' * depth}{name}</td><td>{self._shown(amount)}</td></tr>"
+            for depth, name, amount in self.rows()
+        )
         total = self._shown(self.total)
-        return f"<table><caption>{self.title}</caption>{cells}<tr><th>total</th><th>{total}</th></tr></table>"
+        return (
+            f"<table><caption>{self.title}</caption>{cells}<tr><th>total</th><th>{total}</th>"
+            "</tr></table>"
+        )

@@ -1,7 +1,8 @@
 """Number types and byte recipes: what one parameter costs, and in which convention.
 
 e exponent bits · m mantissa bits · bias 2**(e-1) - 1 · block: values that share one scale
-10, 12, 16, 18 and 20 bytes a parameter are all right, for some framework: a recipe names the copies it keeps.
+10, 12, 16, 18 and 20 bytes a parameter are all right, for some framework: a recipe names the copies
+it keeps.
 """
 
 from collections.abc import Iterable
@@ -40,7 +41,9 @@ class NumberType:
 
     @property
     def largest(self) -> float:
-        """Largest finite value: 2**(top exponent) * (2 - 2**-m), one mantissa step less where that pattern is NaN."""
+        """Largest finite value: 2**(top exponent) * (2 - 2**-m), one mantissa step less where that
+        pattern is NaN.
+        """
         e, m = self._floating("largest"), self.mantissa
         bias, last = 2 ** (e - 1) - 1, 2**e - 1
         if self.top == "special":
@@ -60,13 +63,17 @@ class NumberType:
 
     def _floating(self, asked: str) -> int:
         if not self.exponent:
-            raise InputError(f"dtype = {self.name!r}: has no exponent, so no {asked}; accepted: a floating type")
+            raise InputError(
+                f"dtype = {self.name!r}: has no exponent, so no {asked}; accepted: a floating type"
+            )
         return self.exponent
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The copies of a parameter that a training run keeps, each with its number type; "" is not kept."""
+    """The copies of a parameter that a training run keeps, each with its number type; "" is not
+    kept.
+    """
 
     name: str
     title: str
@@ -89,7 +96,9 @@ class Recipe:
 
 def number_type(dtype: str) -> NumberType:
     """A number type by its name."""
-    return NumberType(name=dtype, **specs.table("types")[one_of("dtype", dtype, specs.table("types"))])
+    return NumberType(
+        name=dtype, **specs.table("types")[one_of("dtype", dtype, specs.table("types"))]
+    )
 
 
 def bytes_of(dtype: str) -> float:
@@ -101,11 +110,15 @@ def _found(recipe: str | Recipe) -> Recipe:
     """A recipe by its name; a Recipe is returned as it is, so that formulas take either."""
     if isinstance(recipe, Recipe):
         return recipe
-    return Recipe(name=recipe, **specs.table("recipes")[one_of("recipe", recipe, specs.table("recipes"))])
+    return Recipe(
+        name=recipe, **specs.table("recipes")[one_of("recipe", recipe, specs.table("recipes"))]
+    )
 
 
 def recipe(recipe: str | Recipe, **changes: str | int) -> Recipe:
-    """A recipe by its name, with some copies changed: recipe("mixed-adam", weights="bf16", gradients="bf16")."""
+    """A recipe by its name, with some copies changed: recipe("mixed-adam", weights="bf16",
+    gradients="bf16").
+    """
     found = _found(recipe)
     for change in changes:
         one_of("change", change, [f.name for f in fields(Recipe)])
@@ -120,8 +133,8 @@ def names() -> list[str]:
 def bytes_per_parameter(recipe: str | Recipe, *, shapes: Iterable[tuple[int, ...]] = ()) -> Parts:
     """Bytes one parameter costs, by copy: sum over the recipe's copies of the width of their type.
 
-    An int8 moment adds 4 / block for its fp32 scales (arXiv:2110.02861); a factored one needs the `shapes`
-    of the weights, because r + c values stand for r * c (arXiv:1804.04235).
+    An int8 moment adds 4 / block for its fp32 scales (arXiv:2110.02861); a factored one needs the
+    `shapes` of the weights, because r + c values stand for r * c (arXiv:1804.04235).
     """
     r = _found(recipe)
     parts: dict[str, float] = {}
@@ -134,22 +147,40 @@ def bytes_per_parameter(recipe: str | Recipe, *, shapes: Iterable[tuple[int, ...
     quantised = sum(getattr(r, part) == "int8" for part in STATES)
     if quantised and r.block:
         parts["scales"] = quantised * bytes_of("fp32") / r.block
-    return Parts(f"{r.title}: bytes per parameter", "byte", {k.replace("_", " "): v for k, v in parts.items()})
+    return Parts(
+        f"{r.title}: bytes per parameter",
+        "byte",
+        {k.replace("_", " "): v for k, v in parts.items()},
+    )
 
 
 def factored_bytes(shapes: Iterable[tuple[int, ...]]) -> float:
-    """Bytes per parameter of a factored variance: 4 (r + c) / (r c) over all matrices; vectors keep all of theirs."""
-    shapes = [tuple(count("shapes", n) for n in listed("shapes", shape)) for shape in listed("shapes", shapes)]
+    """Bytes per parameter of a factored variance: 4 (r + c) / (r c) over all matrices; vectors keep
+    all of theirs.
+    """
+    shapes = [
+        tuple(count("shapes", n) for n in listed("shapes", shape))
+        for shape in listed("shapes", shapes)
+    ]
     if not shapes:
-        raise InputError("shapes = (): expected [(rows, columns), ...], on which a factored moment depends")
+        raise InputError(
+            "shapes = (): expected [(rows, columns), ...], on which a factored moment depends"
+        )
     kept = sum(prod(s[:-1]) + prod(s[:-2]) * s[-1] if len(s) > 1 else prod(s) for s in shapes)
     return bytes_of("fp32") * kept / sum(map(prod, shapes))
 
 
-def scale_bits(*, block: int, scale_bits: int = 32, second_block: int = 0, second_bits: int = 32) -> float:
+def scale_bits(
+    *, block: int, scale_bits: int = 32, second_block: int = 0, second_bits: int = 32
+) -> float:
     """Bits a parameter pays for the scales of block-wise quantisation: c1 / B1 + c2 / (B1 B2).
 
-    QLoRA (arXiv:2305.14314, section 3): 32/64 = 0.5 bits; double quantisation 8/64 + 32/(64*256) = 0.127 bits.
+    QLoRA (arXiv:2305.14314, section 3): 32/64 = 0.5 bits; double quantisation 8/64 + 32/(64*256) =
+    0.127 bits.
     """
-    b1, c1, b2 = count("block", block), count("scale_bits", scale_bits), count("second_block", second_block, least=0)
+    b1, c1, b2 = (
+        count("block", block),
+        count("scale_bits", scale_bits),
+        count("second_block", second_block, least=0),
+    )
     return c1 / b1 + (count("second_bits", second_bits) / (b1 * b2) if b2 else 0)

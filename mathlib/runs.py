@@ -32,10 +32,15 @@ class Run:
 
     @property
     def executed_over_needed(self) -> float | None:
-        """Hardware FLOP over model FLOP, or None where the source does not say what was computed twice."""
+        """Hardware FLOP over model FLOP, or None where the source does not say what was computed
+        twice.
+        """
         if self.recompute == "unsaid":
             return None
-        return flops.training(self.model, recompute=self.recompute).total / flops.training(self.model).total
+        return (
+            flops.training(self.model, recompute=self.recompute).total
+            / flops.training(self.model).total
+        )
 
 
 def names() -> list[str]:
@@ -51,12 +56,18 @@ def run(name: str) -> Run:
 
 def utilizations(run_: Run) -> dict[str, float | None]:
     """ "of peak" as reported, "mfu", "hfu"; None where the source leaves open what it counted."""
-    shown: dict[str, float | None] = {"of peak": run_.rate / run_.peak if run_.rate else None, "mfu": None}
+    shown: dict[str, float | None] = {
+        "of peak": run_.rate / run_.peak if run_.rate else None,
+        "mfu": None,
+    }
     shown["hfu"] = run_.hfu or None
     more = run_.executed_over_needed
     if run_.tokens_per_second:
         shown["mfu"] = cost.mfu(
-            run_.model, tokens_per_second=run_.tokens_per_second, devices=run_.devices, peak=run_.peak
+            run_.model,
+            tokens_per_second=run_.tokens_per_second,
+            devices=run_.devices,
+            peak=run_.peak,
         )
     elif run_.counts == "hardware" and more:
         shown["mfu"] = run_.rate / run_.peak / more

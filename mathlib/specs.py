@@ -26,7 +26,9 @@ def _whole(spec: Any, name: str, least: int) -> None:
 
 @dataclass(frozen=True)
 class Latent:
-    """Multi-head latent attention (DeepSeek-V2): queries, keys and values pass through narrow latents."""
+    """Multi-head latent attention (DeepSeek-V2): queries, keys and values pass through narrow
+    latents.
+    """
 
     kv_rank: int  # width of the latent that keys and values share; it is what the cache keeps
     rope_dim: int  # rotary part of a head, one key for all heads
@@ -42,7 +44,9 @@ class Latent:
 
 @dataclass(frozen=True)
 class Experts:
-    """A mixture-of-experts feed-forward: `routed` experts, of which a router picks `active` for every token."""
+    """A mixture-of-experts feed-forward: `routed` experts, of which a router picks `active` for
+    every token.
+    """
 
     routed: int  # experts a layer has
     active: int  # experts a token visits
@@ -52,7 +56,13 @@ class Experts:
     router_bias: bool = False  # one correction number an expert
 
     def __post_init__(self) -> None:
-        for name, least in (("routed", 1), ("active", 1), ("width", 1), ("shared", 0), ("dense_layers", 0)):
+        for name, least in (
+            ("routed", 1),
+            ("active", 1),
+            ("width", 1),
+            ("shared", 0),
+            ("dense_layers", 0),
+        ):
             _whole(self, name, least)
         flag("router_bias", self.router_bias)
         if self.active > self.routed:
@@ -88,7 +98,9 @@ class Model:
     head_bias: bool = False
     latent: Latent | None = None  # multi-head latent attention
     experts: Experts | None = None  # mixture of experts
-    parameters: int = field(default=0, compare=False)  # published count of the released checkpoint; 0: none is
+    parameters: int = field(
+        default=0, compare=False
+    )  # published count of the released checkpoint; 0: none is
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)  # when the source was published or read
 
@@ -99,33 +111,68 @@ class Model:
             raise InputError(f"layers = {self.layers}: expected at most {MOST_LAYERS:,}")
         for name in ("block_norms", "parameters"):
             _whole(self, name, 0)
-        for name in ("gated", "tied", "final_norm", "embedding_norm", "query_key_norm", "qkv_bias", "output_bias",
-                     "mlp_bias", "head_bias"):
+        for name in (
+            "gated",
+            "tied",
+            "final_norm",
+            "embedding_norm",
+            "query_key_norm",
+            "qkv_bias",
+            "output_bias",
+            "mlp_bias",
+            "head_bias",
+        ):
             flag(name, getattr(self, name))
         for name, kind in (("latent", Latent), ("experts", Experts)):
             if not isinstance(getattr(self, name), kind | None):
-                raise InputError(f"{name} = {getattr(self, name)!r}: expected a specs.{kind.__name__} or None")
+                raise InputError(
+                    f"{name} = {getattr(self, name)!r}: expected a specs.{kind.__name__} or None"
+                )
         if not self.head_dim and self.width % self.heads:
-            raise InputError(f"heads = {self.heads}: does not divide width = {self.width}; name head_dim as well")
-        defaults = {"kv_heads": self.heads, "head_dim": self.width // self.heads, "ffn_width": 4 * self.width,
-                    "padded_vocab": self.vocab, "position_rows": self.context}
+            raise InputError(
+                f"heads = {self.heads}: does not divide width = {self.width}; name head_dim as well"
+            )
+        defaults = {
+            "kv_heads": self.heads,
+            "head_dim": self.width // self.heads,
+            "ffn_width": 4 * self.width,
+            "padded_vocab": self.vocab,
+            "position_rows": self.context,
+        }
         for name, default in defaults.items():
             object.__setattr__(self, name, count(name, getattr(self, name), least=0) or default)
         if self.heads % self.kv_heads:
             raise InputError(f"kv_heads = {self.kv_heads}: does not divide heads = {self.heads}")
         if self.padded_vocab < self.vocab:
-            raise InputError(f"padded_vocab = {self.padded_vocab}: expected at least vocab = {self.vocab}")
+            raise InputError(
+                f"padded_vocab = {self.padded_vocab}: expected at least vocab = {self.vocab}"
+            )
         if self.experts and self.experts.dense_layers > self.layers:
-            raise InputError(f"dense_layers = {self.experts.dense_layers}: expected at most layers = {self.layers}")
+            raise InputError(
+                f"dense_layers = {self.experts.dense_layers}: expected at most layers = "
+                f"{self.layers}"
+            )
         one_of("positions", self.positions, POSITIONS)
         one_of("norm", self.norm, NORMS)
 
     def but(self, **changes: Any) -> "Model":
-        """The same model with some fields changed; widths that follow from others are worked out again."""
-        for name, follows in (("head_dim", {"width", "heads"}), ("ffn_width", {"width"}), ("kv_heads", {"heads"}),
-                              ("padded_vocab", {"vocab"}), ("position_rows", {"context"})):
-            derived = {"head_dim": self.width // self.heads, "ffn_width": 4 * self.width, "kv_heads": self.heads,
-                       "padded_vocab": self.vocab, "position_rows": self.context}[name]
+        """The same model with some fields changed; widths that follow from others are worked out
+        again.
+        """
+        for name, follows in (
+            ("head_dim", {"width", "heads"}),
+            ("ffn_width", {"width"}),
+            ("kv_heads", {"heads"}),
+            ("padded_vocab", {"vocab"}),
+            ("position_rows", {"context"}),
+        ):
+            derived = {
+                "head_dim": self.width // self.heads,
+                "ffn_width": 4 * self.width,
+                "kv_heads": self.heads,
+                "padded_vocab": self.vocab,
+                "position_rows": self.context,
+            }[name]
             if follows & set(changes) and name not in changes and getattr(self, name) == derived:
                 changes[name] = 0
         known = [f.name for f in fields(self)]
@@ -136,7 +183,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Device:
-    """An accelerator as its data sheet describes it. Peaks are dense: never the figures with sparsity."""
+    """An accelerator as its data sheet describes it. Peaks are dense: never the figures with
+    sparsity.
+    """
 
     name: str
     peak: dict[str, float]  # FLOP/s by number type: fp32, tf32, fp16, bf16, fp8, fp4, int8
@@ -166,8 +215,15 @@ class Device:
 
 
 def peak_flops(*, clock: float, fused_per_clock: int, cores: int) -> float:
-    """Dense peak of the hardware, FLOP/s: 2 * clock * (fused multiply-adds a core starts each clock) * cores."""
-    return 2 * positive("clock", clock) * count("fused_per_clock", fused_per_clock) * count("cores", cores)
+    """Dense peak of the hardware, FLOP/s: 2 * clock * (fused multiply-adds a core starts each
+    clock) * cores.
+    """
+    return (
+        2
+        * positive("clock", clock)
+        * count("fused_per_clock", fused_per_clock)
+        * count("cores", cores)
+    )
 
 
 @dataclass(frozen=True)
@@ -196,7 +252,9 @@ class Layout:
     chunks: int = 1  # v, model chunks a stage holds (interleaving); 1: plain
     zero: int = 0  # ZeRO stage
     shard: int = 0  # ranks over which ZeRO shards; 0: all of data
-    sequence_parallel: bool = False  # what tensor parallelism leaves whole is split along the sequence
+    sequence_parallel: bool = (
+        False  # what tensor parallelism leaves whole is split along the sequence
+    )
     micro_batch: int = 1  # b, sequences a forward pass takes
     micro_batches: int = 1  # m, micro-batches a step
     recompute: str = "none"  # none, selective, full
@@ -210,8 +268,11 @@ class Layout:
         shard = count("shard", self.shard, least=0) or self.data
         object.__setattr__(self, "shard", divides("shard", shard, "data", self.data))
         if self.chunks > 1 and self.micro_batches % self.pipeline:
-            raise InputError(f"micro_batches = {self.micro_batches}: interleaving (chunks = {self.chunks}) needs a "
-                             f"multiple of pipeline = {self.pipeline}")
+            raise InputError(
+                f"micro_batches = {self.micro_batches}: interleaving (chunks = {self.chunks}) "
+                "needs a "
+                f"multiple of pipeline = {self.pipeline}"
+            )
         if self.chunks > 1 and self.pipeline == 1:
             raise InputError(f"chunks = {self.chunks}: interleaving needs pipeline of at least 2")
 
@@ -227,7 +288,10 @@ class Layout:
     def layers_of_stage(self, layers: int) -> int:
         """Layers one stage holds; refused when they do not divide."""
         if layers % (self.pipeline * self.chunks):
-            raise InputError(f"layers = {layers}: pipeline * chunks = {self.pipeline * self.chunks} does not divide it")
+            raise InputError(
+                f"layers = {layers}: pipeline * chunks = {self.pipeline * self.chunks} does not "
+                "divide it"
+            )
         return layers // self.pipeline
 
 
@@ -246,7 +310,9 @@ def _model_row(name: str) -> dict[str, Any]:
 
 
 def model(name: str | Model) -> Model:
-    """A model by its name in models.toml; a Model is returned as it is, so that formulas take either."""
+    """A model by its name in models.toml; a Model is returned as it is, so that formulas take
+    either.
+    """
     if isinstance(name, Model):
         return name
     row = _model_row(name)

@@ -8,12 +8,50 @@ import re
 
 from mathlib.checks import LARGEST, InputError, one_of
 
-SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0,
-           "d": 86400.0, "day": 86400.0, "week": 604800.0, "year": 365.25 * 86400.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18, "Z": 10**21}
+SECONDS = {
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+    "week": 604800.0,
+    "year": 365.25 * 86400.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "ns": 1e-9,
+}
+DECIMAL = {
+    "": 1,
+    "k": 10**3,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "E": 10**18,
+    "Z": 10**21,
+}
 BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
-COUNTS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "m": 10**6, "B": 10**9, "b": 10**9, "G": 10**9,
-          "T": 10**12, "t": 10**12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+COUNTS = {
+    "": 1,
+    "k": 10**3,
+    "K": 10**3,
+    "M": 10**6,
+    "m": 10**6,
+    "B": 10**9,
+    "b": 10**9,
+    "G": 10**9,
+    "T": 10**12,
+    "t": 10**12,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
 PF_DAY = 1e15 * 86400.0  # FLOP in one petaFLOP/s-day
 KINDS = {
     "byte": "80GB, 80 GiB, 512 MiB",
@@ -51,7 +89,9 @@ def _factor(unit: str, kind: str) -> float | None:
 
 
 def parse(name: str, value: float | str, kind: str) -> float:
-    """A number in base units from "80 GB", "312 TFLOP/s", "300B tokens" or a bare number; whole numbers stay int."""
+    """A number in base units from "80 GB", "312 TFLOP/s", "300B tokens" or a bare number; whole
+    numbers stay int.
+    """
     one_of("kind", kind, KINDS)
     wanted = f"a number in {kind}s or text such as {KINDS[kind]}"
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -63,33 +103,61 @@ def parse(name: str, value: float | str, kind: str) -> float:
         digits, unit = match[1].replace(",", "").replace("_", ""), match[2]
         factor = 1 if unit == "" else _factor(unit, kind)
         if factor is None:
-            raise InputError(f"{name} = {value!r}: {unit!r} is not a unit of {kind}; expected {wanted}")
+            raise InputError(
+                f"{name} = {value!r}: {unit!r} is not a unit of {kind}; expected {wanted}"
+            )
         whole = digits.lstrip("+-").isdigit() and len(digits) < 40
         value = (int(digits) if whole else float(digits)) * factor
     if not abs(value) <= LARGEST:
-        raise InputError(f"{name} = {value!r}: expected {wanted}, and a finite one of at most {LARGEST:g}")
+        raise InputError(
+            f"{name} = {value!r}: expected {wanted}, and a finite one of at most {LARGEST:g}"
+        )
     return int(value) if value == int(value) and abs(value) < 2**63 else value
 
 
 def _scaled(value: float, digits: int, steps: list[tuple[float, str]]) -> str:
-    size, word = next((step for step in steps if abs(value) >= step[0] * (1 - 5 * 10.0 ** -(digits + 1))), steps[-1])
-    return f"{value / size:.{digits}g} {word}" if abs(value / size) < 10**digits else f"{value / size:,.0f} {word}"
+    size, word = next(
+        (step for step in steps if abs(value) >= step[0] * (1 - 5 * 10.0 ** -(digits + 1))),
+        steps[-1],
+    )
+    return (
+        f"{value / size:.{digits}g} {word}"
+        if abs(value / size) < 10**digits
+        else f"{value / size:,.0f} {word}"
+    )
 
 
 def show(value: float, kind: str, binary: bool = False, digits: int = 4) -> str:
-    """Text for people: 1.234 TB, 312 TFLOP/s, 34.7 days, 175 B. `binary` writes GiB, never calling it GB."""
+    """Text for people: 1.234 TB, 312 TFLOP/s, 34.7 days, 175 B. `binary` writes GiB, never calling
+    it GB.
+    """
     one_of("kind", kind, KINDS)
     if value == 0:
         return {"second": "0 s", "token": "0", "parameter": "0"}.get(kind, f"0 {kind}")
     if kind == "second":
-        return _scaled(value, digits, [(86400.0, "days"), (3600.0, "hours"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"),
-                                       (1e-6, "us"), (1e-9, "ns")])
+        return _scaled(
+            value,
+            digits,
+            [
+                (86400.0, "days"),
+                (3600.0, "hours"),
+                (60.0, "min"),
+                (1.0, "s"),
+                (1e-3, "ms"),
+                (1e-6, "us"),
+                (1e-9, "ns"),
+            ],
+        )
     if kind in ("token", "parameter"):
         text = _scaled(value, digits, [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")])
         return text.replace(" ", "")
     if kind.startswith("byte"):
-        table = [(2.0 ** (10 * n), f"{'KMGTP'[n - 1]}iB") if binary else (10.0 ** (3 * n), f"{'kMGTP'[n - 1]}B")
-                 for n in range(5, 0, -1)]
+        table = [
+            (2.0 ** (10 * n), f"{'KMGTP'[n - 1]}iB")
+            if binary
+            else (10.0 ** (3 * n), f"{'kMGTP'[n - 1]}B")
+            for n in range(5, 0, -1)
+        ]
         return _scaled(value, digits, table + [(1.0, "B")]) + kind.removeprefix("byte")
     if kind == "FLOP" and abs(value) >= 1e21:
         return f"{value:.{digits - 1}e} FLOP"

@@ -1,6 +1,8 @@
-"""Find a browser for the site's tests: an installed Chrome or Chromium, else Playwright's own, else Debian's package.
+"""Find a browser for the site's tests: an installed Chrome or Chromium, else Playwright's own, else
+Debian's package.
 
-`python tools/browser.py` prints its path, installing one where it can; BROWSER_PATH names one by hand.
+`python tools/browser.py` prints its path, installing one where it can; BROWSER_PATH names one by
+hand.
 """
 
 import os
@@ -9,7 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome", "msedge")
+NAMES = (
+    "google-chrome",
+    "google-chrome-stable",
+    "chromium",
+    "chromium-browser",
+    "chrome",
+    "msedge",
+)
 PLACES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -28,7 +37,11 @@ FLAGS = [
 def installed() -> str | None:
     """A browser that is already there."""
     named = os.environ.get("BROWSER_PATH")
-    found = [named] if named else [shutil.which(name) for name in NAMES] + [p for p in PLACES if Path(p).exists()]
+    found = (
+        [named]
+        if named
+        else [shutil.which(name) for name in NAMES] + [p for p in PLACES if Path(p).exists()]
+    )
     return next((path for path in found if path), None) or playwrights_own()
 
 
@@ -42,12 +55,19 @@ def playwrights_own() -> str | None:
 
 def attempt(*command: str) -> bool:
     """Run a command quietly; whether it succeeded."""
-    return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return (
+        subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        ).returncode
+        == 0
+    )
 
 
 def install() -> str | None:
     """Playwright's own Chromium, else Debian's package where this user may install it."""
-    if attempt(sys.executable, "-m", "playwright", "install", *["--with-deps"] * is_root(), "chromium"):
+    if attempt(
+        sys.executable, "-m", "playwright", "install", *["--with-deps"] * is_root(), "chromium"
+    ):
         return installed()
     if is_root() and shutil.which("apt-get"):
         attempt("apt-get", "update")
@@ -60,12 +80,17 @@ def is_root() -> bool:
 
 
 def flags() -> list[str]:
-    """How it is started: no traffic of its own; without its sandbox for root, who cannot have one."""
+    """How it is started: no traffic of its own; without its sandbox for root, who cannot have
+    one.
+    """
     return FLAGS + (["--no-sandbox"] if is_root() else [])
 
 
 if __name__ == "__main__":
     path = installed() or install()
     if not path:
-        sys.exit("No browser: install Google Chrome or Chromium, or set BROWSER_PATH to one; the site's tests need it.")
+        sys.exit(
+            "No browser: install Google Chrome or Chromium, or set BROWSER_PATH to one; the site's "
+            "tests need it."
+        )
     print(path)

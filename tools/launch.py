@@ -1,7 +1,8 @@
-"""Put a first cell into every chapter that installs the library: `python tools/launch.py <repository>`.
+"""Put a first cell into every chapter that installs the library: `python tools/launch.py
+<repository>`.
 
-Colab opens a notebook alone, without the rest of the repository. Run on a copy that is pushed to the branch `launch`;
-the chapters of the main branch stay as they are. Standard library only.
+Colab opens a notebook alone, without the rest of the repository. Run on a copy that is pushed to
+the branch `launch`; the chapters of the main branch stay as they are. Standard library only.
 """
 
 import argparse
@@ -19,8 +20,14 @@ if find_spec("mathlib") is None:
 
 def with_first_cell(notebook: dict, repository: str) -> dict:
     """The notebook with one more cell, before its first code cell."""
-    cell = {"cell_type": "code", "execution_count": None, "id": "install", "metadata": {}, "outputs": [],
-            "source": SOURCE.format(repository=repository).rstrip().splitlines(keepends=True)}
+    cell = {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": "install",
+        "metadata": {},
+        "outputs": [],
+        "source": SOURCE.format(repository=repository).rstrip().splitlines(keepends=True),
+    }
     first = next(i for i, c in enumerate(notebook["cells"]) if c["cell_type"] == "code")
     return {**notebook, "cells": [*notebook["cells"][:first], cell, *notebook["cells"][first:]]}
 
@@ -31,7 +38,10 @@ def main() -> None:
     repository = parser.parse_args().repository
     for path in sorted((ROOT / "chapters").glob("*.ipynb")):
         notebook = with_first_cell(json.loads(path.read_text("utf-8")), repository)
-        path.write_text(json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

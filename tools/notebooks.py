@@ -1,7 +1,9 @@
-"""Execute chapters, and store them in the one form that compares well: `python tools/notebooks.py [notebook ...]`.
+"""Execute chapters, and store them in the one form that compares well: `python tools/notebooks.py
+[notebook ...]`.
 
-Stored outputs are what readers see and what `make test` compares with a fresh run, so nothing in a notebook may depend
-on the day, the machine or the order of packets: no timing, no widget state, no kernel version, keys sorted.
+Stored outputs are what readers see and what `make test` compares with a fresh run, so nothing in a
+notebook may depend on the day, the machine or the order of packets: no timing, no widget state, no
+kernel version, keys sorted.
 """
 
 import argparse
@@ -26,8 +28,12 @@ def merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
     out: list[NotebookNode] = []
     for output in outputs:
         last = out[-1] if out else {}
-        if output.output_type == "stream" == last.get("output_type") and output.name == last.get("name"):
-            out[-1] = nbformat.v4.new_output("stream", name=output.name, text=last["text"] + output.text)
+        if output.output_type == "stream" == last.get("output_type") and output.name == last.get(
+            "name"
+        ):
+            out[-1] = nbformat.v4.new_output(
+                "stream", name=output.name, text=last["text"] + output.text
+            )
         else:
             out.append(output)
     return out
@@ -41,7 +47,11 @@ def normalised(notebook: NotebookNode) -> NotebookNode:
     for position, cell in enumerate(notebook.cells):
         cell.id = f"cell-{position:03d}"
         cell.metadata = NotebookNode(
-            {k: sorted(v) if k == "tags" else v for k, v in sorted(cell.metadata.items()) if k in KEPT}
+            {
+                k: sorted(v) if k == "tags" else v
+                for k, v in sorted(cell.metadata.items())
+                if k in KEPT
+            }
         )
         cell.source = cell.source.rstrip()
         if cell.cell_type != "code":
@@ -53,7 +63,9 @@ def normalised(notebook: NotebookNode) -> NotebookNode:
             if "execution_count" in output:
                 output.execution_count = number
             if "data" in output:
-                output.data = NotebookNode({k: v for k, v in sorted(output.data.items()) if k != WIDGET})
+                output.data = NotebookNode(
+                    {k: v for k, v in sorted(output.data.items()) if k != WIDGET}
+                )
             if "metadata" in output:
                 output.metadata = NotebookNode()
     return notebook
@@ -69,7 +81,10 @@ def execute(path: Path) -> None:
     """Run one chapter from top to bottom in its own folder and store the outputs."""
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
-        notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+        notebook,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": path.parent}},
     )
     client.execute()
     path.write_text(written(normalised(notebook)), encoding="utf-8")
@@ -83,7 +98,9 @@ def main() -> None:
     for path in args.notebooks or sorted((ROOT / "chapters").glob("[0-9]*.ipynb")):
         print(f"{path.name}", file=sys.stderr)
         if args.no_run:
-            path.write_text(written(normalised(nbformat.read(path, as_version=4))), encoding="utf-8")
+            path.write_text(
+                written(normalised(nbformat.read(path, as_version=4))), encoding="utf-8"
+            )
         else:
             execute(path)
 

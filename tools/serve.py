@@ -9,7 +9,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
-TYPES = {".mjs": "text/javascript", ".js": "text/javascript", ".wasm": "application/wasm", ".svg": "image/svg+xml"}
+TYPES = {
+    ".mjs": "text/javascript",
+    ".js": "text/javascript",
+    ".wasm": "application/wasm",
+    ".svg": "image/svg+xml",
+}
 PACKED = {".html", ".css", ".js", ".mjs", ".json", ".svg"}  # what web hosts compress on the way
 
 
@@ -33,7 +38,11 @@ class Handler(SimpleHTTPRequestHandler):
             return self.send_error(404)
         self.path = "/" + self.path.removeprefix(self.prefix)
         file = Path(self.translate_path(self.path))
-        if file.suffix in PACKED and file.is_file() and "gzip" in self.headers.get("Accept-Encoding", ""):
+        if (
+            file.suffix in PACKED
+            and file.is_file()
+            and "gzip" in self.headers.get("Accept-Encoding", "")
+        ):
             return self.send_packed(file)
         return super().do_GET()
 
@@ -56,7 +65,9 @@ class Handler(SimpleHTTPRequestHandler):
 @contextlib.contextmanager
 def served(folder: Path, prefix: str = "/", port: int = 0) -> Iterator[str]:
     """The folder's address while the block runs."""
-    with ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(folder), prefix=prefix)) as server:
+    with ThreadingHTTPServer(
+        ("127.0.0.1", port), partial(Handler, directory=str(folder), prefix=prefix)
+    ) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}{prefix}"
         server.shutdown()

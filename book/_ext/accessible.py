@@ -10,8 +10,11 @@ def repair(app: Sphinx, pagename: str, templatename: str, context: dict, doctree
     body = context.get("body") or ""
     # The label would hide what the summary says: "Show code cell source", "Solution to Exercise 1".
     body = body.replace(' aria-label="Toggle hidden content"', "")
-    # A bibliography entry is no list item any more (DPUB-ARIA 1.1), so that its list would be a list of nothing.
-    context["body"] = body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+    # A bibliography entry is no list item any more (DPUB-ARIA 1.1), so that its list would be a
+    # list of nothing.
+    context["body"] = body.replace(
+        '<div role="list" class="citation-list">', '<div class="citation-list">'
+    )
 
 
 def setup(app: Sphinx) -> dict:

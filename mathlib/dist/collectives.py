@@ -1,8 +1,10 @@
-"""The collectives written out, message by message, so that every byte of the formulas can be seen leaving a rank.
+"""The collectives written out, message by message, so that every byte of the formulas can be seen
+leaving a rank.
 
 N    ranks of the group, numbered 0..N-1         r    this rank
 K    bytes of the tensor                          p    ranks of the largest power of two <= N
-All work in place on a contiguous tensor of any length (shorter than N too) and add; group None is the default group.
+All work in place on a contiguous tensor of any length (shorter than N too) and add; group None is
+the default group.
 The messages of a rank must not wait for one another: gloo's do not, NCCL's do.
 A tensor is cut into N pieces that differ by at most one element; an empty piece costs no message.
 What "a rank sends" is the mean over the ranks; when N divides the tensor it is what each one sends.
@@ -26,14 +28,19 @@ Step = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from
 def place(group: ProcessGroup | None = None) -> tuple[int, int]:
     """(rank, size) of this process in the group."""
     if (backend := dist.get_backend(group)) == "nccl":
-        raise InputError(f"group over {backend}: expected one over gloo, as NCCL's messages wait for one another")
+        raise InputError(
+            f"group over {backend}: expected one over gloo, as NCCL's messages wait for one another"
+        )
     return dist.get_rank(group), dist.get_world_size(group)
 
 
 def flat(tensor: Tensor) -> Tensor:
     """The tensor's elements in a row, in the same memory."""
     if not tensor.is_contiguous():
-        raise InputError(f"tensor of shape {tuple(tensor.shape)}: expected a contiguous one, to work in its memory")
+        raise InputError(
+            f"tensor of shape {tuple(tensor.shape)}: expected a contiguous one, to work in its "
+            "memory"
+        )
     return tensor.detach().view(-1)
 
 
@@ -75,13 +82,17 @@ def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> 
 
 
 def _ahead(scatter: Sequence[Step], gather: Sequence[Step], group: ProcessGroup | None) -> None:
-    """The steps with every receive posted before the first send, so that no message waits for its receiver.
+    """The steps with every receive posted before the first send, so that no message waits for its
+    receiver.
 
-    What is taken in the scatter is added. The gather may be expected that early because a piece comes back only after
-    others have added to what this rank sent of it.
+    What is taken in the scatter is added. The gather may be expected that early because a piece
+    comes back only after others have added to what this rank sent of it.
     """
     arriving = [torch.empty_like(take) for _, _, take, _ in scatter]
-    sums = [receive(arrived, source, group) for arrived, (*_, source) in zip(arriving, scatter, strict=True)]
+    sums = [
+        receive(arrived, source, group)
+        for arrived, (*_, source) in zip(arriving, scatter, strict=True)
+    ]
     finals = [receive(take, source, group) for _, _, take, source in gather]
     sent = []
     for (give, to, take, _), arrived, message in zip(scatter, arriving, sums, strict=True):
@@ -97,17 +108,23 @@ def _ahead(scatter: Sequence[Step], gather: Sequence[Step], group: ProcessGroup 
 def _round_the_ring(piece: Sequence[Tensor], r: int) -> tuple[list[Step], list[Step]]:
     right, left = (r + 1) % len(piece), (r - 1) % len(piece)
     scatter, gather = ring_steps(piece, r)
-    return [(give, right, take, left) for give, take in scatter], [(give, right, take, left) for give, take in gather]
+    return [(give, right, take, left) for give, take in scatter], [
+        (give, right, take, left) for give, take in gather
+    ]
 
 
 def ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Sum in 2(N-1) steps round a ring, receives posted ahead; a rank sends 2 K (N-1)/N (Patarasuk and Yuan 2009)."""
+    """Sum in 2(N-1) steps round a ring, receives posted ahead; a rank sends 2 K (N-1)/N (Patarasuk
+    and Yuan 2009).
+    """
     r, n = place(group)
     _ahead(*_round_the_ring(pieces(tensor, n), r), group)
 
 
 def ring_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:
-    """Leave piece r of the sum in place, and return it; the rest holds partial sums. A rank sends K (N-1)/N."""
+    """Leave piece r of the sum in place, and return it; the rest holds partial sums. A rank sends K
+    (N-1)/N.
+    """
     r, n = place(group)
     scatter, _ = _round_the_ring(piece := pieces(tensor, n), r)
     _ahead(scatter, [], group)
@@ -122,9 +139,11 @@ def ring_all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> None:
 
 
 def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Sum up a binomial tree to rank 0 and broadcast down it: 2 ceil(log2 N) rounds of K, rank 0 sends K ceil(log2 N).
+    """Sum up a binomial tree to rank 0 and broadcast down it: 2 ceil(log2 N) rounds of K, rank 0
+    sends K ceil(log2 N).
 
-    In round i of the way up the ranks whose lowest set bit is bit i send to the rank without that bit.
+    In round i of the way up the ranks whose lowest set bit is bit i send to the rank without that
+    bit.
     """
     r, n = place(group)
     whole = flat(tensor)
@@ -141,9 +160,11 @@ def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
 
 
 def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Halve and sum with ever nearer partners, then double back: 2 log2 p rounds, 2 K (p-1)/p (Rabenseifner 2004).
+    """Halve and sum with ever nearer partners, then double back: 2 log2 p rounds, 2 K (p-1)/p
+    (Rabenseifner 2004).
 
-    Where N is no power of two, the last N - p ranks first give their tensor to a partner, who returns the result.
+    Where N is no power of two, the last N - p ranks first give their tensor to a partner, who
+    returns the result.
     """
     r, n = place(group)
     p = 1 << (n.bit_length() - 1)
@@ -169,7 +190,9 @@ def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = Non
 
 
 def star_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Everyone sends to rank 0, which sends the sum back: rank 0 moves (N-1) K each way, one after the other."""
+    """Everyone sends to rank 0, which sends the sum back: rank 0 moves (N-1) K each way, one after
+    the other.
+    """
     r, n = place(group)
     whole = flat(tensor)
     if r:
@@ -185,7 +208,9 @@ def star_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
 
 
 def hierarchical_all_reduce(tensor: Tensor, groups: Sequence[ProcessGroup]) -> None:
-    """Reduce-scatter inside, all-reduce of K/g across, all-gather inside; groups innermost first, any number."""
+    """Reduce-scatter inside, all-reduce of K/g across, all-gather inside; groups innermost first,
+    any number.
+    """
     inside, *across = groups
     if not across:
         return ring_all_reduce(tensor, inside)
@@ -195,20 +220,31 @@ def hierarchical_all_reduce(tensor: Tensor, groups: Sequence[ProcessGroup]) -> N
 
 
 def own_group(groups: Sequence[Sequence[int]]) -> ProcessGroup:
-    """Turn groups of a mesh into process groups, on every rank alike, and return the one this rank is in."""
+    """Turn groups of a mesh into process groups, on every rank alike, and return the one this rank
+    is in.
+    """
     group, _ = dist.new_subgroups_by_enumeration([list(ranks) for ranks in groups])
     if group is None:
         raise InputError(f"groups = {groups}: expected rank {dist.get_rank()} in one of them")
     return group
 
 
-def all_to_all(received: Sequence[Tensor], sent: Sequence[Tensor], group: ProcessGroup | None = None) -> None:
-    """Rank r's sent[i] becomes rank i's received[r]; sizes are free. With equal ones a rank sends K (N-1)/N."""
+def all_to_all(
+    received: Sequence[Tensor], sent: Sequence[Tensor], group: ProcessGroup | None = None
+) -> None:
+    """Rank r's sent[i] becomes rank i's received[r]; sizes are free. With equal ones a rank sends K
+    (N-1)/N.
+    """
     r, n = place(group)
     if not len(received) == len(sent) == n:
-        raise InputError(f"received, sent = {len(received)}, {len(sent)} tensors: expected {n} each, one a rank")
+        raise InputError(
+            f"received, sent = {len(received)}, {len(sent)} tensors: expected {n} each, one a rank"
+        )
     if (kept := sent[r].numel()) != (room := received[r].numel()):
-        raise InputError(f"received[{r}] has {room} elements: expected {kept}, as rank {r} keeps its own sent[{r}]")
+        raise InputError(
+            f"received[{r}] has {room} elements: expected {kept}, as rank {r} keeps its own "
+            f"sent[{r}]"
+        )
     flat(received[r]).copy_(flat(sent[r]))
     others = [(r + step) % n for step in range(1, n)]
     expected = [receive(flat(received[other]), other, group) for other in reversed(others)]
@@ -216,7 +252,8 @@ def all_to_all(received: Sequence[Tensor], sent: Sequence[Tensor], group: Proces
 
 
 def direct_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:
-    """Piece r of the sum by all-to-all and one sum on the spot: a rank sends K (N-1)/N, and waits one message's time.
+    """Piece r of the sum by all-to-all and one sum on the spot: a rank sends K (N-1)/N, and waits
+    one message's time.
 
     gloo's own reduce_scatter is an all-reduce inside, and sends twice that.
     """

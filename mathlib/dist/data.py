@@ -1,7 +1,7 @@
 """A tiny corpus and a tokeniser of characters: what every run of the book trains on.
 
-Thirteen of William Shakespeare's sonnets (18, 29, 30, 55, 60, 65, 71, 73, 97, 104, 106, 116, 130), first printed in
-1609 and in the public domain.  V vocabulary: the characters that occur.
+Thirteen of William Shakespeare's sonnets (18, 29, 30, 55, 60, 65, 71, 73, 97, 104, 106, 116, 130),
+first printed in 1609 and in the public domain.  V vocabulary: the characters that occur.
 """
 
 from functools import cache
@@ -32,7 +32,9 @@ def decode(tokens: Tensor) -> str:
 
 
 def batch(sequences: int, context: int, step: int = 0, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Inputs and targets [sequences, context]: windows of the corpus, the same on every machine for a step and seed."""
+    """Inputs and targets [sequences, context]: windows of the corpus, the same on every machine for
+    a step and seed.
+    """
     corpus = encode(text())
     pick = torch.Generator().manual_seed(1_000_003 * seed + step)
     starts = torch.randint(0, len(corpus) - context, (sequences,), generator=pick)

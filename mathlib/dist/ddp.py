@@ -1,8 +1,11 @@
-"""Data parallel training: every rank has the whole model and a part of the batch; backward leaves the mean gradient.
+"""Data parallel training: every rank has the whole model and a part of the batch; backward leaves
+the mean gradient.
 
-N ranks, K bytes of gradients.  A rank's loss is the mean over its part; if all parts have one size, the mean of the
-ranks' gradients is the gradient of the whole batch (else weigh a rank's loss with N * its share of the batch).
-`average_gradients` is the naive way: after backward, one all-reduce a parameter.  `DDP` is what PyTorch does (Li et al.
+N ranks, K bytes of gradients.  A rank's loss is the mean over its part; if all parts have one size,
+the mean of the ranks' gradients is the gradient of the whole batch (else weigh a rank's loss with N
+* its share of the batch).
+`average_gradients` is the naive way: after backward, one all-reduce a parameter.  `DDP` is what
+PyTorch does (Li et al.
 2020): gradients are gathered in buckets, and a full bucket is on its way while backward goes on.
 """
 
@@ -32,10 +35,14 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
 def broadcast(tensors: Iterable[Tensor], group: ProcessGroup | None = None) -> None:
     """Give every rank what rank 0 of the group has, in one message for each type of number."""
     for _, alike in groupby(sorted(tensors, key=_type), key=_type):
-        alike = [tensor.data for tensor in alike]  # not detach(): an equal value must not trouble a graph that saved it
+        alike = [
+            tensor.data for tensor in alike
+        ]  # not detach(): an equal value must not trouble a graph that saved it
         flat = torch.cat([tensor.reshape(-1) for tensor in alike])
         dist.broadcast(flat, group=group, group_src=0)
-        for tensor, part in zip(alike, flat.split([tensor.numel() for tensor in alike]), strict=True):
+        for tensor, part in zip(
+            alike, flat.split([tensor.numel() for tensor in alike]), strict=True
+        ):
             tensor.copy_(part.view_as(tensor))
 
 
@@ -44,7 +51,9 @@ def _type(tensor: Tensor) -> str:
 
 
 def average_gradients(module: nn.Module, group: ProcessGroup | None = None) -> None:
-    """Naive: after backward, all-reduce the gradients one by one, with nothing else to do meanwhile."""
+    """Naive: after backward, all-reduce the gradients one by one, with nothing else to do
+    meanwhile.
+    """
     for p in trainable(module).values():
         if p.grad is None:  # another rank may have one; if none has, the optimizer gets a zero
             p.grad = torch.zeros_like(p)
@@ -53,39 +62,52 @@ def average_gradients(module: nn.Module, group: ProcessGroup | None = None) -> N
 
 
 def total(flat: Tensor, group: ProcessGroup | None) -> Future:
-    """The usual hook: begin to replace the bucket by its sum over the ranks; the future says when it is there."""
+    """The usual hook: begin to replace the bucket by its sum over the ranks; the future says when
+    it is there.
+    """
     return dist.all_reduce(flat, group=group, async_op=True).get_future()
 
 
 def total_in_fp16(flat: Tensor, group: ProcessGroup | None) -> Future:
-    """A hook that sends half the bytes: numbers are rounded to fp16 on the way, and the sum is formed in fp16."""
+    """A hook that sends half the bytes: numbers are rounded to fp16 on the way, and the sum is
+    formed in fp16.
+    """
     if flat.is_complex():
         raise TypeError(f"gradients of type {flat.dtype}: expected real ones, to be sent as fp16")
     half = flat.half()
-    return dist.all_reduce(half, group=group, async_op=True).get_future().then(lambda _: flat.copy_(half))
+    return (
+        dist.all_reduce(half, group=group, async_op=True)
+        .get_future()
+        .then(lambda _: flat.copy_(half))
+    )
 
 
 class MissingGradients(RuntimeError):
     """Some parameters never got a gradient, so their buckets never left; `names` says which."""
 
     def __init__(self, names: list[str], of: int):
-        super().__init__(f"{len(names)} of {of} parameters got no gradient in this backward, while other ranks may wait"
-                         f" for them: {', '.join(names)}. If they are meant to be unused now and then, say"
-                         " find_unused_parameters=True; else let every output take part in the loss.")
+        super().__init__(
+            f"{len(names)} of {of} parameters got no gradient in this backward, while other ranks "
+            "may wait"
+            f" for them: {', '.join(names)}. If they are meant to be unused now and then, say"
+            " find_unused_parameters=True; else let every output take part in the loss."
+        )
         self.names = names
 
 
 class Bucket:
     """Gradients that travel together: one flat tensor, and a slot in it for each parameter.
 
-    What leaves is the rank's share of the mean, its gradient / N, so that the ranks need only add; and a sum of shares
-    does not overflow.
+    What leaves is the rank's share of the mean, its gradient / N, so that the ranks need only add;
+    and a sum of shares does not overflow.
     """
 
     def __init__(self, parameters: list[nn.Parameter]):
         sizes = [p.numel() for p in parameters]
         self.flat = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
-        self.slots = {p: part.view_as(p) for p, part in zip(parameters, self.flat.split(sizes), strict=True)}
+        self.slots = {
+            p: part.view_as(p) for p, part in zip(parameters, self.flat.split(sizes), strict=True)
+        }
         self.missing = set(parameters)
         self.arrival: Future | None = None
 
@@ -93,8 +115,8 @@ class Bucket:
 def fill(parameters: Iterable[nn.Parameter], first_bytes: float, bytes: float) -> list[Bucket]:
     """Buckets for gradients that arrive in this order, listed in the order in which they get full.
 
-    A bucket holds one type of number, and is full when it has reached its size or passed it. The first of a type is
-    small, so that the wire has something to do early.
+    A bucket holds one type of number, and is full when it has reached its size or passed it. The
+    first of a type is small, so that the wire has something to do early.
     """
     buckets: list[list[nn.Parameter]] = []
     filling: dict[str, list[nn.Parameter]] = {}
@@ -128,17 +150,32 @@ def reachable(outputs: object) -> set[nn.Parameter]:
 
 
 class DDP(nn.Module):
-    """The module, and after its backward the mean of all ranks' gradients in every `grad`, a view of its bucket.
+    """The module, and after its backward the mean of all ranks' gradients in every `grad`, a view
+    of its bucket.
 
-    bucket_bytes and first_bucket_bytes say when a bucket is full; hook(flat, group) adds one up; trace records each.
+    bucket_bytes and first_bucket_bytes say when a bucket is full; hook(flat, group) adds one up;
+    trace records each.
     Activation checkpointing works in its non-reentrant form.
     """
 
-    def __init__(self, module: nn.Module, group: ProcessGroup | None = None, *, bucket_bytes: float = 25 * MIB,
-                 first_bucket_bytes: float = MIB, find_unused_parameters: bool = False, hook: Hook = total,
-                 trace: Trace | None = None):
+    def __init__(
+        self,
+        module: nn.Module,
+        group: ProcessGroup | None = None,
+        *,
+        bucket_bytes: float = 25 * MIB,
+        first_bucket_bytes: float = MIB,
+        find_unused_parameters: bool = False,
+        hook: Hook = total,
+        trace: Trace | None = None,
+    ):
         super().__init__()
-        self.module, self.group, self.hook, self.trace = module, group, hook, trace or Trace(on=False)
+        self.module, self.group, self.hook, self.trace = (
+            module,
+            group,
+            hook,
+            trace or Trace(on=False),
+        )
         self.ranks = dist.get_world_size(group)
         self.find_unused, self.syncing, self.rebuilt = find_unused_parameters, True, False
         self.backward: int | None = None  # autograd's number for the backward that is under way
@@ -157,13 +194,22 @@ class DDP(nn.Module):
             raise ValueError("the module has no trainable parameters: nothing to average")
         for p, name in self.names.items():
             if p.is_meta:
-                raise ValueError(f"{name} is on the meta device: expected a tensor with numbers, to send to all ranks")
+                raise ValueError(
+                    f"{name} is on the meta device: expected a tensor with numbers, to send to all "
+                    "ranks"
+                )
             hooks = (p._post_accumulate_grad_hooks or {}).values()
             if any(getattr(hook, "__func__", None) is DDP._arrived for hook in hooks):
-                raise ValueError(f"{name} is in another DDP already, which would average its gradient a second time")
+                raise ValueError(
+                    f"{name} is in another DDP already, which would average its gradient a second "
+                    "time"
+                )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a DDP cannot be copied or saved, as its hooks stay behind: copy its `module`, wrap the copy")
+        raise TypeError(
+            "a DDP cannot be copied or saved, as its hooks stay behind: copy its `module`, wrap "
+            "the copy"
+        )
 
     def _check_ranks_agree(self) -> None:
         mine = [(name, tuple(p.shape), str(p.dtype)) for p, name in self.names.items()]
@@ -171,8 +217,14 @@ class DDP(nn.Module):
         dist.all_gather_object(models, mine, group=self.group)
         for rank, other in enumerate(models):
             if other != models[0]:
-                a, b = next((a, b) for a, b in zip(models[0] + [None], other + [None], strict=False) if a != b)
-                raise ValueError(f"ranks hold different models: rank 0 has {a} where rank {rank} has {b}")
+                a, b = next(
+                    (a, b)
+                    for a, b in zip(models[0] + [None], other + [None], strict=False)
+                    if a != b
+                )
+                raise ValueError(
+                    f"ranks hold different models: rank 0 has {a} where rank {rank} has {b}"
+                )
 
     def _build(self, order: Iterable[nn.Parameter]) -> None:
         self.buckets = fill(order, *self.sizes)
@@ -193,7 +245,9 @@ class DDP(nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward inside the block keeps its gradients on the rank; the next one outside sends the sum of all."""
+        """Backward inside the block keeps its gradients on the rank; the next one outside sends the
+        sum of all.
+        """
         outside, self.syncing = self.syncing, False
         try:
             yield
@@ -201,7 +255,9 @@ class DDP(nn.Module):
             self.syncing = outside
 
     def _begin(self) -> None:
-        """First gradient of a backward: empty the buckets, and leave no place for those that will not come."""
+        """First gradient of a backward: empty the buckets, and leave no place for those that will
+        not come.
+        """
         self.backward, self.order, self.next = torch._C._current_graph_task_id(), [], 0
         for bucket in self.buckets:
             bucket.missing = set(bucket.slots)
@@ -216,37 +272,53 @@ class DDP(nn.Module):
             self.home[p].missing.discard(p)
 
     def _share(self, p: nn.Parameter) -> Tensor:
-        """Put this rank's share of the mean into the parameter's slot, in one pass; no gradient counts as zero."""
+        """Put this rank's share of the mean into the parameter's slot, in one pass; no gradient
+        counts as zero.
+        """
         slot = self.home[p].slots[p]
         if p.grad is None:
             return slot.zero_()
         if p.grad.layout != torch.strided:
-            raise TypeError(f"{self.names[p]} has a gradient of layout {p.grad.layout}: expected a dense one")
+            raise TypeError(
+                f"{self.names[p]} has a gradient of layout {p.grad.layout}: expected a dense one"
+            )
         return torch.div(p.grad.detach(), self.ranks, out=slot)
 
     def _arrived(self, p: nn.Parameter) -> None:
-        """Autograd has added to a gradient: move it into its slot, and send every bucket whose turn has come."""
+        """Autograd has added to a gradient: move it into its slot, and send every bucket whose turn
+        has come.
+        """
         if not self.syncing:
             return
         if p in self.unused:  # its bucket counts on a zero, and may have left
-            raise RuntimeError(f"{self.names[p]} got a gradient, but what the last forward returned does not lead to"
-                               " it: with find_unused_parameters, the loss must come from that forward's outputs, as"
-                               " tensors or in lists, tuples and dictionaries.")
+            raise RuntimeError(
+                f"{self.names[p]} got a gradient, but what the last forward returned does not lead "
+                "to"
+                " it: with find_unused_parameters, the loss must come from that forward's outputs, "
+                "as"
+                " tensors or in lists, tuples and dictionaries."
+            )
         if self.backward is None:
             self._begin()
         elif self.backward != torch._C._current_graph_task_id():
-            raise RuntimeError("a backward began while another had not ended: either that one broke off, then run"
-                               " forward again; or checkpoint is reentrant, then give it use_reentrant=False.")
+            raise RuntimeError(
+                "a backward began while another had not ended: either that one broke off, then run"
+                " forward again; or checkpoint is reentrant, then give it use_reentrant=False."
+            )
         p.grad = self._share(p)
         self.order.append(p)
         self.home[p].missing.discard(p)
-        while self.next < len(self.buckets) and not self.buckets[self.next].missing:  # on all ranks in the same order
+        while (
+            self.next < len(self.buckets) and not self.buckets[self.next].missing
+        ):  # on all ranks in the same order
             self._send(self.next)
             self.next += 1
 
     def _send(self, number: int) -> None:
         bucket = self.buckets[number]
-        end = self.trace.begin(f"all-reduce of bucket {number}", "communication", bucket.flat.nbytes)
+        end = self.trace.begin(
+            f"all-reduce of bucket {number}", "communication", bucket.flat.nbytes
+        )
         bucket.arrival = self.hook(bucket.flat, self.group)
         if self.trace.on:
             bucket.arrival = bucket.arrival.then(lambda future: (future.value(), end()))

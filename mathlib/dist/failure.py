@@ -1,4 +1,5 @@
-"""How a run that did not end well is told: who failed first, with its traceback, and where the others stand.
+"""How a run that did not end well is told: who failed first, with its traceback, and where the
+others stand.
 
 said      rank -> what it wrote when it left: "value" or "error" and "summary", and "when" (seconds)
 codes     rank -> exit code, for those that ended; negative = number of the signal
@@ -17,7 +18,9 @@ RANK_FILE = str(Path(__file__).with_name("rank.py"))
 
 
 class RankError(RuntimeError):
-    """A rank failed. `failures` maps rank to what it said, in the order in which they failed; `rank` is the first."""
+    """A rank failed. `failures` maps rank to what it said, in the order in which they failed;
+    `rank` is the first.
+    """
 
     def __init__(self, message: str, failures: dict[int, str] | None = None):
         super().__init__(message)
@@ -30,13 +33,20 @@ class RankTimeout(RankError, TimeoutError):
 
 
 def failed(said: dict[int, dict], codes: dict[int, int], world_size: int) -> RankError:
-    """The first failure in full, the others in a line each. A rank that died without a word comes first."""
+    """The first failure in full, the others in a line each. A rank that died without a word comes
+    first.
+    """
     mute = {rank: _death(code) for rank, code in sorted(codes.items()) if rank not in said}
-    spoke = sorted((rank for rank in said if "error" in said[rank]), key=lambda rank: said[rank]["when"])
+    spoke = sorted(
+        (rank for rank in said if "error" in said[rank]), key=lambda rank: said[rank]["when"]
+    )
     failures = mute | {rank: said[rank]["error"] for rank in spoke}
     first, *others = failures
     lines = [f"rank {first} failed{' first' if others else ''}:", failures[first]]
-    lines += [f"then rank {rank}: {_brief(said[rank]['summary']) if rank in said else mute[rank]}" for rank in others]
+    lines += [
+        f"then rank {rank}: {_brief(said[rank]['summary']) if rank in said else mute[rank]}"
+        for rank in others
+    ]
     if stopped := [f"rank {rank}" for rank in range(world_size) if rank not in codes]:
         lines.append(f"stopped because of it: {', '.join(stopped)}")
     return RankError("\n".join(lines), failures)
@@ -64,18 +74,31 @@ def late(home: Path, world_size: int, timeout: float, ask: Callable[[], None]) -
         for rank in stands:
             with contextlib.suppress(OSError):
                 stands[rank] = stack((home / f"stack.{rank}").read_text())
-    lines = [f"{len(stands)} of {world_size} ranks did not finish in {timeout:g} seconds. Where they stand:"]
+    lines = [
+        f"{len(stands)} of {world_size} ranks did not finish in {timeout:g} seconds. Where they "
+        "stand:"
+    ]
     for rank in range(world_size):
-        lines.append(f"rank {rank}:{stands[rank] or ' no answer'}" if rank in stands else f"rank {rank}: finished")
+        lines.append(
+            f"rank {rank}:{stands[rank] or ' no answer'}"
+            if rank in stands
+            else f"rank {rank}: finished"
+        )
     return RankTimeout("\n".join(lines), stands)
 
 
 def stack(dump: str) -> str:
-    """An interpreter's dump (innermost call first) as a traceback reads, from the caller's function on."""
+    """An interpreter's dump (innermost call first) as a traceback reads, from the caller's function
+    on.
+    """
     frames = re.findall(r'File "(.+)", line (\d+) in (\S+)', dump)
-    entry = next((index for index, (name, _, _) in enumerate(frames) if name == RANK_FILE), len(frames))
+    entry = next(
+        (index for index, (name, _, _) in enumerate(frames) if name == RANK_FILE), len(frames)
+    )
     lines = []
     for name, number, function in reversed(frames[:entry] or frames):
         source = linecache.getline(name, int(number)).strip()
-        lines += [f'  File "{name}", line {number}, in {function}'] + [f"    {source}"] * bool(source)
+        lines += [f'  File "{name}", line {number}, in {function}'] + [f"    {source}"] * bool(
+            source
+        )
     return "\n".join(["", *lines]) if lines else ""

@@ -1,11 +1,15 @@
-"""The fork server: one process that has imported torch, and forks a fresh rank from itself in milliseconds.
+"""The fork server: one process that has imported torch, and forks a fresh rank from itself in
+milliseconds.
 
-Loading torch takes two seconds, forking a process that has it takes five milliseconds.  So `launch` starts this server
-once and sends it runs.  Over the control socket come only the sockets of runs, one each; over a run's socket:
-    launcher -> server   "4 /dev/shm/ranks-x\n" first: fork 4 ranks for the task in that directory; later "stacks\n"
+Loading torch takes two seconds, forking a process that has it takes five milliseconds.  So `launch`
+starts this server once and sends it runs.  Over the control socket come only the sockets of runs,
+one each; over a run's socket:
+    launcher -> server   "4 /dev/shm/ranks-x\n" first: fork 4 ranks for the task in that directory;
+later "stacks\n"
     server -> launcher   "2 -9\n": rank 2 ended, by signal 9
-A run lives as long as its socket.  When the launcher closes it (finished, timed out, interrupted, killed, it is all the
-same here) every process of the run is killed, its directory removed, and the server closes its own end.
+A run lives as long as its socket.  When the launcher closes it (finished, timed out, interrupted,
+killed, it is all the same here) every process of the run is killed, its directory removed, and the
+server closes its own end.
 """
 
 import contextlib
@@ -20,15 +24,25 @@ import socket
 from collections.abc import Callable
 from typing import NoReturn
 
-# torch._dynamo is not asked for by any rank, but the first optimizer or DDP of a process imports it: 1.2 seconds.
-PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.tensor", "torch.distributed.fsdp")
+# torch._dynamo is not asked for by any rank, but the first optimizer or DDP of a process imports
+# it: 1.2 seconds.
+PRELOAD = (
+    "torch",
+    "torch.distributed",
+    "torch._dynamo",
+    "torch.distributed.tensor",
+    "torch.distributed.fsdp",
+)
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def _preload() -> None:
-    gc.disable()  # else it looks through a million objects that imports only add to: a fifth of the time
+    # else it looks through a million objects that imports only add to: a fifth of the time
+    gc.disable()
     for name in (*PRELOAD, "cloudpickle", "mathlib.dist.rank"):
-        with contextlib.suppress(ImportError):  # the rank imports it again, and there the error has a reader
+        with contextlib.suppress(
+            ImportError
+        ):  # the rank imports it again, and there the error has a reader
             importlib.import_module(name)
     gc.collect()
     gc.freeze()  # collector leaves the pages it shares with its forks alone
@@ -58,7 +72,9 @@ class Run:
 
 
 def _kill_group(leader: int) -> None:
-    """Kill a rank that is not yet reaped, and whatever it started (data loaders, say): it leads its own group."""
+    """Kill a rank that is not yet reaped, and whatever it started (data loaders, say): it leads its
+    own group.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
 
@@ -74,11 +90,15 @@ class Server:
             end.setblocking(False)
         self.wake = wake
         signal.set_wakeup_fd(wake.fileno())
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler that exists is what makes the wake-up byte arrive
+        signal.signal(
+            signal.SIGCHLD, lambda *_: None
+        )  # a handler that exists is what makes the wake-up byte arrive
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._watch(self.woken, self._reap)
         self._watch(control, self._accept)
-        self._watch(os.pidfd_open(parent), self._stop)  # the socket may have been inherited by a fork of the launcher
+        self._watch(
+            os.pidfd_open(parent), self._stop
+        )  # the socket may have been inherited by a fork of the launcher
 
     def _watch(self, what: socket.socket | int, do: Callable[[], None]) -> None:
         self.selector.register(what, selectors.EVENT_READ, do)
@@ -138,7 +158,9 @@ class Server:
         self.woken.recv(4096)
         with contextlib.suppress(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                _kill_group(ended.si_pid)  # while the dead rank is not reaped, its number is nobody else's
+                _kill_group(
+                    ended.si_pid
+                )  # while the dead rank is not reaped, its number is nobody else's
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
                 for run in self.runs:
                     if ended.si_pid in run.ranks:
@@ -146,6 +168,8 @@ class Server:
 
 
 def main(control: int, parent: int) -> NoReturn:
-    """Entry point of the server's process: the number of its control socket, and the process it serves."""
+    """Entry point of the server's process: the number of its control socket, and the process it
+    serves.
+    """
     _preload()
     Server(socket.socket(fileno=control), parent).serve()

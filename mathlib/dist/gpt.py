@@ -16,7 +16,9 @@ from mathlib.specs import Model
 
 
 def plain_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Scores written out, so that each of the two products and every tensor between them can be counted."""
+    """Scores written out, so that each of the two products and every tensor between them can be
+    counted.
+    """
     S = q.shape[-2]
     scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5  # B a S S
     future = torch.ones(S, S, dtype=torch.bool, device=q.device).triu(1)
@@ -30,14 +32,24 @@ ATTENTION = {"plain": plain_attention, "flash": flash_attention}
 class Attention(nn.Module):
     def __init__(self, model: Model, attention: str, recompute: str):
         super().__init__()
-        self.heads, self.core, self.recompute = model.heads, ATTENTION[attention], recompute == "selective"
+        self.heads, self.core, self.recompute = (
+            model.heads,
+            ATTENTION[attention],
+            recompute == "selective",
+        )
         self.qkv = nn.Linear(model.width, 3 * model.width, bias=model.qkv_bias)
         self.out = nn.Linear(model.width, model.width, bias=model.output_bias)
 
     def forward(self, x: Tensor) -> Tensor:  # B S h
         B, S, h = x.shape
-        q, k, v = self.qkv(x).view(B, S, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)  # each B a S d
-        y = checkpoint(self.core, q, k, v, use_reentrant=False) if self.recompute else self.core(q, k, v)  # B a S d
+        q, k, v = (
+            self.qkv(x).view(B, S, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
+        )  # each B a S d
+        y = (
+            checkpoint(self.core, q, k, v, use_reentrant=False)
+            if self.recompute
+            else self.core(q, k, v)
+        )  # B a S d
         return self.out(y.transpose(1, 2).reshape(B, S, h))
 
 
@@ -54,7 +66,10 @@ class MLP(nn.Module):
 class Block(nn.Module):
     def __init__(self, model: Model, attention: str = "plain", recompute: str = "none"):
         super().__init__()
-        self.norm1, self.attention = nn.LayerNorm(model.width), Attention(model, attention, recompute)
+        self.norm1, self.attention = (
+            nn.LayerNorm(model.width),
+            Attention(model, attention, recompute),
+        )
         self.norm2, self.mlp = nn.LayerNorm(model.width), MLP(model)
 
     def forward(self, x: Tensor) -> Tensor:  # B S h
@@ -63,13 +78,20 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """GPT-2's architecture; `attention` plain or flash; `recompute` none, selective (the core) or full (blocks)."""
+    """GPT-2's architecture; `attention` plain or flash; `recompute` none, selective (the core) or
+    full (blocks).
+    """
 
-    def __init__(self, model: Model, attention: str = "plain", recompute: str = "none", seed: int = 0):
+    def __init__(
+        self, model: Model, attention: str = "plain", recompute: str = "none", seed: int = 0
+    ):
         super().__init__()
         check_buildable(model)
         one_of("attention", attention, ATTENTION)
-        self.model, self.recompute = model, one_of("recompute", recompute, ("none", "selective", "full"))
+        self.model, self.recompute = (
+            model,
+            one_of("recompute", recompute, ("none", "selective", "full")),
+        )
         self.tokens = nn.Embedding(model.padded_vocab, model.width)
         self.positions = nn.Embedding(model.position_rows, model.width)
         self.blocks = nn.ModuleList(Block(model, attention, recompute) for _ in range(model.layers))
@@ -107,12 +129,16 @@ def check_buildable(model: Model) -> None:
     }
     for name, value in wanted.items():
         if getattr(model, name) != value:
-            raise InputError(f"{name} = {getattr(model, name)!r}: this GPT is built with {name} = {value!r} only")
+            raise InputError(
+                f"{name} = {getattr(model, name)!r}: this GPT is built with {name} = {value!r} only"
+            )
 
 
 @torch.no_grad()
 def initialise(module: nn.Module, seed: int = 0, prefix: str = "") -> None:
-    """Every parameter from its own name: a shard, a stage and the whole model start from the same numbers."""
+    """Every parameter from its own name: a shard, a stage and the whole model start from the same
+    numbers.
+    """
     for name, parameter in module.named_parameters(prefix):
         if parameter.is_meta:
             continue
@@ -126,7 +152,14 @@ def initialise(module: nn.Module, seed: int = 0, prefix: str = "") -> None:
 
 
 def small(
-    layers: int = 2, width: int = 64, heads: int = 4, vocab: int = 64, context: int = 32, **changes: object
+    layers: int = 2,
+    width: int = 64,
+    heads: int = 4,
+    vocab: int = 64,
+    context: int = 32,
+    **changes: object,
 ) -> Model:
     """A shape small enough for a laptop; the book's runs start from it."""
-    return Model("small", layers=layers, width=width, heads=heads, vocab=vocab, context=context, **changes)
+    return Model(
+        "small", layers=layers, width=width, heads=heads, vocab=vocab, context=context, **changes
+    )

@@ -10,10 +10,13 @@ from torch import Tensor, nn
 Node = tuple[int, str]  # (number, name)
 
 
-def walk(result: Tensor, names: nn.Module | None = None) -> tuple[list[Node], list[tuple[int, int]]]:
+def walk(
+    result: Tensor, names: nn.Module | None = None
+) -> tuple[list[Node], list[tuple[int, int]]]:
     """Nodes and edges from the result down to the leaves, in the order of a breadth-first walk.
 
-    An edge (a, b) says that b's backward runs on what a's backward hands down.  `names` labels the leaves.
+    An edge (a, b) says that b's backward runs on what a's backward hands down.  `names` labels the
+    leaves.
     """
     label = {id(p): name for name, p in names.named_parameters()} if names else {}
     numbers, order, edges = {result.grad_fn: 0}, [result.grad_fn], []
@@ -30,7 +33,11 @@ def walk(result: Tensor, names: nn.Module | None = None) -> tuple[list[Node], li
 
 def _title(node: object, label: dict[int, str]) -> str:
     leaf = getattr(node, "variable", None)
-    return label.get(id(leaf), "leaf") if leaf is not None else type(node).__name__.removesuffix("Backward0")
+    return (
+        label.get(id(leaf), "leaf")
+        if leaf is not None
+        else type(node).__name__.removesuffix("Backward0")
+    )
 
 
 def kinds(result: Tensor) -> Counter[str]:

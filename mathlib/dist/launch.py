@@ -1,4 +1,5 @@
-"""Run one function on N ranks, from a notebook cell, a script or under torchrun, and get their results back.
+"""Run one function on N ranks, from a notebook cell, a script or under torchrun, and get their
+results back.
 
     import torch, torch.distributed as dist
     from mathlib.dist import launch
@@ -10,8 +11,9 @@
 
     launch.run(mean_rank, 4)                      # [1.5, 1.5, 1.5, 1.5]
 
-The same script started by `torchrun --nproc-per-node 4 script.py`, on one machine or on many, finds that its processes
-are ranks already: `run` then calls the function once in each, and returns the same list in each.
+The same script started by `torchrun --nproc-per-node 4 script.py`, on one machine or on many, finds
+that its processes are ranks already: `run` then calls the function once in each, and returns the
+same list in each.
 """
 
 import contextlib
@@ -37,27 +39,47 @@ joined = 0  # runs this process has joined under torchrun: each gets keys of its
 store = None
 
 
-def run(fn: Callable, world_size: int | None = None, *args: Any, timeout: float = 60, threads: int | None = 1,
-        device: str = "cpu", echo: bool = True, how: str | None = None, **kwargs: Any) -> list:
-    """Call fn(*args, **kwargs) on every rank; return the list of what the ranks return, in the order of ranks.
+def run(
+    fn: Callable,
+    world_size: int | None = None,
+    *args: Any,
+    timeout: float = 60,
+    threads: int | None = 1,
+    device: str = "cpu",
+    echo: bool = True,
+    how: str | None = None,
+    **kwargs: Any,
+) -> list:
+    """Call fn(*args, **kwargs) on every rank; return the list of what the ranks return, in the
+    order of ranks.
 
-    fn may be defined anywhere, a notebook cell too. Inside it torch.distributed is initialised: gloo for device "cpu",
-    nccl for "cuda". timeout: seconds. threads: what a rank computes with (None: torch decides). echo: print what the
-    ranks printed. how: "fork" (Linux, milliseconds a rank) or "fresh" (a new interpreter each, seconds).
+    fn may be defined anywhere, a notebook cell too. Inside it torch.distributed is initialised:
+    gloo for device "cpu", nccl for "cuda". timeout: seconds. threads: what a rank computes with
+    (None: torch decides). echo: print what the ranks printed. how: "fork" (Linux, milliseconds a
+    rank) or "fresh" (a new interpreter each, seconds).
     """
     checks.positive("timeout", timeout)
     checks.one_of("device", device, ["cpu", "cuda"])
     if "MASTER_ADDR" in os.environ and "RANK" in os.environ:
         return _join(fn, world_size, args, kwargs, timeout, threads, device)
     if world_size is None:
-        raise checks.InputError("world_size = None: expected how many ranks to start; only torchrun's processes know")
+        raise checks.InputError(
+            "world_size = None: expected how many ranks to start; only torchrun's processes know"
+        )
     world_size = checks.count("world_size", world_size)
-    how = checks.one_of("how", how or ("fork" if sys.platform == "linux" else "fresh"), ["fork", "fresh"])
+    how = checks.one_of(
+        "how", how or ("fork" if sys.platform == "linux" else "fresh"), ["fork", "fresh"]
+    )
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix=f"ranks-{os.getpid()}-", dir=memory))
     try:
-        task = _surroundings() | {"call": _pickle(fn, args, kwargs), "world_size": world_size, "timeout": timeout,
-                                  "threads": threads, "device": device}
+        task = _surroundings() | {
+            "call": _pickle(fn, args, kwargs),
+            "world_size": world_size,
+            "timeout": timeout,
+            "threads": threads,
+            "device": device,
+        }
         (home / "task").write_bytes(pickle.dumps(task))
         begin = start.Forked if how == "fork" else start.Fresh
         with contextlib.closing(begin(home, world_size)) as ranks:
@@ -79,15 +101,30 @@ def _pickle(*call: Any) -> bytes:
 
 
 def _surroundings() -> dict:
-    """What a rank takes over from this process, so that the function finds there what it would find here."""
+    """What a rank takes over from this process, so that the function finds there what it would find
+    here.
+    """
     environment = dict(os.environ)
     if sys.platform == "linux":
-        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else gloo asks for the host's name, which may not resolve
-    cells = {name: entry for name, entry in linecache.cache.items() if len(entry) == 4 and entry[1] is None}
-    return {"environment": environment, "cwd": str(Path.cwd()), "path": start.module_path(), "cells": cells}
+        environment.setdefault(
+            "GLOO_SOCKET_IFNAME", "lo"
+        )  # else gloo asks for the host's name, which may not resolve
+    cells = {
+        name: entry
+        for name, entry in linecache.cache.items()
+        if len(entry) == 4 and entry[1] is None
+    }
+    return {
+        "environment": environment,
+        "cwd": str(Path.cwd()),
+        "path": start.module_path(),
+        "cells": cells,
+    }
 
 
-def _collect(ranks: start.Forked | start.Fresh, home: Path, world_size: int, timeout: float) -> list:
+def _collect(
+    ranks: start.Forked | start.Fresh, home: Path, world_size: int, timeout: float
+) -> list:
     """Wait until all ranks ended, or one failed and the others had their grace, or time is up."""
     codes: dict[int, int] = {}
     deadline = time.monotonic() + timeout
@@ -113,9 +150,18 @@ def _echo(home: Path, world_size: int) -> None:
                 print(f"[rank {rank}] {line}", file=stream)
 
 
-def _join(fn: Callable, world_size: int | None, args: tuple, kwargs: dict, timeout: float, threads: int | None,
-          device: str) -> list:
-    """This process is a rank that torchrun started: meet the others, call the function, exchange results."""
+def _join(
+    fn: Callable,
+    world_size: int | None,
+    args: tuple,
+    kwargs: dict,
+    timeout: float,
+    threads: int | None,
+    device: str,
+) -> list:
+    """This process is a rank that torchrun started: meet the others, call the function, exchange
+    results.
+    """
     global joined, store
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
@@ -124,10 +170,18 @@ def _join(fn: Callable, world_size: int | None, args: tuple, kwargs: dict, timeo
 
     here = int(os.environ["WORLD_SIZE"])
     if world_size not in (None, here):
-        raise checks.InputError(f"world_size = {world_size!r}: torchrun started {here} processes; expected {here}")
+        raise checks.InputError(
+            f"world_size = {world_size!r}: torchrun started {here} processes; expected {here}"
+        )
     joined, store = joined + 1, store or next(iter(rendezvous("env://")))[0]
-    rank.join(device, threads, dist.PrefixStore(f"run {joined}", store), rank=int(os.environ["RANK"]), world_size=here,
-              timeout=timeout)
+    rank.join(
+        device,
+        threads,
+        dist.PrefixStore(f"run {joined}", store),
+        rank=int(os.environ["RANK"]),
+        world_size=here,
+        timeout=timeout,
+    )
     try:
         results: list = [None] * here
         dist.all_gather_object(results, fn(*args, **kwargs))

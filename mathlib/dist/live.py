@@ -1,4 +1,5 @@
-"""Bytes alive over a training step, by kind: every allocation and release of a tensor's storage, in order.
+"""Bytes alive over a training step, by kind: every allocation and release of a tensor's storage, in
+order.
 
 What a kernel allocates inside itself is not seen.
 """
@@ -17,11 +18,15 @@ from torch.utils._pytree import tree_leaves
 
 @dataclass
 class Timeline:
-    """Bytes alive after every allocation and release of a step, by kind; draw it with mathlib.show."""
+    """Bytes alive after every allocation and release of a step, by kind; draw it with
+    mathlib.show.
+    """
 
     kinds: tuple[str, ...] = ("weights", "gradients", "optimizer", "activations", "temporary")
     rows: list[dict[str, int]] = field(default_factory=list)  # bytes by kind, one row an event
-    marks: list[tuple[int, str]] = field(default_factory=list)  # (row at which a phase ended, its name)
+    marks: list[tuple[int, str]] = field(
+        default_factory=list
+    )  # (row at which a phase ended, its name)
 
     def total(self, row: int) -> int:
         return sum(self.rows[row].values())
@@ -35,7 +40,9 @@ class Timeline:
         return next(name for end, name in self.marks if row < end)
 
     def first_beyond(self, limit: float) -> str:
-        """Where a device of `limit` bytes would give up: "backward of step 2"; empty if it never does."""
+        """Where a device of `limit` bytes would give up: "backward of step 2"; empty if it never
+        does.
+        """
         row = next((row for row in range(len(self.rows)) if self.total(row) > limit), None)
         if row is None:
             return ""
@@ -53,11 +60,15 @@ class Timeline:
 
 
 class LiveMeter(TorchDispatchMode):
-    """Follows every storage from its first appearance to its release; kinds are settled when the run is over."""
+    """Follows every storage from its first appearance to its release; kinds are settled when the
+    run is over.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.serial: dict[int, int] = {}  # live storage -> its number; addresses come again, numbers do not
+        self.serial: dict[
+            int, int
+        ] = {}  # live storage -> its number; addresses come again, numbers do not
         self.size: dict[int, int] = {}
         self.kind: dict[int, str] = {}
         self.events: list[tuple[int, int]] = []  # (+1 or -1, number)
@@ -83,7 +94,8 @@ class LiveMeter(TorchDispatchMode):
         self.follow(tensor, "activations")
         return tensor
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    # type: ignore[no-untyped-def]
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
@@ -132,7 +144,9 @@ def live(model: nn.Module) -> Iterator[LiveMeter]:
 def step_timeline(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer
 ) -> Timeline:
-    """Whole training steps, watched: forward, backward, optimizer step, gradients dropped; a mark after each."""
+    """Whole training steps, watched: forward, backward, optimizer step, gradients dropped; a mark
+    after each.
+    """
     with live(model) as meter:
         for tokens, targets in batches:
             loss = model.loss(tokens, targets)  # type: ignore[operator]

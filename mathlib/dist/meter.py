@@ -1,7 +1,9 @@
-"""What a real step does, counted: FLOP by part, bytes saved for backward.  `live` follows them over time.
+"""What a real step does, counted: FLOP by part, bytes saved for backward.  `live` follows them over
+time.
 
-FLOP are those of matrix products (2 m n k each), as in the formulas.  Bytes are those of tensor storages, each storage
-once however many views it has.  Neither sees what a kernel allocates inside itself.
+FLOP are those of matrix products (2 m n k each), as in the formulas.  Bytes are those of tensor
+storages, each storage once however many views it has.  Neither sees what a kernel allocates inside
+itself.
 """
 
 import statistics
@@ -30,13 +32,14 @@ PARTS = {
 }
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 aten = torch.ops.aten
-# torch's counter knows flash attention on CUDA only; without these two the CPU kernel counts as nothing.
+# torch's counter knows flash attention on CUDA only; without these two the CPU kernel counts as
+# nothing.
 CPU_FLASH = {
     aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(
         q.shape, k.shape, v.shape
     ),
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: sdpa_backward_flop_count(
-        g.shape, q.shape, k.shape, v.shape
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: (
+        sdpa_backward_flop_count(g.shape, q.shape, k.shape, v.shape)
     ),
 }
 
@@ -44,8 +47,10 @@ CPU_FLASH = {
 class FlopMeter(TorchDispatchMode):
     """Adds up the FLOP of every product from the shapes of its call, by part.
 
-    A product belongs to the linear layer whose weight it reads, or whose input, as that layer's weight gradient does.
-    Products of two activations are the attention core.  (Not by module: recomputation runs inside another's backward.)
+    A product belongs to the linear layer whose weight it reads, or whose input, as that layer's
+    weight gradient does.
+    Products of two activations are the attention core.  (Not by module: recomputation runs inside
+    another's backward.)
     """
 
     def __init__(self, model: nn.Module):
@@ -58,7 +63,8 @@ class FlopMeter(TorchDispatchMode):
         }
         self.inputs: dict[int, str] = {}
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    # type: ignore[no-untyped-def]
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result, kernel = function(*args, **(kwargs or {})), function.overloadpacket
         old, new = (
             {t.untyped_storage()._cdata for t in tree_leaves(x) if isinstance(t, Tensor)}
@@ -69,9 +75,9 @@ class FlopMeter(TorchDispatchMode):
         if kernel in CPU_FLASH:
             self.parts["attention core"] += CPU_FLASH[kernel](*args)
         elif kernel in flop_registry:
-            self.parts[self._part([a for a in args if isinstance(a, Tensor)])] += flop_registry[kernel](
-                *args, out_val=result
-            )
+            self.parts[self._part([a for a in args if isinstance(a, Tensor)])] += flop_registry[
+                kernel
+            ](*args, out_val=result)
         return result
 
     def _part(self, operands: list[Tensor]) -> str:
@@ -84,14 +90,18 @@ class FlopMeter(TorchDispatchMode):
 
 
 def by_kernel(parts: Parts) -> dict[str, float]:
-    """The parts as a counter of kernels sees them: both attention products are one core, the look-up is nothing."""
+    """The parts as a counter of kernels sees them: both attention products are one core, the
+    look-up is nothing.
+    """
     amounts = {name: parts.amount(name) for name in parts if parts.amount(name)}
     core = amounts.pop("attention scores", 0) + amounts.pop("attention values", 0)
     return amounts | ({"attention core": core} if core else {})
 
 
 def flop(forward: Callable[[], Tensor], model: nn.Module) -> tuple[Counter[str], Counter[str]]:
-    """FLOP of one forward and of its backward, each by part; recomputation falls into the backward."""
+    """FLOP of one forward and of its backward, each by part; recomputation falls into the
+    backward.
+    """
     with FlopMeter(model) as meter, set_checkpoint_early_stop(False):
         loss = forward()
         ahead = Counter(meter.parts)
@@ -103,7 +113,9 @@ def flop(forward: Callable[[], Tensor], model: nn.Module) -> tuple[Counter[str],
 def dry_run(
     model: Model, sequences: int = 1, attention: str = "plain", recompute: str = "none"
 ) -> tuple[Counter[str], Counter[str]]:
-    """FLOP of a training step of any size: the program runs on torch's meta device, on shapes without numbers."""
+    """FLOP of a training step of any size: the program runs on torch's meta device, on shapes
+    without numbers.
+    """
     with torch.device("meta"):
         gpt = GPT(model, attention, recompute)
         tokens = torch.empty(sequences, model.context, dtype=torch.long)
@@ -117,10 +129,13 @@ class _OtherNumbers(TorchDispatchMode):
         super().__init__()
         self.written = 0
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    # type: ignore[no-untyped-def]
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         if not (function.is_view or str(function.overloadpacket) in PRODUCTS):
-            self.written += sum(leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor))
+            self.written += sum(
+                leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)
+            )
         return result
 
 
@@ -157,7 +172,9 @@ def tensor_bytes(things: object) -> int:
 
 
 def interleaved_seconds(*actions: Callable[[], object], repeat: int = 5) -> list[float]:
-    """Median wall time of each action; they take turns, so that a busy moment of the machine hits them alike."""
+    """Median wall time of each action; they take turns, so that a busy moment of the machine hits
+    them alike.
+    """
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(repeat + 1):
         for action, measured in zip(actions, times, strict=True):

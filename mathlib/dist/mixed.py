@@ -1,6 +1,8 @@
-"""Adam in mixed precision, with each of its copies a switch: the byte recipes of the memory chapter, executed.
+"""Adam in mixed precision, with each of its copies a switch: the byte recipes of the memory
+chapter, executed.
 
-w weights (16 bit) · g gradient · m, v first and second moment · master fp32 weights · main fp32 gradients
+w weights (16 bit) · g gradient · m, v first and second moment · master fp32 weights
+main fp32 gradients
 """
 
 import torch
@@ -12,7 +14,15 @@ from mathlib.dist.meter import tensor_bytes
 GRADIENTS = ("half", "main", "both")
 
 
-def adam(weight: Tensor, g: Tensor, m: Tensor, v: Tensor, step: int, lr: float, betas: tuple[float, float]) -> None:
+def adam(
+    weight: Tensor,
+    g: Tensor,
+    m: Tensor,
+    v: Tensor,
+    step: int,
+    lr: float,
+    betas: tuple[float, float],
+) -> None:
     """One Adam update in place, in the precision of `weight` (Kingma and Ba 2015, algorithm 1)."""
     b1, b2 = betas
     m.mul_(b1).add_(g, alpha=1 - b1)
@@ -23,8 +33,9 @@ def adam(weight: Tensor, g: Tensor, m: Tensor, v: Tensor, step: int, lr: float, 
 class MixedAdam:
     """Adam over a bf16 model; moments are fp32.
 
-    `master` keeps fp32 weights as well; without them every step rounds to bf16.  `gradients`: "half" keeps those of the
-    backward pass, "main" adds each to an fp32 one and drops it at once, "both" keeps the emptied 16-bit buffer as well.
+    `master` keeps fp32 weights as well; without them every step rounds to bf16.  `gradients`:
+    "half" keeps those of the backward pass, "main" adds each to an fp32 one and drops it at once,
+    "both" keeps the emptied 16-bit buffer as well.
     """
 
     def __init__(
@@ -35,12 +46,21 @@ class MixedAdam:
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.95),
     ):
-        self.gradients, self.lr, self.betas, self.steps = one_of("gradients", gradients, GRADIENTS), lr, betas, 0
+        self.gradients, self.lr, self.betas, self.steps = (
+            one_of("gradients", gradients, GRADIENTS),
+            lr,
+            betas,
+            0,
+        )
         exact = {name: p.detach().float().clone() for name, p in model.named_parameters()}
         self.weights = dict(model.bfloat16().named_parameters())
         self.master = exact if master else {}
-        self.m = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in self.weights.items()}
-        self.v = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in self.weights.items()}
+        self.m = {
+            name: torch.zeros_like(p, dtype=torch.float32) for name, p in self.weights.items()
+        }
+        self.v = {
+            name: torch.zeros_like(p, dtype=torch.float32) for name, p in self.weights.items()
+        }
         self.main: dict[str, Tensor] = {}
         if gradients != "half":
             self.main = {name: torch.zeros_like(moment) for name, moment in self.m.items()}

@@ -1,7 +1,7 @@
 """One rank, from the task in the run's directory to its result in the same directory.
 
-task      pickled: world_size, call (cloudpickle of function and arguments), timeout, threads, device, and the
-          launcher's environment, directory, module path and notebook cells
+task      pickled: world_size, call (cloudpickle of function and arguments), timeout, threads,
+device, and the launcher's environment, directory, module path and notebook cells
 out.r err.r   what rank r printed          stack.r   where it stood when asked (SIGUSR1)
 result.r      pickled: value (cloudpickle) or error (text), and when (seconds, clock of the machine)
 """
@@ -21,7 +21,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
-SPARE = 60.0  # seconds a collective may outlast the run: the launcher, which sees all ranks, gives up first
+# seconds a collective may outlast the run: the launcher, which sees all ranks, gives up first
+SPARE = 60.0
 
 
 def main(directory: str, rank: int) -> NoReturn:
@@ -31,8 +32,13 @@ def main(directory: str, rank: int) -> NoReturn:
     _settle(task, home, rank)
     try:
         outcome = {"value": _call(task, home, rank)}
-    except BaseException as error:  # SystemExit and KeyboardInterrupt of a rank are failures of the run too
-        outcome = {"error": _explain(error), "summary": traceback.format_exception_only(error)[-1].strip()}
+    except (
+        BaseException
+    ) as error:  # SystemExit and KeyboardInterrupt of a rank are failures of the run too
+        outcome = {
+            "error": _explain(error),
+            "summary": traceback.format_exception_only(error)[-1].strip(),
+        }
     outcome["when"] = time.time()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -40,11 +46,15 @@ def main(directory: str, rank: int) -> NoReturn:
     (home / f"result.{rank}.part").rename(home / f"result.{rank}")
     if "value" in outcome:
         _wait_for_others()
-    os._exit("error" in outcome)  # no destructors: what a run leaves behind, the system takes back faster
+    os._exit(
+        "error" in outcome
+    )  # no destructors: what a run leaves behind, the system takes back faster
 
 
 def leave_with_launcher(directory: str) -> None:
-    """For a rank that no server watches over: when standard input ends, the launcher is gone, and so is the run."""
+    """For a rank that no server watches over: when standard input ends, the launcher is gone, and
+    so is the run.
+    """
 
     def watch() -> None:
         os.read(0, 1)
@@ -57,7 +67,9 @@ def leave_with_launcher(directory: str) -> None:
 
 
 def _wait_for_others() -> None:
-    """A rank that leaves closes its connections, while others may be opening theirs to it: so all leave together."""
+    """A rank that leaves closes its connections, while others may be opening theirs to it: so all
+    leave together.
+    """
     import torch.distributed as dist
 
     if dist.is_initialized():
@@ -66,10 +78,17 @@ def _wait_for_others() -> None:
 
 
 def _settle(task: dict, home: Path, rank: int) -> None:
-    """Stand where the launcher stands: environment, directory, modules. What is printed goes to files."""
+    """Stand where the launcher stands: environment, directory, modules. What is printed goes to
+    files.
+    """
     for name, number in (("out", 1), ("err", 2)):
         os.dup2(os.open(home / f"{name}.{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-    text: dict = {"buffering": 1, "closefd": False, "encoding": "utf-8", "errors": "backslashreplace"}
+    text: dict = {
+        "buffering": 1,
+        "closefd": False,
+        "encoding": "utf-8",
+        "errors": "backslashreplace",
+    }
     sys.stdout = open(1, "w", **text)  # noqa: SIM115
     sys.stderr = open(2, "w", **text)  # noqa: SIM115
     if hasattr(faulthandler, "register"):
@@ -88,17 +107,27 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
     import cloudpickle
     import torch.distributed as dist
 
-    join(task["device"], task["threads"], dist.FileStore(str(home / "store"), task["world_size"]),
-         rank=rank, world_size=task["world_size"], timeout=task["timeout"] + SPARE)
+    join(
+        task["device"],
+        task["threads"],
+        dist.FileStore(str(home / "store"), task["world_size"]),
+        rank=rank,
+        world_size=task["world_size"],
+        timeout=task["timeout"] + SPARE,
+    )
     fn, args, kwargs = cloudpickle.loads(task["call"])
     value = fn(*args, **kwargs)
     try:
         return cloudpickle.dumps(value)
     except Exception as error:
-        raise TypeError(f"rank {rank} returned a {type(value).__name__} that cannot be pickled: {error}") from None
+        raise TypeError(
+            f"rank {rank} returned a {type(value).__name__} that cannot be pickled: {error}"
+        ) from None
 
 
-def join(device: str, threads: int | None, store, *, rank: int, world_size: int, timeout: float) -> None:
+def join(
+    device: str, threads: int | None, store, *, rank: int, world_size: int, timeout: float
+) -> None:
     """Make this process a rank of the default group: gloo for device "cpu", nccl for "cuda"."""
     import torch
     import torch.distributed as dist
@@ -108,10 +137,17 @@ def join(device: str, threads: int | None, store, *, rank: int, world_size: int,
     if device == "cuda":
         local, here = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local >= here:
-            raise RuntimeError(f'device = "cuda": local rank {local} has no GPU, this machine shows {here}')
+            raise RuntimeError(
+                f'device = "cuda": local rank {local} has no GPU, this machine shows {here}'
+            )
         torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=rank, world_size=world_size,
-                            timeout=timedelta(seconds=timeout))
+    dist.init_process_group(
+        "nccl" if device == "cuda" else "gloo",
+        store=store,
+        rank=rank,
+        world_size=world_size,
+        timeout=timedelta(seconds=timeout),
+    )
 
 
 def _explain(error: BaseException) -> str:

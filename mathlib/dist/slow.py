@@ -1,8 +1,9 @@
 """Slow wires: a machine's own sockets are faster than its ranks, and show nothing of a network.
 
 latency      seconds that every message waits before it leaves; a pause in the program
-bandwidth    bytes/s at which this rank's connections send, each; held by the kernel (Linux), else by a pause too
-A rank that sends to one other at a time, as in a ring, then has a link of that bandwidth.
+bandwidth    bytes/s at which this rank's connections send, each; held by the kernel (Linux), else
+by a pause too A rank that sends to one other at a time, as in a ring, then has a link of that
+bandwidth.
 """
 
 import contextlib
@@ -20,7 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mathlib.checks import non_negative, one_of, positive
 from mathlib.dist import wire
 
-PACING_RATE = 47  # SO_MAX_PACING_RATE, which Python does not name (include/uapi/asm-generic/socket.h)
+PACING_RATE = (
+    47  # SO_MAX_PACING_RATE, which Python does not name (include/uapi/asm-generic/socket.h)
+)
 UNLIMITED = 2**64 - 1
 
 
@@ -39,9 +42,11 @@ class _Pause(TorchDispatchMode):
 
 
 def pace(rate: int) -> None:
-    """Let the kernel hold each of this process's connections to `rate` bytes/s, headers not counted (Linux 4.13).
+    """Let the kernel hold each of this process's connections to `rate` bytes/s, headers not counted
+    (Linux 4.13).
 
-    It lets the first ten packets of a connection go as they like; on a machine's own wires they may hold 64 kB each.
+    It lets the first ten packets of a connection go as they like; on a machine's own wires they may
+    hold 64 kB each.
     """
     for _, connection in wire.connections():
         connection.setsockopt(socket.SOL_SOCKET, PACING_RATE, struct.pack("=Q", rate))
@@ -49,10 +54,14 @@ def pace(rate: int) -> None:
 
 @contextlib.contextmanager
 def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") -> Iterator[str]:
-    """Slow down what this rank sends inside the block; yields who holds the bandwidth, "kernel" or "program"."""
+    """Slow down what this rank sends inside the block; yields who holds the bandwidth, "kernel" or
+    "program".
+    """
     alpha = non_negative("latency", latency)
     w = bandwidth if bandwidth == math.inf else positive("bandwidth", bandwidth)
-    by = one_of("by", by or ("kernel" if sys.platform == "linux" else "program"), ["kernel", "program"])
+    by = one_of(
+        "by", by or ("kernel" if sys.platform == "linux" else "program"), ["kernel", "program"]
+    )
     kernel = by == "kernel" and w < math.inf
     with _Pause(alpha, math.inf if kernel else w):
         pace(int(w)) if kernel else None
@@ -62,10 +71,14 @@ def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") ->
             pace(UNLIMITED) if kernel else None
 
 
-def seconds(action: Callable[..., object], *args: object, repeat: int = 3, enough: float = 0.0) -> float:
-    """Time of action(*args): best of up to `repeat` after a first, from a barrier until the last rank is through.
+def seconds(
+    action: Callable[..., object], *args: object, repeat: int = 3, enough: float = 0.0
+) -> float:
+    """Time of action(*args): best of up to `repeat` after a first, from a barrier until the last
+    rank is through.
 
-    The best, since what disturbs a run only ever adds; for the same reason it may stop at a time of at most `enough`.
+    The best, since what disturbs a run only ever adds; for the same reason it may stop at a time of
+    at most `enough`.
     """
     action(*args)
     best = math.inf

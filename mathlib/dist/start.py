@@ -1,4 +1,5 @@
-"""Two ways to start the processes of a run. Both: ended(seconds) yields (rank, exit code), ask_stacks(), close().
+"""Two ways to start the processes of a run. Both: ended(seconds) yields (rank, exit code),
+ask_stacks(), close().
 
 Forked    by the fork server, from a process that has torch loaded: milliseconds a rank. Linux.
 Fresh     an interpreter each, which loads torch itself: seconds. Anywhere.
@@ -27,7 +28,9 @@ def module_path() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """What has to be set before torch is loaded: one thread in numpy's BLAS, no log of what exceptions tell too."""
+    """What has to be set before torch is loaded: one thread in numpy's BLAS, no log of what
+    exceptions tell too.
+    """
     return {"OPENBLAS_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"} | os.environ
 
 
@@ -60,8 +63,13 @@ class Forked:
         cls._control, theirs = socket.socketpair()
         call = f"{ENTRY} forkserver; forkserver.main({theirs.fileno()}, {os.getpid()})"
         with theirs:
-            cls._server = subprocess.Popen([sys.executable, "-c", call, "\n".join(module_path())], env=_environment(),
-                                           stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True)
+            cls._server = subprocess.Popen(
+                [sys.executable, "-c", call, "\n".join(module_path())],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
         cls._owner = os.getpid()
 
     def ended(self, seconds: float) -> Iterator[tuple[int, int]]:
@@ -73,7 +81,9 @@ class Forked:
         except ConnectionResetError:
             data = b""
         if not data:
-            raise RankError("the server that forks the ranks has died; the next run starts a new one")
+            raise RankError(
+                "the server that forks the ranks has died; the next run starts a new one"
+            )
         *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
             rank, code = map(int, line.split())
@@ -83,7 +93,9 @@ class Forked:
         self.sock.sendall(b"stacks\n")
 
     def close(self) -> None:
-        """Hang up, which kills what still runs; when the server hangs up too, everything is gone."""
+        """Hang up, which kills what still runs; when the server hangs up too, everything is
+        gone.
+        """
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)
             self.sock.settimeout(5)
@@ -93,19 +105,30 @@ class Forked:
 
 
 class Fresh:
-    """Ranks that are new interpreters. Each reads its standard input, and leaves when the launcher's end is gone."""
+    """Ranks that are new interpreters. Each reads its standard input, and leaves when the
+    launcher's end is gone.
+    """
 
     def __init__(self, home: Path, world_size: int):
         self.running = {}
         for rank in range(world_size):
-            call = f"{ENTRY} rank; rank.leave_with_launcher({str(home)!r}); rank.main({str(home)!r}, {rank})"
-            self.running[rank] = subprocess.Popen([sys.executable, "-c", call, "\n".join(module_path())],
-                                                  env=_environment(), stdin=subprocess.PIPE, start_new_session=True)
+            call = (
+                f"{ENTRY} rank; rank.leave_with_launcher({str(home)!r}); "
+                f"rank.main({str(home)!r}, {rank})"
+            )
+            self.running[rank] = subprocess.Popen(
+                [sys.executable, "-c", call, "\n".join(module_path())],
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+            )
 
     def ended(self, seconds: float) -> Iterator[tuple[int, int]]:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if gone := {rank: p.returncode for rank, p in self.running.items() if p.poll() is not None}:
+            if gone := {
+                rank: p.returncode for rank, p in self.running.items() if p.poll() is not None
+            }:
                 for rank, code in gone.items():
                     self.running.pop(rank).stdin.close()
                     yield rank, code

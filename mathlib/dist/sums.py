@@ -1,4 +1,5 @@
-"""The sums of the collectives in one process: the same additions in the same order, so the same bits.
+"""The sums of the collectives in one process: the same additions in the same order, so the same
+bits.
 
 x    (N, length): what N ranks bring, one row each; the result is the row that all of them get
 """
@@ -8,7 +9,9 @@ from torch import Tensor
 
 
 def ring(x: Tensor) -> Tensor:
-    """Piece p starts on rank p + 1, and every next rank adds its own: N - 1 additions one after the other."""
+    """Piece p starts on rank p + 1, and every next rank adds its own: N - 1 additions one after the
+    other.
+    """
     n, length = x.shape
     rank, column = torch.empty(length, dtype=torch.long), torch.arange(length)
     for p, piece in enumerate(rank.tensor_split(n)):
@@ -30,6 +33,8 @@ def tree(x: Tensor) -> Tensor:
 
 
 def error(total: Tensor, x: Tensor) -> float:
-    """Root mean square error of a sum over its own root mean square; the truth is the sum in 64 bits."""
+    """Root mean square error of a sum over its own root mean square; the truth is the sum in 64
+    bits.
+    """
     truth = x.double().sum(0)
     return ((total.double() - truth).square().mean() / truth.square().mean()).sqrt().item()

@@ -1,7 +1,7 @@
 """What a rank did and when, recorded now and drawn later; a plot reads nothing but these events.
 
-Clock: seconds of the machine's monotonic clock, the same for all its processes, so ranks of one machine need no
-adjusting; `follow` puts ranks of different machines on rank 0's clock.
+Clock: seconds of the machine's monotonic clock, the same for all its processes, so ranks of one
+machine need no adjusting; `follow` puts ranks of different machines on rank 0's clock.
 """
 
 import contextlib
@@ -23,7 +23,9 @@ class Event:
 class Trace:
     """The events of one rank."""
 
-    def __init__(self, rank: int = 0, clock: Callable[[], float] = time.perf_counter, on: bool = True):
+    def __init__(
+        self, rank: int = 0, clock: Callable[[], float] = time.perf_counter, on: bool = True
+    ):
         self.rank, self.clock, self.on, self.ahead = rank, clock, on, 0.0
         self.events: list[Event] = []
 
@@ -48,10 +50,11 @@ class Trace:
             end()
 
     def follow(self, group=None, rounds: int = 10) -> float:
-        """Measure from now on by the clock of the group's rank 0; returns by how many seconds ours is ahead of it.
+        """Measure from now on by the clock of the group's rank 0; returns by how many seconds ours
+        is ahead of it.
 
-        Of several questions for the time the quickest tells: rank 0 read its clock in the middle of the round trip,
-        give or take half of it (Cristian 1989).
+        Of several questions for the time the quickest tells: rank 0 read its clock in the middle of
+        the round trip, give or take half of it (Cristian 1989).
         """
         import torch
         import torch.distributed as dist
@@ -61,7 +64,11 @@ class Trace:
             for other in range(1, size):
                 for _ in range(rounds):
                     dist.recv(torch.zeros(1), group=group, group_src=other)
-                    dist.send(torch.tensor([self.clock()], dtype=torch.float64), group=group, group_dst=other)
+                    dist.send(
+                        torch.tensor([self.clock()], dtype=torch.float64),
+                        group=group,
+                        group_dst=other,
+                    )
             return 0.0
         best, answer = float("inf"), torch.zeros(1, dtype=torch.float64)
         for _ in range(rounds):
@@ -82,7 +89,9 @@ def merge(ranks: Iterable[list[Event]]) -> list[Event]:
 
 
 def awake(events: Iterable[Event]) -> list[Event]:
-    """The same events, idle stretches cut out of the compute around them: a rank that waits does not compute."""
+    """The same events, idle stretches cut out of the compute around them: a rank that waits does
+    not compute.
+    """
     events, kept = list(events), []
     for event in events:
         start = event.start
@@ -100,7 +109,9 @@ def hidden(events: list[Event]) -> float:
     busy = [(e.start, e.end) for e in awake(events) if e.kind == "compute"]
     sending = _union([(e.start, e.end) for e in events if e.kind == "communication"])
     total = sum(end - start for start, end in sending)
-    both = sum(max(0.0, min(end, e) - max(start, s)) for start, end in sending for s, e in _union(busy))
+    both = sum(
+        max(0.0, min(end, e) - max(start, s)) for start, end in sending for s, e in _union(busy)
+    )
     return both / total if total else 0.0
 
 

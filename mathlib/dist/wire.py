@@ -1,10 +1,12 @@
-"""What crosses the wire, counted twice: by the program, call by call, and by the operating system, byte by byte.
+"""What crosses the wire, counted twice: by the program, call by call, and by the operating system,
+byte by byte.
 
 counted()     every message and collective that this rank's Python code hands to torch.distributed
 tcp()         bytes that this rank's own TCP connections sent, from the kernel's TCP_INFO (Linux)
 
-gloo announces a message and heads its data, 96 bytes from the sender; the receiver says that it is ready, 48 bytes. So
-the two counts agree to the byte: tcp = sent + 96 * messages sent + 48 * messages received.
+gloo announces a message and heads its data, 96 bytes from the sender; the receiver says that it is
+ready, 48 bytes. So the two counts agree to the byte: tcp = sent + 96 * messages sent + 48 *
+messages received.
 """
 
 import contextlib
@@ -28,11 +30,17 @@ ANNOUNCED, READY = 96, 48  # bytes gloo adds to a message, at its sender and at 
 
 @dataclass
 class Counted:
-    """What the program handed over. A collective's bytes are its payload K: the buffer on the side that is whole."""
+    """What the program handed over. A collective's bytes are its payload K: the buffer on the side
+    that is whole.
+    """
 
-    calls: Counter[str] = field(default_factory=Counter)  # by name, as torch calls it: "send", "recv_", "allreduce_"
+    calls: Counter[str] = field(
+        default_factory=Counter
+    )  # by name, as torch calls it: "send", "recv_", "allreduce_"
     payload: Counter[str] = field(default_factory=Counter)  # bytes, by the same names
-    to: Counter[int] = field(default_factory=Counter)  # bytes of messages, by the rank of the world they go to
+    to: Counter[int] = field(
+        default_factory=Counter
+    )  # bytes of messages, by the rank of the world they go to
 
     @property
     def messages(self) -> int:
@@ -59,7 +67,9 @@ class _Counting(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if function.namespace in ("c10d", "_c10d_functional"):
             name = function.__name__.partition(".")[0]
-            sides = ([leaf for leaf in tree_leaves(arg) if isinstance(leaf, Tensor)] for arg in args)
+            sides = (
+                [leaf for leaf in tree_leaves(arg) if isinstance(leaf, Tensor)] for arg in args
+            )
             self.counted.calls[name] += 1
             self.counted.payload[name] += max(sum(t.nbytes for t in side) for side in sides)
             if name == "send":
@@ -71,7 +81,9 @@ class _Counting(TorchDispatchMode):
 
 @contextlib.contextmanager
 def counted() -> Iterator[Counted]:
-    """Count what passes torch.distributed's Python side inside the block. (torch's own DDP calls from C++, unseen.)"""
+    """Count what passes torch.distributed's Python side inside the block. (torch's own DDP calls
+    from C++, unseen.)
+    """
     with _Counting() as mode:
         yield mode.counted
 
@@ -89,14 +101,19 @@ SIOCOUTQ = 0x5411  # bytes written but not yet acknowledged (linux/sockios.h)
 
 
 def connections() -> Iterator[tuple[int, socket.socket]]:
-    """This process's connected TCP sockets, whoever opened them, each with the number the kernel knows it by."""
+    """This process's connected TCP sockets, whoever opened them, each with the number the kernel
+    knows it by.
+    """
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # closed while we look, or not connected
             if not str(entry.readlink()).startswith("socket:"):
                 continue
             inode = entry.stat().st_ino
             with socket.socket(fileno=os.dup(int(entry.name))) as sock:
-                if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
+                if (
+                    sock.family in (socket.AF_INET, socket.AF_INET6)
+                    and sock.type == socket.SOCK_STREAM
+                ):
                     sock.getpeername()  # a listening socket has no peer
                     yield inode, sock
 
@@ -104,11 +121,15 @@ def connections() -> Iterator[tuple[int, socket.socket]]:
 def totals() -> dict[int, int]:
     """Bytes sent on each connection since it was opened."""
     if sys.platform != "linux":
-        raise NotImplementedError("wire.tcp reads the kernel's TCP_INFO, on Linux only; wire.counted works anywhere")
+        raise NotImplementedError(
+            "wire.tcp reads the kernel's TCP_INFO, on Linux only; wire.counted works anywhere"
+        )
     found = {}
     for inode, sock in connections():
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-        sent, again = (struct.unpack_from("=Q", info, offset)[0] for offset in (SENT, RETRANSMITTED))
+        sent, again = (
+            struct.unpack_from("=Q", info, offset)[0] for offset in (SENT, RETRANSMITTED)
+        )
         found[inode] = sent - again
     return found
 
@@ -118,14 +139,19 @@ def settle(seconds: float = 5.0) -> None:
     import fcntl
 
     until = time.monotonic() + seconds
-    while any(struct.unpack("i", fcntl.ioctl(sock.fileno(), SIOCOUTQ, b"\0" * 4))[0] for _, sock in connections()):
+    while any(
+        struct.unpack("i", fcntl.ioctl(sock.fileno(), SIOCOUTQ, b"\0" * 4))[0]
+        for _, sock in connections()
+    ):
         if time.monotonic() > until:
             raise TimeoutError(f"data is still on its way after {seconds:g} seconds")
         time.sleep(0.001)
 
 
 def quiet(group: dist.ProcessGroup | None = None) -> None:
-    """Let the ranks meet and their wires fall silent, so that what is counted next is nothing of before."""
+    """Let the ranks meet and their wires fall silent, so that what is counted next is nothing of
+    before.
+    """
     dist.barrier(group)
     settle()
     dist.barrier(group)
@@ -133,7 +159,9 @@ def quiet(group: dist.ProcessGroup | None = None) -> None:
 
 @contextlib.contextmanager
 def tcp(group: dist.ProcessGroup | None = None) -> Iterator[Wire]:
-    """Bytes on the wire during the block, by the system's count: begin it on all ranks, read `sent` after it."""
+    """Bytes on the wire during the block, by the system's count: begin it on all ranks, read `sent`
+    after it.
+    """
     quiet(group)
     wire, before = Wire(), totals()
     yield wire

@@ -1,4 +1,6 @@
-"""How things look: pictures, tables, experiments. Importing it teaches every sum of parts to draw itself."""
+"""How things look: pictures, tables, experiments. Importing it teaches every sum of parts to draw
+itself.
+"""
 
 from mathlib import parts as _parts
 from mathlib.show.compare import compare
@@ -12,7 +14,19 @@ from mathlib.show.ranks_timeline import ranks_timeline
 from mathlib.show.tables import byte_bars, curves, source, table
 from mathlib.show.widgets import explore
 
-__all__ = ["byte_bars", "compare", "curves", "explore", "graph", "links", "memory_line", "predict", "ranks_timeline",
-           "source", "table", "verdict"]
+__all__ = [
+    "byte_bars",
+    "compare",
+    "curves",
+    "explore",
+    "graph",
+    "links",
+    "memory_line",
+    "predict",
+    "ranks_timeline",
+    "source",
+    "table",
+    "verdict",
+]
 
 _parts.renderer = parts_picture

@@ -1,6 +1,8 @@
-"""Prediction beside measurement: the table every chapter ends a run with, and the error when the two disagree.
+"""Prediction beside measurement: the table every chapter ends a run with, and the error when the
+two disagree.
 
-ratio = measured / predicted.  tolerance: greatest accepted |measured - predicted| / |predicted|; 0 demands equality.
+ratio = measured / predicted.  tolerance: greatest accepted |measured - predicted| / |predicted|; 0
+demands equality.
 """
 
 import math
@@ -32,8 +34,13 @@ def _ratio(predicted: float, measured: float) -> float:
 class Comparison:
     """Rows of (name, predicted, measured, ratio) within one tolerance."""
 
-    def __init__(self, rows: list[tuple[str, float, float, float]], tolerance: float, unit: str,
-                 columns: tuple[str, str]):
+    def __init__(
+        self,
+        rows: list[tuple[str, float, float, float]],
+        tolerance: float,
+        unit: str,
+        columns: tuple[str, str],
+    ):
         self.rows, self.tolerance, self.unit, self.columns = rows, tolerance, unit, columns
 
     @property
@@ -68,31 +75,51 @@ class Comparison:
     def __str__(self) -> str:
         table = [("", *self.heads, "ratio"), *self.cells()]
         wide = [max(len(row[i]) for row in table) for i in range(4)]
-        lines = [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip() for a, b, c, d in table]
+        lines = [
+            f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip()
+            for a, b, c, d in table
+        ]
         return "\n".join([*lines, f"accepted: {self.bound}"])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.heads, "ratio"))
-        body = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>{r}</td></tr>'
-                       for n, p, m, r in self.cells())
+        body = "".join(
+            f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>'
+            f"{r}</td></tr>"
+            for n, p, m, r in self.cells()
+        )
         one, other = self.columns
         title = escape(f"{one[:1].upper()}{one[1:]} and {other} (accepted: {self.bound})")
-        return (f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
-                f'<table class="mlx-compare"><caption>{title}</caption>'
-                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+        return (
+            f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
+            f'<table class="mlx-compare"><caption>{title}</caption>'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
 
 
-def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance: float, unit: str = "",
-            columns: tuple[str, str] = ("predicted", "measured"), **named: tuple[float, float]) -> Comparison:
-    """The table "predicted | measured | ratio"; raises Disagreement where the two differ by more than that.
+def compare(
+    pairs: dict[str, tuple[float, float]] | None = None,
+    /,
+    *,
+    tolerance: float,
+    unit: str = "",
+    columns: tuple[str, str] = ("predicted", "measured"),
+    **named: tuple[float, float],
+) -> Comparison:
+    """The table "predicted | measured | ratio"; raises Disagreement where the two differ by more
+    than that.
 
-    `compare(forward_flop=(predicted, counted), tolerance=0, unit="FLOP")`; a dict takes names that are no identifiers.
+    `compare(forward_flop=(predicted, counted), tolerance=0, unit="FLOP")`; a dict takes names that
+    are no identifiers.
     `columns` renames the two where nothing was run: ("formula", "printed").
     """
     non_negative("tolerance", tolerance)
-    given: dict[str, Any] = {**(pairs or {}), **{name.replace("_", " "): pair for name, pair in named.items()}}
+    given: dict[str, Any] = {
+        **(pairs or {}),
+        **{name.replace("_", " "): pair for name, pair in named.items()},
+    }
     if not given:
         raise InputError("pairs = {}: expected at least one name=(predicted, measured)")
     rows = []
@@ -101,10 +128,16 @@ def compare(pairs: dict[str, tuple[float, float]] | None = None, /, *, tolerance
             raise InputError(f"{name} = {pair!r}: expected (predicted, measured)")
         predicted, measured = (x.item() if hasattr(x, "item") else x for x in pair)
         for word, value in (("predicted", predicted), ("measured", measured)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not math.isfinite(value)
+            ):
                 raise InputError(f"{name}: {word} = {value!r}: expected a finite number")
         rows.append((name, predicted, measured, _ratio(predicted, measured)))
     table = Comparison(rows, tolerance, unit, columns)
     if table.beyond:
-        raise Disagreement(f"{', '.join(table.beyond)}: prediction and measurement disagree\n{table}")
+        raise Disagreement(
+            f"{', '.join(table.beyond)}: prediction and measurement disagree\n{table}"
+        )
     return table

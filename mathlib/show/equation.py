@@ -1,6 +1,8 @@
-"""An equation with the current numbers beneath its symbols, as MathML: no script, no font, no style sheet needed.
+"""An equation with the current numbers beneath its symbols, as MathML: no script, no font, no style
+sheet needed.
 
-`equation("M = k * P / N", M=..., k=16, P=..., N=8)`; names may carry an index (P_opt) or be Greek (Psi).
+`equation("M = k * P / N", M=..., k=16, P=..., N=8)`; names may carry an index (P_opt) or be Greek
+(Psi).
 """
 
 import ast
@@ -19,7 +21,14 @@ GREEK = {
     "Phi": "&Phi;",
     "phi": "&phi;",
 }
-FUNCTIONS = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "log2": math.log2, "sqrt": math.sqrt}
+FUNCTIONS = {
+    "min": min,
+    "max": max,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "log2": math.log2,
+    "sqrt": math.sqrt,
+}
 SIGNS = {ast.Add: "+", ast.Sub: "&minus;", ast.Mult: "&sdot;"}
 STRUT = '<mpadded height=".75em" depth=".25em">'  # all numbers of a line hang at one height
 Number = int | float | tuple[float, str]  # a value, or (value, how it is written)
@@ -60,15 +69,21 @@ class _Writer(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> str:
         if isinstance(node.op, ast.Div):
-            return f"<mfrac><mrow>{self.visit(node.left)}</mrow><mrow>{self.visit(node.right)}</mrow></mfrac>"
+            return (
+                f"<mfrac><mrow>{self.visit(node.left)}</mrow><mrow>"
+                f"{self.visit(node.right)}</mrow></mfrac>"
+            )
         if isinstance(node.op, ast.Pow):
             base = self._bracketed(node.left, isinstance(node.left, ast.BinOp))
             return f"<msup><mrow>{base}</mrow><mrow>{self.visit(node.right)}</mrow></msup>"
         product = isinstance(node.op, ast.Mult)
         loose = (ast.Add, ast.Sub)
-        left = self._bracketed(node.left, product and isinstance(getattr(node.left, "op", None), loose))
+        left = self._bracketed(
+            node.left, product and isinstance(getattr(node.left, "op", None), loose)
+        )
         right = self._bracketed(
-            node.right, not isinstance(node.op, ast.Add) and isinstance(getattr(node.right, "op", None), loose)
+            node.right,
+            not isinstance(node.op, ast.Add) and isinstance(getattr(node.right, "op", None), loose),
         )
         return f"{left}<mo>{SIGNS[type(node.op)]}</mo>{right}"
 
@@ -77,14 +92,16 @@ class _Writer(ast.NodeVisitor):
 
 
 def equation(law: str, **numbers: Number) -> str:
-    """The law as MathML, every symbol with its number beneath; refused when the numbers do not satisfy it."""
+    """The law as MathML, every symbol with its number beneath; refused when the numbers do not
+    satisfy it.
+    """
     left, _, right = law.partition("=")
     tree, name = ast.parse(right.strip(), mode="eval"), left.strip()
     values = {n: v[0] if isinstance(v, tuple) else v for n, v in numbers.items()}
     shown = {n: v[1] if isinstance(v, tuple) else plain(v) for n, v in numbers.items()}
-    missing = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS) - set(values) | {name} - set(
+    missing = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS) - set(
         values
-    )
+    ) | {name} - set(values)
     if missing:
         raise InputError(f"numbers: {law!r} also needs {', '.join(sorted(missing))}")
     result = eval(compile(tree, law, "eval"), {"__builtins__": {}, **FUNCTIONS}, values)

@@ -1,6 +1,7 @@
 """Experiments: controls and a function that returns HTML, declared once, shown in three places.
 
-A notebook draws the controls with ipywidgets, the published page with HTML; without either the stored result stays.
+A notebook draws the controls with ipywidgets, the published page with HTML; without either the
+stored result stays.
 `run` is the one way to a result, so that all three show the same bytes.
 """
 
@@ -42,8 +43,14 @@ class Range:
 
     def check(self, value: Any) -> float:
         """The value on the slider's own grid: 0.1 + 0.2 and 0.3 must not draw two pictures."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
-            raise InputError(f"{self.name} = {value!r}: expected a number from {self.low} to {self.high}")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not self.low <= value <= self.high
+        ):
+            raise InputError(
+                f"{self.name} = {value!r}: expected a number from {self.low} to {self.high}"
+            )
         on_grid = self.low + round((value - self.low) / self.step) * self.step
         return on_grid if isinstance(on_grid, int) else round(on_grid, 9)
 
@@ -53,7 +60,9 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several options, (label, value) each: a menu, or a slider when the options have an order."""
+    """One of several options, (label, value) each: a menu, or a slider when the options have an
+    order.
+    """
 
     name: str
     label: str
@@ -102,13 +111,19 @@ Control = Range | Choice | Toggle
 
 
 def doubling(name: str, label: str, low: int, high: int, default: int, unit: str = "") -> Choice:
-    """A slider over low, 2 low, 4 low, ... up to high: the logarithmic range of sizes and degrees."""
+    """A slider over low, 2 low, 4 low, ... up to high: the logarithmic range of sizes and
+    degrees.
+    """
     values, value = [], count("low", low)
     while value <= high:
         values.append(value)
         value *= 2
     return Choice(
-        name, label, tuple((f"{v:,} {unit}".rstrip(), v) for v in values), one_of(name, default, values), True
+        name,
+        label,
+        tuple((f"{v:,} {unit}".rstrip(), v) for v in values),
+        one_of(name, default, values),
+        True,
     )
 
 
@@ -130,7 +145,9 @@ class Experiment:
         return {c.name: c.check(given.get(c.name, c.default)) for c in self.controls}
 
     def run(self, given: Mapping[str, Any] | None = None) -> str:
-        """The result as HTML. A combination that a formula refuses is a result too: the refusal in words."""
+        """The result as HTML. A combination that a formula refuses is a result too: the refusal in
+        words.
+        """
         values = self.values(given)
         try:
             return self.draw(**values)
@@ -153,16 +170,20 @@ class Experiment:
         )
 
     def html(self, given: Mapping[str, Any] | None = None) -> str:
-        """What a notebook stores and a page shows first: settings in words, result, code, and the controls as data."""
+        """What a notebook stores and a page shows first: settings in words, result, code, and the
+        controls as data.
+        """
         values = self.values(given)
         controls = [{**c.spec(), "default": values[c.name]} for c in self.controls]
         spec = escape(json.dumps({"id": self.id, "controls": controls}, sort_keys=True))
         settings = "".join(
-            f"<li>{escape(c.label)}: <b>{escape(c.show(values[c.name]))}</b></li>" for c in self.controls
+            f"<li>{escape(c.label)}: <b>{escape(c.show(values[c.name]))}</b></li>"
+            for c in self.controls
         )
         return (
             f'<section class="mlx" data-mlx="{spec}" aria-label="Experiment: {escape(self.title)}">'
-            f'<p class="mlx-title"><b>{escape(self.title)}</b></p><ul class="mlx-controls">{settings}</ul>'
+            f'<p class="mlx-title"><b>{escape(self.title)}</b></p><ul class="mlx-controls">'
+            f"{settings}</ul>"
             f'<div class="mlx-output">{self.run(values)}</div>{self.code_html()}</section>'
         )
 
@@ -170,7 +191,9 @@ class Experiment:
 REGISTRY: dict[str, Experiment] = {}
 
 
-def experiment(id: str, title: str, *controls: Control, code: tuple[Callable[..., Any], ...] = ()) -> Callable:
+def experiment(
+    id: str, title: str, *controls: Control, code: tuple[Callable[..., Any], ...] = ()
+) -> Callable:
     """Declare the function beneath as an experiment; it takes one argument for each control."""
 
     def declare(draw: Callable[..., str]) -> Callable[..., str]:

@@ -1,4 +1,6 @@
-"""Experiments of the memory chapter: the byte recipes side by side, and all that one device must hold."""
+"""Experiments of the memory chapter: the byte recipes side by side, and all that one device must
+hold.
+"""
 
 from mathlib import activations, memory, params, precision, specs, units
 from mathlib.show import svg
@@ -25,7 +27,16 @@ TRAINED = (
     "mixed-adam-8bit",
     "sgd-momentum",
 )
-MODELS = ("gpt2-xl", "gpt3-6.7b", "llama2-7b", "llama3-8b", "llama2-13b", "gpt-neox-20b", "llama2-70b", "gpt3-175b")
+MODELS = (
+    "gpt2-xl",
+    "gpt3-6.7b",
+    "llama2-7b",
+    "llama3-8b",
+    "llama2-13b",
+    "gpt-neox-20b",
+    "llama2-70b",
+    "gpt3-175b",
+)
 DEVICES = ("v100-32gb", "a100-40gb", "a100-80gb", "h200-sxm", "b200-sxm", "mi300x", "rtx-4090")
 
 
@@ -53,13 +64,20 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         each = precision.bytes_per_parameter(name)
         parts = {part: each.amount(part) for part in each if gradients or "gradients" not in part}
         rows.append(
-            (f"{sum(parts.values()):.5g}: {precision.recipe(name).title}", {part: k * P for part, k in parts.items()})
+            (
+                f"{sum(parts.values()):.5g}: {precision.recipe(name).title}",
+                {part: k * P for part, k in parts.items()},
+            )
         )
     fit = sum(sum(parts.values()) <= limit for _, parts in rows)
     kept = f"{units.show(P, 'parameter')} parameters within {_bytes(limit)}"
     say = f'<p class="mlx-say">{fit} of {len(rows)} recipes keep {kept}.</p>'
     return say + svg.bars(
-        rows, title="Bytes of the model states by recipe", show=_bytes, limit=limit, limit_label=device
+        rows,
+        title="Bytes of the model states by recipe",
+        show=_bytes,
+        limit=limit,
+        limit_label=device,
     )
 
 
@@ -75,7 +93,12 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
     doubling("pipeline", "Pipeline stages", 1, 16, 1),
     doubling("micro_batch", "Sequences in a micro-batch", 1, 64, 1),
     doubling("tokens", "Sequence length", 512, 32768, 2048, "tokens"),
-    Choice("recompute", "Recomputation", (("none", "none"), ("selective", "selective"), ("full", "full")), "none"),
+    Choice(
+        "recompute",
+        "Recomputation",
+        (("none", "none"), ("selective", "selective"), ("full", "full")),
+        "none",
+    ),
     Toggle("flash", "FlashAttention"),
     code=(memory.training, memory.per_parameter, activations.layer),
 )
@@ -102,12 +125,27 @@ def explorer(
         recompute=recompute,
     )
     needed = memory.training(
-        model, layout, recipe=recipe, tokens=tokens, dropout=False, attention="flash" if flash else "standard"
+        model,
+        layout,
+        recipe=recipe,
+        tokens=tokens,
+        dropout=False,
+        attention="flash" if flash else "standard",
     )
-    chip, parts = specs.device(device), {name: needed.amount(name) for name in needed if needed.amount(name)}
-    say = f'<p class="mlx-say">On each of {layout.world:,} devices: <b>{memory.fits(needed, chip).text}</b>.</p>'
+    chip, parts = (
+        specs.device(device),
+        {name: needed.amount(name) for name in needed if needed.amount(name)},
+    )
+    say = (
+        f'<p class="mlx-say">On each of {layout.world:,} devices: <b>'
+        f"{memory.fits(needed, chip).text}</b>.</p>"
+    )
     chart = svg.bars(
-        [("On one device", parts)], title="Memory of one device", show=_bytes, limit=chip.memory, limit_label=device
+        [("On one device", parts)],
+        title="Memory of one device",
+        show=_bytes,
+        limit=chip.memory,
+        limit_label=device,
     )
     each, P = memory.per_parameter(recipe, zero=zero, shard=data), params.count(model).total
     law = equation(

@@ -9,13 +9,21 @@ DRAWN = 100  # buckets that can be told apart
 
 
 def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
-    """Each bucket with its time on the wire; too many for a picture are joined where one follows the other at once."""
+    """Each bucket with its time on the wire; too many for a picture are joined where one follows
+    the other at once.
+    """
     if len(buckets) <= DRAWN:
         return [(b.start, b.end, b.what) for b in buckets]
     begins = [i for i, b in enumerate(buckets) if i == 0 or b.start > buckets[i - 1].end]
     ends = [i - 1 for i in begins[1:]] + [len(buckets) - 1]
-    names = [f"bucket {a} to {z}" if a < z else buckets[a].what for a, z in zip(begins, ends, strict=True)]
-    return [(buckets[a].start, buckets[z].end, what) for a, z, what in zip(begins, ends, names, strict=True)]
+    names = [
+        f"bucket {a} to {z}" if a < z else buckets[a].what
+        for a, z in zip(begins, ends, strict=True)
+    ]
+    return [
+        (buckets[a].start, buckets[z].end, what)
+        for a, z, what in zip(begins, ends, names, strict=True)
+    ]
 
 
 @experiment(
@@ -30,10 +38,18 @@ def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
     doubling("latency", "Latency of a message", 1, 512, 16, "microseconds"),
     code=(overlap.bucketed,),
 )
-def buckets(layers: int, ranks: int, megabytes: int, bucket: int, backward: int, gigabits: int, latency: int) -> str:
+def buckets(
+    layers: int, ranks: int, megabytes: int, bucket: int, backward: int, gigabits: int, latency: int
+) -> str:
     K, W, alpha = megabytes * 1e6, gigabits * 1e9 / 8, latency * 1e-6
     step = overlap.bucketed(
-        layers=layers, ranks=ranks, backward=backward / 1e3, payload=K, bucket=bucket * 1e6, bandwidth=W, latency=alpha
+        layers=layers,
+        ranks=ranks,
+        backward=backward / 1e3,
+        payload=K,
+        bucket=bucket * 1e6,
+        bandwidth=W,
+        latency=alpha,
     )
 
     def show(seconds: float) -> str:

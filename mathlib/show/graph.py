@@ -11,12 +11,16 @@ MOST = 40  # more boxes than this are no picture
 
 
 def layers(nodes: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Nodes by the longest way that leads to them, each layer ordered by where its parents stand."""
+    """Nodes by the longest way that leads to them, each layer ordered by where its parents
+    stand.
+    """
     depth = dict.fromkeys(nodes, 0)
     for _ in nodes:
         for a, b in edges:
             depth[b] = max(depth[b], depth[a] + 1)
-    rows: list[list[int]] = [[n for n in nodes if depth[n] == level] for level in range(1 + max(depth.values()))]
+    rows: list[list[int]] = [
+        [n for n in nodes if depth[n] == level] for level in range(1 + max(depth.values()))
+    ]
     for above, row in zip(rows, rows[1:], strict=False):
         place = {n: i / len(above) for i, n in enumerate(above)}
         parents = {n: [place[a] for a, b in edges if b == n and a in place] for n in row}
@@ -24,11 +28,21 @@ def layers(nodes: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[list[
     return rows
 
 
-def drawing(labels: Mapping[int, str], edges: Sequence[tuple[int, int]], *, title: str,
-            marked: Mapping[int, str] | None = None, notes: Mapping[int, str] | None = None) -> str:
-    """The graph as SVG.  `marked` colours nodes by a role of svg.ROLES, `notes` writes a second line into them."""
+def drawing(
+    labels: Mapping[int, str],
+    edges: Sequence[tuple[int, int]],
+    *,
+    title: str,
+    marked: Mapping[int, str] | None = None,
+    notes: Mapping[int, str] | None = None,
+) -> str:
+    """The graph as SVG.  `marked` colours nodes by a role of svg.ROLES, `notes` writes a second
+    line into them.
+    """
     if len(labels) > MOST:
-        raise InputError(f"labels = {len(labels)} nodes: expected at most {MOST}, more cannot be read")
+        raise InputError(
+            f"labels = {len(labels)} nodes: expected at most {MOST}, more cannot be read"
+        )
     marked, notes = marked or {}, notes or {}
     high = BOX + (16 if notes else 0)
     rows, at, out = layers(list(labels), edges), {}, []
@@ -41,12 +55,17 @@ def drawing(labels: Mapping[int, str], edges: Sequence[tuple[int, int]], *, titl
             x += w + free
     for a, b in edges:
         (xa, ya, wa), (xb, yb, wb) = at[a], at[b]
-        out.append(f'<path d="M{xa + wa / 2:.1f} {ya + high:.1f}L{xb + wb / 2:.1f} {yb:.1f}" stroke="currentColor" '
-                   'stroke-opacity=".6" fill="none"/>')
+        out.append(
+            f'<path d="M{xa + wa / 2:.1f} {ya + high:.1f}L{xb + wb / 2:.1f} {yb:.1f}" '
+            'stroke="currentColor" '
+            'stroke-opacity=".6" fill="none"/>'
+        )
     for n, (x, y, w) in at.items():
         colour = svg.ROLES[marked[n]][0] if n in marked else "none"
-        out.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{high}" rx="4" fill="{colour}" '
-                   f'fill-opacity=".35" stroke="currentColor"/>')
+        out.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{high}" rx="4" fill="{colour}" '
+            f'fill-opacity=".35" stroke="currentColor"/>'
+        )
         out.append(svg.text(x + w / 2, y + 16, labels[n], anchor="middle", size=svg.SMALL))
         if n in notes:
             out.append(svg.text(x + w / 2, y + 32, notes[n], anchor="middle", size=svg.SMALL))
@@ -54,7 +73,9 @@ def drawing(labels: Mapping[int, str], edges: Sequence[tuple[int, int]], *, titl
     return svg.drawing(len(rows) * (STEP + high - BOX) + 2, title, said + ".", "".join(out))
 
 
-def graph(nodes: Sequence[tuple[int, str]], edges: Sequence[tuple[int, int]], *, title: str) -> Shown:
+def graph(
+    nodes: Sequence[tuple[int, str]], edges: Sequence[tuple[int, int]], *, title: str
+) -> Shown:
     """A picture of nodes (number, label) and edges between numbers."""
     labels = dict(nodes)
     words = ", ".join(f"{labels[a]} -> {labels[b]}" for a, b in edges)

@@ -1,6 +1,8 @@
-"""Claims on trial: a chapter's cell computes the evidence and says the verdict; the ledger page collects them.
+"""Claims on trial: a chapter's cell computes the evidence and says the verdict; the ledger page
+collects them.
 
-The verdict stands in the chapter and nowhere else. data/claims.toml holds what the sources say, never how it ended.
+The verdict stands in the chapter and nowhere else. data/claims.toml holds what the sources say,
+never how it ended.
 """
 
 import tomllib
@@ -27,16 +29,29 @@ class Verdict:
         self.claim, self.words, self.evidence = claim, words, evidence
 
     def __str__(self) -> str:
-        return f"{self.claim}: {claims()[self.claim]['claim']}\nVerdict: {self.words}\nEvidence: {self.evidence}"
+        return (
+            f"{self.claim}: {claims()[self.claim]['claim']}\nVerdict: {self.words}\nEvidence: "
+            f"{self.evidence}"
+        )
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        kind = "wrong" if self.words.startswith("wrong") else "depends" if self.words != "holds" else "holds"
-        data = f'data-claim="{self.claim}" data-words="{escape(self.words)}" data-evidence="{escape(self.evidence)}"'
+        kind = (
+            "wrong"
+            if self.words.startswith("wrong")
+            else "depends"
+            if self.words != "holds"
+            else "holds"
+        )
+        data = (
+            f'data-claim="{self.claim}" data-words="{escape(self.words)}" '
+            f'data-evidence="{escape(self.evidence)}"'
+        )
         row = claims()[self.claim]
         return (
-            f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} aria-label="Claim {self.claim}">'
+            f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} '
+            f'aria-label="Claim {self.claim}">'
             f"<p><b>Claim {self.claim}</b> ({escape(row['source'])}): {escape(row['claim'])}</p>"
             f"<p><b>Verdict: {escape(self.words)}.</b> {escape(self.evidence)}</p></section>"
         )
@@ -45,11 +60,14 @@ class Verdict:
 def verdict(claim: str, words: str, *, check: bool, evidence: str) -> Verdict:
     """The verdict on a claim, refused unless `check`, computed in the same cell, is true.
 
-    `words` is "holds", "holds when ...", or "wrong, rather ..."; `evidence` says in a sentence what was computed.
+    `words` is "holds", "holds when ...", or "wrong, rather ..."; `evidence` says in a sentence what
+    was computed.
     """
     one_of("claim", claim, claims())
     if not (words == FORMS[0] or words.startswith(FORMS[1:])):
-        raise InputError(f"words = {words!r}: expected 'holds', 'holds when ...' or 'wrong, rather ...'")
+        raise InputError(
+            f"words = {words!r}: expected 'holds', 'holds when ...' or 'wrong, rather ...'"
+        )
     if not evidence.strip():
         raise InputError("evidence = '': expected a sentence with the computed numbers")
     if not check:
@@ -66,7 +84,11 @@ class _Finder(HTMLParser):
         given = dict(attrs)
         if "data-claim" in given:
             self.found.append(
-                Verdict(given["data-claim"] or "", given["data-words"] or "", given["data-evidence"] or "")
+                Verdict(
+                    given["data-claim"] or "",
+                    given["data-words"] or "",
+                    given["data-evidence"] or "",
+                )
             )
 
 

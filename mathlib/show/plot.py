@@ -1,4 +1,6 @@
-"""Curves on linear or logarithmic axes, as SVG text; colours, sizes and the frame are those of mathlib.show.svg."""
+"""Curves on linear or logarithmic axes, as SVG text; colours, sizes and the frame are those of
+mathlib.show.svg.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +28,9 @@ class _Axis:
     def __init__(self, values: Sequence[float], start: float, stop: float, log: bool):
         low, high = min(values), max(values)
         if log and low <= 0:
-            raise InputError(f"value = {low!r}: expected a number greater than 0 on a logarithmic axis")
+            raise InputError(
+                f"value = {low!r}: expected a number greater than 0 on a logarithmic axis"
+            )
         self.log, self.start, self.stop = log, start, stop
         if not log:
             low, high = min(low, 0), high if high > min(low, 0) else min(low, 0) + 1
@@ -37,27 +41,47 @@ class _Axis:
 
     def place(self, value: float) -> float:
         f = math.log10 if self.log else float
-        return self.start + (f(value) - f(self.low)) / (f(self.high) - f(self.low)) * (self.stop - self.start)
+        return self.start + (f(value) - f(self.low)) / (f(self.high) - f(self.low)) * (
+            self.stop - self.start
+        )
 
 
 def _frame(x: _Axis, y: _Axis, titles: tuple[str, str], shows: tuple[Show, Show]) -> str:
     """Both axes with ticks, grid and titles."""
     (x_title, y_title), (show_x, show_y) = titles, shows
     left, right, bottom, top = number(x.start), number(x.stop + 8), number(y.start), number(y.stop)
-    out = [text(0, 14, y_title), text((x.start + WIDTH) / 2, y.start + 44, x_title, anchor="middle")]
+    out = [
+        text(0, 14, y_title),
+        text((x.start + WIDTH) / 2, y.start + 44, x_title, anchor="middle"),
+    ]
     for tick in y.ticks:
         high = y.place(tick)
-        out.append(f'<path d="M{left} {number(high)}H{right}" stroke="currentColor" stroke-opacity=".25"/>')
+        out.append(
+            f'<path d="M{left} {number(high)}H{right}" stroke="currentColor" stroke-opacity=".25"/>'
+        )
         out.append(text(x.start - 6, high + 4, show_y(tick), anchor="end", size=SMALL))
     for tick in x.ticks:
         out.append(f'<path d="M{number(x.place(tick))} {bottom}v5" stroke="currentColor"/>')
         out.append(text(x.place(tick), y.start + 20, show_x(tick), anchor="middle", size=SMALL))
-    return "".join(out) + f'<path d="M{left} {top}V{bottom}H{right}" stroke="currentColor" fill="none"/>'
+    return (
+        "".join(out)
+        + f'<path d="M{left} {top}V{bottom}H{right}" stroke="currentColor" fill="none"/>'
+    )
 
 
-def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_title: str, y_title: str,
-          show_x: Show, show_y: Show, log_x: bool = False, log_y: bool = False,
-          limit: float | None = None, limit_label: str = "limit") -> str:
+def lines(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    title: str,
+    x_title: str,
+    y_title: str,
+    show_x: Show,
+    show_y: Show,
+    log_x: bool = False,
+    log_y: bool = False,
+    limit: float | None = None,
+    limit_label: str = "limit",
+) -> str:
     """Curves on one pair of axes; each has its own colour, dash and marker."""
     points = [p for curve in series.values() for p in curve]
     x = _Axis([p[0] for p in points], LEFT, WIDTH - 16.0, log_x)
@@ -66,20 +90,40 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_
     for place, (name, curve) in enumerate(series.items()):
         colour, dash = SPARE[place % len(SPARE)][0], DASHES[place % len(DASHES)]
         path = "L".join(f"{number(x.place(a))} {number(y.place(b))}" for a, b in curve)
-        out.append(f'<path d="M{path}" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}" fill="none"/>')
+        out.append(
+            f'<path d="M{path}" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}" '
+            'fill="none"/>'
+        )
         for a, b in curve[:MARKED]:
-            out.append(_marker(place, x.place(a), y.place(b), colour, f"{name}: {show_x(a)}, {show_y(b)}"))
-        out.append(_marker(place, 8, BOTTOM + 66 + 20 * place, colour) + text(22, BOTTOM + 71 + 20 * place, name))
-        said.append(f"{name}: " + ", ".join(f"{show_y(b)} at {show_x(a)}" for a, b in (curve[0], curve[-1])))
+            out.append(
+                _marker(place, x.place(a), y.place(b), colour, f"{name}: {show_x(a)}, {show_y(b)}")
+            )
+        out.append(
+            _marker(place, 8, BOTTOM + 66 + 20 * place, colour)
+            + text(22, BOTTOM + 71 + 20 * place, name)
+        )
+        said.append(
+            f"{name}: " + ", ".join(f"{show_y(b)} at {show_x(a)}" for a, b in (curve[0], curve[-1]))
+        )
     if limit is not None:
         out.append(limit_line(f"M{number(LEFT)} {number(y.place(limit))}H{WIDTH - 8}"))
         words = f"{limit_label}: {show_y(limit)}"
-        out.append(text(WIDTH - 10, y.place(limit) - 6, words, anchor="end", size=SMALL, weight="bold"))
+        out.append(
+            text(WIDTH - 10, y.place(limit) - 6, words, anchor="end", size=SMALL, weight="bold")
+        )
         said.append(words)
     return drawing(BOTTOM + 62 + 20 * len(series), title, ". ".join(said) + ".", "".join(out))
 
 
 def _marker(place: int, x: float, y: float, colour: str, hint: str = "") -> str:
-    shape = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "M-4 -4h8v8h-8z", "M0 -5L5 4H-5z", "M-5 0L0 -5L5 0L0 5z")[place % 4]
+    shape = (
+        "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
+        "M-4 -4h8v8h-8z",
+        "M0 -5L5 4H-5z",
+        "M-5 0L0 -5L5 0L0 5z",
+    )[place % 4]
     title = f"<title>{escape(hint)}</title>" if hint else ""
-    return f'<path transform="translate({number(x)} {number(y)})" d="{shape}" fill="{colour}">{title}</path>'
+    return (
+        f'<path transform="translate({number(x)} {number(y)})" d="{shape}" fill="{colour}">'
+        f"{title}</path>"
+    )

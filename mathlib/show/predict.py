@@ -1,6 +1,7 @@
 """Predict first: the reader commits to a number, then sees prediction and measurement.
 
-The same bytes everywhere: the answer folds out by itself; where scripts or a kernel run, a box takes the guess first.
+The same bytes everywhere: the answer folds out by itself; where scripts or a kernel run, a box
+takes the guess first.
 """
 
 import json
@@ -28,14 +29,23 @@ def judge(guess: float, measured: float, unit: str) -> str:
 class Prediction:
     """A question with its answer folded away."""
 
-    def __init__(self, question: str, measured: float, predicted: float | None, unit: str, explanation: str):
+    def __init__(
+        self, question: str, measured: float, predicted: float | None, unit: str, explanation: str
+    ):
         self.question, self.measured, self.predicted = question, measured, predicted
         self.unit, self.explanation = unit, explanation
 
     def _answer(self) -> str:
-        rows = [("predicted", self.predicted)] * (self.predicted is not None) + [("measured", self.measured)]
-        cells = "".join(f"<dt>{word}</dt><dd>{escape(plain(value))} {escape(self.unit)}</dd>" for word, value in rows)
-        return f"<dl>{cells}</dl>" + (f"<p>{escape(self.explanation)}</p>" if self.explanation else "")
+        rows = [("predicted", self.predicted)] * (self.predicted is not None) + [
+            ("measured", self.measured)
+        ]
+        cells = "".join(
+            f"<dt>{word}</dt><dd>{escape(plain(value))} {escape(self.unit)}</dd>"
+            for word, value in rows
+        )
+        return f"<dl>{cells}</dl>" + (
+            f"<p>{escape(self.explanation)}</p>" if self.explanation else ""
+        )
 
     def _repr_html_(self) -> str:
         data = escape(json.dumps({"measured": self.measured, "unit": self.unit}, sort_keys=True))
@@ -55,7 +65,8 @@ class Prediction:
         import ipywidgets
 
         box = ipywidgets.Text(
-            description=f"Your guess ({self.unit})" if self.unit else "Your guess", style={"description_width": "12em"}
+            description=f"Your guess ({self.unit})" if self.unit else "Your guess",
+            style={"description_width": "12em"},
         )
         button, answer = ipywidgets.Button(description="Compare"), ipywidgets.HTML()
 
@@ -76,11 +87,20 @@ class Prediction:
 
 
 def predict(
-    question: str, *, measured: float, predicted: float | None = None, unit: str = "", explanation: str = ""
+    question: str,
+    *,
+    measured: float,
+    predicted: float | None = None,
+    unit: str = "",
+    explanation: str = "",
 ) -> Prediction:
-    """A question to guess at, the last line of a cell; `measured` and `predicted` are numbers in `unit`."""
+    """A question to guess at, the last line of a cell; `measured` and `predicted` are numbers in
+    `unit`.
+    """
     for name, value in (("measured", measured), ("predicted", predicted)):
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        number = (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        )
         if not number and not (name == "predicted" and value is None):
             raise InputError(f"{name} = {value!r}: expected a finite number")
     return Prediction(question, measured, predicted, unit, explanation)

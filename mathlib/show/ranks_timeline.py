@@ -1,7 +1,7 @@
 """A trace as a picture: what each rank computes, and beneath it what it has on the wire.
 
-Events have `what`, `kind` ("compute", "idle", "communication"), `rank`, `start` and `end` in seconds; other kinds are
-not drawn.
+Events have `what`, `kind` ("compute", "idle", "communication"), `rank`, `start` and `end` in
+seconds; other kinds are not drawn.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,14 +43,25 @@ def _show(seconds: float) -> str:
 
 
 def ranks_timeline(events: Sequence[Event], *, title: str) -> Shown:
-    """A line for each rank's own work, and lines for its messages: two at once where two are in flight."""
+    """A line for each rank's own work, and lines for its messages: two at once where two are in
+    flight.
+    """
     rows = []
     for rank in sorted({e.rank for e in events}):
         own = [e for e in events if e.rank == rank]
-        work = [(e.what if e.kind == "compute" else "idle", e) for e in own if e.kind in ("compute", "idle")]
+        work = [
+            (e.what if e.kind == "compute" else "idle", e)
+            for e in own
+            if e.kind in ("compute", "idle")
+        ]
         rows.append((f"rank {rank}", [(role, e.start, e.end, e.what) for role, e in work]))
         for place, lane in enumerate(_lanes(e for e in own if e.kind == "communication")):
-            rows.append((f"wire {place + 1}" if place else "wire", [(e.kind, e.start, e.end, e.what) for e in lane]))
+            rows.append(
+                (
+                    f"wire {place + 1}" if place else "wire",
+                    [(e.kind, e.start, e.end, e.what) for e in lane],
+                )
+            )
     drawn = svg.timeline(rows, title=title, show=_show, axis_title="time")
     busy = {e.kind: 0.0 for e in events}
     for e in events:

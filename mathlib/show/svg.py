@@ -1,7 +1,9 @@
-"""Charts as SVG text, from the standard library alone: CPython and the browser write the same bytes.
+"""Charts as SVG text, from the standard library alone: CPython and the browser write the same
+bytes.
 
 A chart is WIDTH units wide and its text TEXT units high, so that it can be read on a phone.
-Lengths are printed with one decimal. A role (weights, idle, ...) has one colour and one hatch everywhere.
+Lengths are printed with one decimal. A role (weights, idle, ...) has one colour and one hatch
+everywhere.
 """
 
 import math
@@ -13,23 +15,58 @@ from textwrap import wrap
 WIDTH, TEXT, BAR = 400, 14, 22
 SMALL = 12
 CHARACTER = 8.3  # units a character takes at most, on average, in the fonts that browsers choose
-ROLES = {  # role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours up
-    "weights": ("#4477aa", ""), "gradients": ("#ee6677", "/"), "optimizer": ("#228833", "\\"),
-    "master weights": ("#223f66", "|"), "main gradients": ("#aa3344", "-"),
-    "first moment": ("#228833", "\\"), "second moment": ("#77b36a", "x"), "scales": ("#888888", "|"),
-    "activations": ("#ccbb44", "."), "temporary": ("#aa3377", "x"), "logits": ("#997700", "x"),
-    "cache": ("#66ccee", "-"), "attention": ("#66ccee", "|"), "attention scores": ("#66ccee", "x"),
-    "attention values": ("#66ccee", "."), "attention core": ("#66ccee", "x"), "mlp": ("#bb7744", "/"),
+# role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours
+# up
+ROLES = {
+    "weights": ("#4477aa", ""),
+    "gradients": ("#ee6677", "/"),
+    "optimizer": ("#228833", "\\"),
+    "master weights": ("#223f66", "|"),
+    "main gradients": ("#aa3344", "-"),
+    "first moment": ("#228833", "\\"),
+    "second moment": ("#77b36a", "x"),
+    "scales": ("#888888", "|"),
+    "activations": ("#ccbb44", "."),
+    "temporary": ("#aa3377", "x"),
+    "logits": ("#997700", "x"),
+    "cache": ("#66ccee", "-"),
+    "attention": ("#66ccee", "|"),
+    "attention scores": ("#66ccee", "x"),
+    "attention values": ("#66ccee", "."),
+    "attention core": ("#66ccee", "x"),
+    "mlp": ("#bb7744", "/"),
     "rule": ("#888888", "-"),
-    "vocabulary": ("#aa3377", "."), "embedding": ("#997700", "-"),
-    "forward": ("#4477aa", ""), "backward": ("#228833", "/"), "recompute": ("#ccbb44", "x"), "update": ("#997700", "|"),
-    "compute": ("#4477aa", ""), "communication": ("#aa3377", "\\"), "idle": ("#bbbbbb", "."),
-    "predicted": ("#4477aa", ""), "measured": ("#ee6677", "/"), "other": ("#888888", "|"),
+    "vocabulary": ("#aa3377", "."),
+    "embedding": ("#997700", "-"),
+    "forward": ("#4477aa", ""),
+    "backward": ("#228833", "/"),
+    "recompute": ("#ccbb44", "x"),
+    "update": ("#997700", "|"),
+    "compute": ("#4477aa", ""),
+    "communication": ("#aa3377", "\\"),
+    "idle": ("#bbbbbb", "."),
+    "predicted": ("#4477aa", ""),
+    "measured": ("#ee6677", "/"),
+    "other": ("#888888", "|"),
 }
-SPARE = [("#4477aa", ""), ("#ee6677", "/"), ("#228833", "\\"), ("#ccbb44", "."), ("#aa3377", "x"), ("#66ccee", "-"),
-         ("#997700", "|"), ("#888888", "")]
-HATCHES = {"/": "M0 8L8 0M-2 2L2 -2M6 10L10 6", "\\": "M0 0L8 8M-2 6L2 10M6 -2L10 2", "x": "M0 0L8 8M0 8L8 0",
-           "-": "M0 4H8", "|": "M4 0V8", ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z"}
+SPARE = [
+    ("#4477aa", ""),
+    ("#ee6677", "/"),
+    ("#228833", "\\"),
+    ("#ccbb44", "."),
+    ("#aa3377", "x"),
+    ("#66ccee", "-"),
+    ("#997700", "|"),
+    ("#888888", ""),
+]
+HATCHES = {
+    "/": "M0 8L8 0M-2 2L2 -2M6 10L10 6",
+    "\\": "M0 0L8 8M-2 6L2 10M6 -2L10 2",
+    "x": "M0 0L8 8M0 8L8 0",
+    "-": "M0 4H8",
+    "|": "M4 0V8",
+    ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z",
+}
 WARNING = "#d14334"  # limits and crosses; 3:1 against white and against the dark page
 Row = tuple[str, Mapping[str, float]]
 
@@ -54,28 +91,42 @@ def number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "start", size: int = TEXT, weight: str = "") -> str:
+def text(
+    x: float, y: float, words: str, *, anchor: str = "start", size: int = TEXT, weight: str = ""
+) -> str:
     bold = f' font-weight="{weight}"' if weight else ""
     side = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text x="{number(x)}" y="{number(y)}" font-size="{size}"{side}{bold}>{escape(words)}</text>'
+    return (
+        f'<text x="{number(x)}" y="{number(y)}" font-size="{size}"{side}{bold}>'
+        f"{escape(words)}</text>"
+    )
 
 
-def box(x: float, y: float, width: float, height: float, style: tuple[str, str], hint: str = "") -> str:
+def box(
+    x: float, y: float, width: float, height: float, style: tuple[str, str], hint: str = ""
+) -> str:
     """A filled rectangle, its hatch above it, and what it means as a tooltip."""
     colour, hatch = style
     shape = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
     title = f"<title>{escape(hint)}</title>" if hint else ""
     edge = f'<rect {shape} fill="{colour}" stroke="currentColor" stroke-width=".7">{title}</rect>'
-    return edge + (f'<rect {shape} fill="url(#ID{ord(hatch)})" pointer-events="none"/>' if hatch else "")
+    return edge + (
+        f'<rect {shape} fill="url(#ID{ord(hatch)})" pointer-events="none"/>' if hatch else ""
+    )
 
 
 def _cross(x: float, y: float, reach: float = 7) -> str:
     a, b, c, d = number(x - reach), number(y - reach), number(x + reach), number(y + reach)
-    return f'<path d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}" stroke="{WARNING}" stroke-width="3.5" stroke-linecap="round"/>'
+    return (
+        f'<path d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}" stroke="{WARNING}" stroke-width="3.5" '
+        'stroke-linecap="round"/>'
+    )
 
 
 def drawing(height: float, title: str, description: str, body: str) -> str:
-    """The finished chart. Its ids are a checksum of its content: equal on every machine, different between charts."""
+    """The finished chart. Its ids are a checksum of its content: equal on every machine, different
+    between charts.
+    """
     patterns = "".join(
         f'<pattern id="ID{ord(h)}" width="8" height="8" patternUnits="userSpaceOnUse">'
         f'<path d="{d}" stroke="#000" stroke-opacity=".55" fill="none"/></pattern>'
@@ -85,8 +136,10 @@ def drawing(height: float, title: str, description: str, body: str) -> str:
     defs = f"<defs>{patterns}</defs>" if patterns else ""
     words = f'<title id="IDt">{escape(title)}</title><desc id="IDd">{escape(description)}</desc>'
     whole = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="mlx-chart" role="img" aria-labelledby="IDt IDd" '
-        f'viewBox="0 0 {WIDTH} {number(height)}" width="100%" style="max-width:500px" fill="currentColor" '
+        '<svg xmlns="http://www.w3.org/2000/svg" class="mlx-chart" role="img" '
+        'aria-labelledby="IDt IDd" '
+        f'viewBox="0 0 {WIDTH} {number(height)}" width="100%" style="max-width:500px" '
+        'fill="currentColor" '
         f'font-family="inherit">{words}{defs}{body}</svg>'
     )
     key = f"c{zlib.crc32(whole.encode()):08x}"
@@ -114,8 +167,14 @@ def _heading(label: str, total: str, y: float) -> tuple[str, float]:
     return lines + text(WIDTH - 2, last, total, anchor="end", weight="bold"), 17.0 * len(words) + 2
 
 
-def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit: float | None = None,
-         limit_label: str = "limit") -> str:
+def bars(
+    rows: Sequence[Row],
+    *,
+    title: str,
+    show: Callable[[float], str],
+    limit: float | None = None,
+    limit_label: str = "limit",
+) -> str:
     """Horizontal stacked bars, a line at the limit, and a cross on every bar that passes it."""
     styles = _styles(name for _, parts in rows for name in parts)
     totals = [sum(parts.values()) for _, parts in rows]
@@ -123,7 +182,9 @@ def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit
     y, out, said = 4.0, [], []
     if limit is not None:
         edge, words = limit * scale + 1, f"{limit_label}: {show(limit)}"
-        out.append(text(edge, 15, words, anchor="end" if edge > WIDTH / 2 else "start", weight="bold"))
+        out.append(
+            text(edge, 15, words, anchor="end" if edge > WIDTH / 2 else "start", weight="bold")
+        )
         y = 22.0
     for (label, parts), total in zip(rows, totals, strict=True):
         over = limit is not None and total > limit
@@ -131,7 +192,9 @@ def bars(rows: Sequence[Row], *, title: str, show: Callable[[float], str], limit
         out.append(heading)
         x, y = 1.0, y + high
         for name, value in parts.items():
-            out.append(box(x, y, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}"))
+            out.append(
+                box(x, y, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}")
+            )
             x += value * scale
         if limit is not None:
             out.append(limit_line(f"M{number(edge)} {number(y - 4)}V{number(y + BAR + 4)}"))
@@ -157,10 +220,14 @@ def grouped(rows: Sequence[Row], *, title: str, show: Callable[[float], str]) ->
         out.append(text(0, y + 13, label))
         y += 19
         for name, value in parts.items():
-            out.append(box(1, y, value * scale, 16, styles[name], f"{label}, {name}: {show(value)}"))
+            out.append(
+                box(1, y, value * scale, 16, styles[name], f"{label}, {name}: {show(value)}")
+            )
             out.append(text(value * scale + 8, y + 13, show(value)))
             y += 19
-        said.append(f"{label}: " + ", ".join(f"{name} {show(value)}" for name, value in parts.items()))
+        said.append(
+            f"{label}: " + ", ".join(f"{name} {show(value)}" for name, value in parts.items())
+        )
         y += 8
     swatches, high = legend(list(styles.items()), y + 2)
     return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + swatches)
@@ -185,7 +252,12 @@ def timeline(
         for role, a, b, what in events:
             out.append(
                 box(
-                    left + a * scale, y, (b - a) * scale, BAR, styles[role], f"{label}, {what}: {show(a)} to {show(b)}"
+                    left + a * scale,
+                    y,
+                    (b - a) * scale,
+                    BAR,
+                    styles[role],
+                    f"{label}, {what}: {show(a)} to {show(b)}",
                 )
             )
             busy[role] = busy.get(role, 0) + b - a
@@ -193,7 +265,9 @@ def timeline(
         y += BAR + 5
     for tick in ticks(0, end, 4):
         x = left + tick * scale
-        anchor = "start" if not tick else "end" if x > WIDTH - 25 else "middle"  # words stay inside the picture
+        anchor = (
+            "start" if not tick else "end" if x > WIDTH - 25 else "middle"
+        )  # words stay inside the picture
         out.append(f'<path d="M{number(x)} {number(y)}v5" stroke="currentColor"/>')
         out.append(text(x, y + 19, show(tick), anchor=anchor, size=SMALL))
     out.append(text(left + (WIDTH - left) / 2, y + 38, axis_title, anchor="middle"))

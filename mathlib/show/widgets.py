@@ -1,4 +1,6 @@
-"""Experiments and predictions in a notebook: the stored HTML always, live controls where a kernel has ipywidgets."""
+"""Experiments and predictions in a notebook: the stored HTML always, live controls where a kernel
+has ipywidgets.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,7 +23,11 @@ def bundle(html: str, text: str, widget: Callable[[], Any]) -> dict[str, Any]:
 def _control(control: Control, value: Any) -> Any:
     import ipywidgets
 
-    look = {"description": control.label, "style": {"description_width": "18em"}, "layout": {"width": "44em"}}
+    look = {
+        "description": control.label,
+        "style": {"description_width": "18em"},
+        "layout": {"width": "44em"},
+    }
     if isinstance(control, Choice):
         kind = ipywidgets.SelectionSlider if control.slider else ipywidgets.Dropdown
         return kind(options=list(control.options), value=value, **look)
@@ -51,15 +57,21 @@ class View:
 
         for control in controls.values():
             control.observe(move, "value")
-        return ipywidgets.VBox([*controls.values(), result, ipywidgets.HTML(self.experiment.code_html())])
+        return ipywidgets.VBox(
+            [*controls.values(), result, ipywidgets.HTML(self.experiment.code_html())]
+        )
 
     def _repr_html_(self) -> str:
         return self.experiment.html(self.start)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return bundle(self._repr_html_(), f"Experiment: {self.experiment.title}", lambda: self.widget)
+        return bundle(
+            self._repr_html_(), f"Experiment: {self.experiment.title}", lambda: self.widget
+        )
 
 
 def explore(id: str, **values: Any) -> View:
-    """An experiment by its name, the last line of a cell; values change where its controls start."""
+    """An experiment by its name, the last line of a cell; values change where its controls
+    start.
+    """
     return View(find(id), **values)

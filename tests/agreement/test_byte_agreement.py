@@ -1,4 +1,6 @@
-"""The memory formulas against counted runs: bytes saved for backward, optimizer states, the plateaus of a step."""
+"""The memory formulas against counted runs: bytes saved for backward, optimizer states, the
+plateaus of a step.
+"""
 
 import pytest
 import torch
@@ -58,7 +60,11 @@ def test_optimizer_states(model, make, recipe, counter):
     assert held == precision.bytes_per_parameter(recipe).total * P + counter * tensors
 
 
-KINDS = {"mixed-adam": "half", "mixed-adam-fp32-gradients": "main", "mixed-adam-both-gradients": "both"}
+KINDS = {
+    "mixed-adam": "half",
+    "mixed-adam-fp32-gradients": "main",
+    "mixed-adam-both-gradients": "both",
+}
 
 
 @pytest.mark.parametrize("recipe, gradients", KINDS.items())
@@ -66,16 +72,24 @@ def test_every_copy_of_mixed_precision(model, recipe, gradients):
     run = gpt.GPT(model)
     optimizer = mixed.MixedAdam(run, gradients=gradients)
     run.loss(*data.batch(2, model.context)).backward()
-    held, each, P = optimizer.bytes(), precision.bytes_per_parameter(recipe), params.count(model).total
+    held, each, P = (
+        optimizer.bytes(),
+        precision.bytes_per_parameter(recipe),
+        params.count(model).total,
+    )
     moments = each.amount("first moment") + each.amount("second moment")
-    predicted = {name: each.amount(name) * P for name in each if "moment" not in name} | {"optimizer": moments * P}
+    predicted = {name: each.amount(name) * P for name in each if "moment" not in name} | {
+        "optimizer": moments * P
+    }
     assert held == predicted
 
 
 def test_the_plateaus_of_a_step(model):
     run = gpt.GPT(model)
     optimizer = torch.optim.AdamW(run.parameters())
-    line = live.step_timeline(run, (data.batch(2, model.context, step) for step in range(2)), optimizer)
+    line = live.step_timeline(
+        run, (data.batch(2, model.context, step) for step in range(2)), optimizer
+    )
     P, tensors = params.count(model).total, len(list(run.parameters()))
     assert line.at("backward", 1)["gradients"] == line.at("forward", 1)["weights"] == 4 * P
     assert line.at("zero_grad", 1)["optimizer"] == 8 * P + 4 * tensors

@@ -1,4 +1,6 @@
-"""The FLOP formulas against counted runs: equal to the last digit, for every shape, kernel and recomputation."""
+"""The FLOP formulas against counted runs: equal to the last digit, for every shape, kernel and
+recomputation.
+"""
 
 import pytest
 
@@ -28,7 +30,11 @@ def model(request):
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 @pytest.mark.parametrize("attention, backward", [("plain", 2), ("flash", 2.5)])
 def test_every_flop_of_a_step(model, attention, backward, recompute):
-    counted = meter.dry_run(model, 3, recompute=recompute) if attention == "plain" else _run(model, 3, recompute)
+    counted = (
+        meter.dry_run(model, 3, recompute=recompute)
+        if attention == "plain"
+        else _run(model, 3, recompute)
+    )
     predicted = flops.training(model, sequences=3, attention_backward=backward, recompute=recompute)
     assert counted[0] == meter.by_kernel(flops.forward(model, sequences=3))
     behind = meter.by_kernel(predicted["backward"])
@@ -51,10 +57,19 @@ def test_every_parameter(model):
 
 
 def test_selective_recomputation_costs_4_not_12(model):
-    """Korthikanti et al. charge 12 B L s^2 h; a run computes the two attention products once more, 4 B L s^2 h."""
-    once, again = (sum(part.total() for part in meter.dry_run(model, 2, recompute=r)) for r in ("none", "selective"))
-    L, h, s = model.layers, model.width, model.context
-    assert again - once == 4 * 2 * L * s * s * h == flops.recomputation(model, sequences=2, recompute="selective").total
-    assert flops.recomputation(model, sequences=2, recompute="selective", convention="korthikanti").total == 3 * (
-        again - once
+    """Korthikanti et al. charge 12 B L s^2 h; a run computes the two attention products once more,
+    4 B L s^2 h.
+    """
+    once, again = (
+        sum(part.total() for part in meter.dry_run(model, 2, recompute=r))
+        for r in ("none", "selective")
     )
+    L, h, s = model.layers, model.width, model.context
+    assert (
+        again - once
+        == 4 * 2 * L * s * s * h
+        == flops.recomputation(model, sequences=2, recompute="selective").total
+    )
+    assert flops.recomputation(
+        model, sequences=2, recompute="selective", convention="korthikanti"
+    ).total == 3 * (again - once)

@@ -18,7 +18,9 @@ class Visit:
     page: Page
     origin: str
     foreign: list[str] = field(default_factory=list)  # requests to anybody else; they were refused
-    complaints: list[str] = field(default_factory=list)  # console errors, uncaught errors, failed requests
+    complaints: list[str] = field(
+        default_factory=list
+    )  # console errors, uncaught errors, failed requests
     finished: list[Request] = field(default_factory=list)
 
     def goto(self, name: str) -> "Visit":
@@ -54,7 +56,9 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
-    """`visit("chapters/01_compute", viewport=..., java_script_enabled=...)` opens a page in a fresh profile."""
+    """`visit("chapters/01_compute", viewport=..., java_script_enabled=...)` opens a page in a fresh
+    profile.
+    """
     contexts = []
 
     def open_page(name: str, **options: object) -> Visit:
@@ -70,9 +74,17 @@ def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
 
         context.route("**/*", guard)
         context.on("requestfinished", lambda request: seen.finished.append(request))
-        context.on("requestfailed", lambda request: seen.complaints.append(f"failed: {request.url}"))
-        context.on("response", lambda r: seen.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
-        context.on("console", lambda m: seen.complaints.append(f"console: {m.text}") if m.type == "error" else None)
+        context.on(
+            "requestfailed", lambda request: seen.complaints.append(f"failed: {request.url}")
+        )
+        context.on(
+            "response",
+            lambda r: seen.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
+        )
+        context.on(
+            "console",
+            lambda m: seen.complaints.append(f"console: {m.text}") if m.type == "error" else None,
+        )
         context.on("weberror", lambda e: seen.complaints.append(f"uncaught: {e.error}"))
         return seen.goto(name)
 

@@ -1,4 +1,6 @@
-"""What the one setting BOOK_REPOSITORY adds: links that name the repository, a sitemap, social cards."""
+"""What the one setting BOOK_REPOSITORY adds: links that name the repository, a sitemap, social
+cards.
+"""
 
 import json
 import os
@@ -21,7 +23,15 @@ HOME = "https://somebody.github.io/transformer-math/"
 
 
 def build(target: Path, repository: str) -> subprocess.CompletedProcess:
-    command = [Path(sys.executable).parent / "jupyter-book", "build", ROOT, "--path-output", target, "-n", "-W"]
+    command = [
+        Path(sys.executable).parent / "jupyter-book",
+        "build",
+        ROOT,
+        "--path-output",
+        target,
+        "-n",
+        "-W",
+    ]
     given = {**os.environ, "BOOK_REPOSITORY": repository}
     return subprocess.run(command, env=given, capture_output=True, text=True, check=False)
 
@@ -39,7 +49,10 @@ def test_chapters_offer_binder_colab_source_and_issues(published):
     chapter = next(page for page in toc_pages() if page.startswith("chapters/"))
     text = (published / f"{chapter}.html").read_text("utf-8")
     assert "https://mybinder.org/v2/gh/Somebody/transformer-math/launch?" in text
-    assert f"https://colab.research.google.com/github/Somebody/transformer-math/blob/launch/{chapter}.ipynb" in text
+    assert (
+        f"https://colab.research.google.com/github/Somebody/transformer-math/blob/launch/{chapter}.ipynb"
+        in text
+    )
     assert f"{REPOSITORY}/blob/main/{chapter}.ipynb" in text
     assert f"{REPOSITORY}/issues/new" in text
 
@@ -54,13 +67,17 @@ def test_every_page_has_a_social_card(published):
     for page in toc_pages():
         text = (published / f"{page}.html").read_text("utf-8")
         said = dict(re.findall(r'<meta property="(og:[\w:]+)" content="([^"]*)"', text))
-        assert said["og:title"] and said["og:description"] and said["og:url"] == f"{HOME}{page}.html"
+        assert (
+            said["og:title"] and said["og:description"] and said["og:url"] == f"{HOME}{page}.html"
+        )
         assert said["og:site_name"] == "Transformer Math, Measured"
         assert said["og:image"].startswith(HOME)
         assert (published / said["og:image"].removeprefix(HOME)).stat().st_size > 5_000
 
 
-@pytest.mark.parametrize("wrong", ["http://example.org/x", "somebody/transformer-math", "https://github.com/somebody"])
+@pytest.mark.parametrize(
+    "wrong", ["http://example.org/x", "somebody/transformer-math", "https://github.com/somebody"]
+)
 def test_an_address_that_is_none_stops_the_build(monkeypatch, wrong):
     monkeypatch.setenv("BOOK_REPOSITORY", wrong)
     with pytest.raises(ConfigError, match=f"BOOK_REPOSITORY = '{wrong}'"):
@@ -69,7 +86,9 @@ def test_an_address_that_is_none_stops_the_build(monkeypatch, wrong):
 
 def test_where_pages_serves_a_repository():
     assert site_of(REPOSITORY) == HOME
-    assert site_of("https://github.com/Somebody/somebody.github.io") == "https://somebody.github.io/"
+    assert (
+        site_of("https://github.com/Somebody/somebody.github.io") == "https://somebody.github.io/"
+    )
 
 
 def test_colabs_first_code_cell_installs_the_library():

@@ -17,8 +17,12 @@ def test_pieces_fill_and_finish_as_the_text_says(n):
     everyone = frozenset(range(n))
     for step in range(n):
         held, _ = held_after(n, step)
-        assert sorted(len(piece) for row in held for piece in row)[-n:] == [step + 1] * n, "one longer chain a rank"
-    assert [row.index(everyone) for row in held_after(n, n - 1)[0]] == list(range(n)), "piece r is finished on rank r"
+        assert sorted(len(piece) for row in held for piece in row)[-n:] == [step + 1] * n, (
+            "one longer chain a rank"
+        )
+    assert [row.index(everyone) for row in held_after(n, n - 1)[0]] == list(range(n)), (
+        "piece r is finished on rank r"
+    )
     for step in range(n - 1, 2 * n - 1):
         assert all(row.count(everyone) == step - n + 2 for row in held_after(n, step)[0])
 
@@ -52,5 +56,10 @@ def test_links_are_dark_where_much_is_sent_and_tell_what_crosses_the_nodes():
     sent = {"a & b": [{1: 100}, {2: 400}, {3: 100}, {0: 400}]}
     drawn = links(sent, node=2, title="Who")
     assert repr(drawn) == "Who: a & b: 1 kB in all, 800 B between nodes"
-    assert sorted(re.findall(r'fill-opacity="([\d.]+)"', drawn._repr_html_())) == ["0.36", "0.36", "1.00", "1.00"]
+    assert sorted(re.findall(r'fill-opacity="([\d.]+)"', drawn._repr_html_())) == [
+        "0.36",
+        "0.36",
+        "1.00",
+        "1.00",
+    ]
     assert "<title>a &amp; b: rank 1 sends 400 B to rank 2</title>" in drawn._repr_html_()

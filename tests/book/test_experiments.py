@@ -1,4 +1,6 @@
-"""Experiments on the published page: stored first, then the library itself in the reader's browser."""
+"""Experiments on the published page: stored first, then the library itself in the reader's
+browser.
+"""
 
 import json
 import random
@@ -22,7 +24,10 @@ def grid(control: Control) -> list:
     if isinstance(control, Toggle):
         return [False, True]
     steps = round((control.high - control.low) / control.step)
-    return [control.check(control.low + control.step * i) for i in sorted({0, steps // 3, steps // 2, steps})]
+    return [
+        control.check(control.low + control.step * i)
+        for i in sorted({0, steps // 3, steps // 2, steps})
+    ]
 
 
 def cases() -> list[tuple[str, dict]]:
@@ -31,10 +36,14 @@ def cases() -> list[tuple[str, dict]]:
     for experiment in registry().values():
         grids = {control.name: grid(control) for control in experiment.controls}
         found += [
-            (experiment.id, experiment.values({name: value})) for name, values in grids.items() for value in values
+            (experiment.id, experiment.values({name: value}))
+            for name, values in grids.items()
+            for value in values
         ]
         for _ in range(TOGETHER):
-            found.append((experiment.id, {name: dice.choice(values) for name, values in grids.items()}))
+            found.append(
+                (experiment.id, {name: dice.choice(values) for name, values in grids.items()})
+            )
     return found
 
 
@@ -50,7 +59,9 @@ def test_stored_result_comes_first_and_python_waits_for_a_touch(visit):
     seen = page_with_experiment(visit)
     assert seen.page.locator(".mlx").first.get_attribute("data-state") == "stored"
     assert seen.page.locator(".mlx-output svg").first.is_visible()
-    assert not [r.url for r in seen.finished if "pyodide" in r.url], "Python was fetched before anybody asked for it"
+    assert not [r.url for r in seen.finished if "pyodide" in r.url], (
+        "Python was fetched before anybody asked for it"
+    )
 
 
 def test_controls_move_and_results_change(visit):
@@ -66,8 +77,13 @@ def test_controls_move_and_results_change(visit):
     )
     assert root.locator(".mlx-output svg").is_visible()
     assert seen.page.evaluate("document.activeElement.type") == "range", "the focus was lost"
-    seen.page.wait_for_function("document.querySelector('.mlx-spoken').textContent !== ''", timeout=5_000)
-    assert root.locator(".mlx-spoken").text_content() == root.locator(".mlx-output .mlx-say").first.text_content()
+    seen.page.wait_for_function(
+        "document.querySelector('.mlx-spoken').textContent !== ''", timeout=5_000
+    )
+    assert (
+        root.locator(".mlx-spoken").text_content()
+        == root.locator(".mlx-output .mlx-say").first.text_content()
+    )
     root.locator("button").click()
     seen.page.wait_for_function(
         "old => document.querySelector('.mlx-output').innerHTML === old", arg=stored, timeout=5_000
@@ -81,17 +97,23 @@ def test_a_result_cannot_run_anything_in_the_page(visit):
             const script = document.querySelector('script[src*="live.mjs"]').src;
             const { insert } = await import(new URL('dom.mjs', script).href);
             const place = document.body.appendChild(document.createElement('div'));
-            insert(place, `<p onclick="window.hit=1" id="kept">text</p><script>window.hit = 1</script>
-                <img src="x" onerror="window.hit=1"><a href="javascript:window.hit=1">link</a><iframe src="/"></iframe>
-                <svg><a href="javascript:window.hit=1"><rect fill="url(#pattern)"/></a><use href="#kept"/></svg>`);
-            place.querySelectorAll('*').forEach((e) => e.dispatchEvent(new MouseEvent('click', { bubbles: true })));
+            insert(place, `<p onclick="window.hit=1" id="kept">text</p>
+                <script>window.hit = 1</script>
+                <img src="x" onerror="window.hit=1"><a href="javascript:window.hit=1">link</a>
+                <iframe src="/"></iframe>
+                <svg><a href="javascript:window.hit=1"><rect fill="url(#pattern)"/></a>
+                <use href="#kept"/></svg>`);
+            place.querySelectorAll('*').forEach((e) =>
+                e.dispatchEvent(new MouseEvent('click', { bubbles: true })));
             await new Promise((done) => setTimeout(done, 200));
             return [window.hit ?? 0, place.innerHTML];
         }"""
     )
     assert left[0] == 0
     assert 'id="kept"' in left[1] and 'href="#kept"' in left[1] and "url(#pattern)" in left[1]
-    assert not any(word in left[1] for word in ("onclick", "onerror", "javascript:", "<script", "<iframe"))
+    assert not any(
+        word in left[1] for word in ("onclick", "onerror", "javascript:", "<script", "<iframe")
+    )
 
 
 def test_the_browser_returns_the_bytes_of_cpython(visit):
@@ -118,10 +140,12 @@ def test_speed(visit, record_property):
     seen = page_with_experiment(visit)
     times = seen.page.evaluate(
         """async () => {
-            const root = document.querySelector('.mlx'), slider = root.querySelector('input[type=range]');
+            const root = document.querySelector('.mlx'),
+                slider = root.querySelector('input[type=range]');
             const result = (runs) => new Promise((done, fail) => {
                 const look = () => {
-                    if (root.dataset.state === 'failed') fail(new Error(root.querySelector('.mlx-status').textContent));
+                    if (root.dataset.state === 'failed')
+                        fail(new Error(root.querySelector('.mlx-status').textContent));
                     else if (+(root.dataset.runs ?? 0) >= runs) done(performance.now());
                     else setTimeout(look, 0);
                 };
@@ -142,6 +166,9 @@ def test_speed(visit, record_property):
     )
     record_property("first_result_s", times["first"])
     record_property("median_move_s", statistics.median(times["moves"]))
-    print(f"first result {times['first']:.2f} s, median move {statistics.median(times['moves']) * 1000:.1f} ms")
+    print(
+        f"first result {times['first']:.2f} s, median move "
+        f"{statistics.median(times['moves']) * 1000:.1f} ms"
+    )
     assert times["first"] < FIRST_RESULT
     assert statistics.median(times["moves"]) < A_MOVE

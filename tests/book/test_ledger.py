@@ -19,7 +19,8 @@ def verdict_calls(source: str) -> list[ast.Call]:
     return [
         n
         for n in ast.walk(tree)
-        if isinstance(n, ast.Call) and getattr(n.func, "id", getattr(n.func, "attr", "")) == "verdict"
+        if isinstance(n, ast.Call)
+        and getattr(n.func, "id", getattr(n.func, "attr", "")) == "verdict"
     ]
 
 
@@ -31,12 +32,20 @@ def constant(node: ast.expr) -> bool:
 @each_chapter
 def test_a_verdict_stands_in_the_cell_that_computes_it(path):
     for cell in code_cells(path):
-        said = {v.claim for o in cell.outputs for v in verdicts_in("".join(o.get("data", {}).get("text/html", "")))}
+        said = {
+            v.claim
+            for o in cell.outputs
+            for v in verdicts_in("".join(o.get("data", {}).get("text/html", "")))
+        }
         calls = verdict_calls(cell.source)
-        assert said == {call.args[0].value for call in calls}, "a verdict that its cell does not give"
+        assert said == {call.args[0].value for call in calls}, (
+            "a verdict that its cell does not give"
+        )
         for call in calls:
             given = {k.arg: k.value for k in call.keywords}
-            assert not constant(given["check"]), f"{call.args[0].value}: check is typed, not computed"
+            assert not constant(given["check"]), (
+                f"{call.args[0].value}: check is typed, not computed"
+            )
 
 
 @each_chapter
@@ -54,7 +63,11 @@ def test_no_claim_is_judged_twice():
 
 @each_chapter
 def test_a_chapter_tries_all_its_claims(path):
-    mine = {claim for claim, row in claims().items() if row["chapter"] == re.sub(r"^\d+_", "", path.stem)}
+    mine = {
+        claim
+        for claim, row in claims().items()
+        if row["chapter"] == re.sub(r"^\d+_", "", path.stem)
+    }
     assert {v.claim for v in stored_verdicts(path)} == mine - WAITING
 
 
@@ -66,7 +79,11 @@ def test_the_claims_are_complete():
 
 
 def test_the_page_repeats_the_chapters(site):
-    page = re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", (site / "book/ledger.html").read_text("utf-8"))))
+    page = re.sub(
+        r"\s+",
+        " ",
+        unescape(re.sub(r"<[^>]+>", " ", (site / "book/ledger.html").read_text("utf-8"))),
+    )
     settled = all_verdicts(ROOT)
     for claim, row in claims().items():
         assert re.sub(r"\s+", " ", f"{claim} {row['claim']}") in page
@@ -85,6 +102,8 @@ def test_a_verdict_needs_its_evidence():
 
 
 def test_a_stored_verdict_is_read_back_as_it_was_said():
-    said = verdict("C04", 'holds when P < 1e12 & D > "0"', check=True, evidence="6PD <= 3.15e23 'FLOP'")
+    said = verdict(
+        "C04", 'holds when P < 1e12 & D > "0"', check=True, evidence="6PD <= 3.15e23 'FLOP'"
+    )
     (read,) = verdicts_in(said._repr_html_())
     assert (read.claim, read.words, read.evidence) == (said.claim, said.words, said.evidence)

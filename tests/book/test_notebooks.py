@@ -1,4 +1,6 @@
-"""Every chapter is stored in the one form that `make chapters` writes: executed in order, nothing of the day in it."""
+"""Every chapter is stored in the one form that `make chapters` writes: executed in order, nothing
+of the day in it.
+"""
 
 import json
 import re
@@ -8,7 +10,9 @@ from notebooks import normalised, written
 from pages import CHAPTERS, code_cells, each_chapter, toc_pages
 
 LONGEST_CELL, LONGEST_FOLDED = 15, 20  # lines; a folded cell is shown on request
-TIMES = re.compile(r"\b(perf_counter|monotonic|time\.time|timeit|process_time|throughput)\b|seconds")
+TIMES = re.compile(
+    r"\b(perf_counter|monotonic|time\.time|timeit|process_time|throughput)\b|seconds"
+)
 
 
 @each_chapter
@@ -21,7 +25,9 @@ def test_stored_in_normal_form(path):
 
 @each_chapter
 def test_executed_from_top_to_bottom(path):
-    assert [cell.execution_count for cell in code_cells(path)] == list(range(1, len(code_cells(path)) + 1))
+    assert [cell.execution_count for cell in code_cells(path)] == list(
+        range(1, len(code_cells(path)) + 1)
+    )
     assert any(cell.outputs for cell in code_cells(path)), "no stored output"
 
 
@@ -42,7 +48,9 @@ def test_no_widget_state_and_no_address_in_memory(path):
 
 @each_chapter
 def test_no_path_of_a_machine(path):
-    assert not re.search(r"(/home/|/root/|/Users/|/work/|/tmp/|site-packages)", path.read_text("utf-8"))
+    assert not re.search(
+        r"(/home/|/root/|/Users/|/work/|/tmp/|site-packages)", path.read_text("utf-8")
+    )
 
 
 @each_chapter
@@ -50,10 +58,16 @@ def test_cells_are_short_and_end_without_semicolon(path):
     folded = False
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":
-            folded = "{solution-start}" in cell.source or (folded and "{solution-end}" not in cell.source)
+            folded = "{solution-start}" in cell.source or (
+                folded and "{solution-end}" not in cell.source
+            )
             continue
         assert not cell.source.rstrip().endswith(";"), cell.source
-        longest = LONGEST_FOLDED if folded or "hide-input" in cell.metadata.get("tags", []) else LONGEST_CELL
+        longest = (
+            LONGEST_FOLDED
+            if folded or "hide-input" in cell.metadata.get("tags", [])
+            else LONGEST_CELL
+        )
         assert len(cell.source.splitlines()) <= longest, cell.source
 
 
@@ -61,8 +75,12 @@ def test_cells_are_short_and_end_without_semicolon(path):
 def test_only_cells_that_show_times_are_excused_from_comparison(path):
     for cell in code_cells(path):
         if "nbval-ignore-output" in cell.metadata.get("tags", []):
-            assert TIMES.search(cell.source), f"shows no time, so its output must be compared:\n{cell.source}"
-            assert "assert" in cell.source or "compare(" in cell.source, f"nothing holds in this cell:\n{cell.source}"
+            assert TIMES.search(cell.source), (
+                f"shows no time, so its output must be compared:\n{cell.source}"
+            )
+            assert "assert" in cell.source or "compare(" in cell.source, (
+                f"nothing holds in this cell:\n{cell.source}"
+            )
 
 
 @each_chapter
@@ -93,8 +111,14 @@ def test_normalising_removes_what_differs_from_run_to_run():
         "language_info": {"name": "python", "pygments_lexer": "ipython3"},
     }
     (cell,) = clean["cells"]
-    assert cell["metadata"] == {"tags": ["a", "b"]} and cell["execution_count"] == 1 and cell["source"] == ["print(1)"]
-    assert cell["outputs"][0]["text"] == ["1\n"] and list(cell["outputs"][1]["data"]) == ["text/plain"]
+    assert (
+        cell["metadata"] == {"tags": ["a", "b"]}
+        and cell["execution_count"] == 1
+        and cell["source"] == ["print(1)"]
+    )
+    assert cell["outputs"][0]["text"] == ["1\n"] and list(cell["outputs"][1]["data"]) == [
+        "text/plain"
+    ]
 
 
 def test_every_chapter_is_published():

@@ -1,4 +1,6 @@
-"""A trace's events as a picture: a line for a rank's work, and lines for what it has on the wire."""
+"""A trace's events as a picture: a line for a rank's work, and lines for what it has on the
+wire.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -44,11 +46,16 @@ def boxes(chart: ET.Element) -> dict[str, tuple[float, float]]:
 
 def test_each_rank_has_a_line_and_its_wire_beneath():
     labels = [t.text or "" for t in picture(EVENTS).iter(f"{SPACE}text")]
-    assert labels[:4] == ["rank 0", "wire", "wire 2", "rank 1"], "rank 1 sends nothing, so it has no wire"
+    assert labels[:4] == ["rank 0", "wire", "wire 2", "rank 1"], (
+        "rank 1 sends nothing, so it has no wire"
+    )
 
 
 def test_messages_in_flight_together_are_drawn_apart():
-    lines = {hint.split(",")[1].split(":")[0].strip(): y for hint, (y, _) in boxes(picture(EVENTS)).items()}
+    lines = {
+        hint.split(",")[1].split(":")[0].strip(): y
+        for hint, (y, _) in boxes(picture(EVENTS)).items()
+    }
     assert lines["bucket 0"] == lines["bucket 2"] != lines["bucket 1"]
 
 
@@ -71,9 +78,13 @@ def test_the_last_time_on_the_axis_stays_inside():
 
 def test_more_buckets_than_can_be_told_apart_are_drawn_as_stretches():
     """The wire is as busy as before; only the borders between buckets that touch are gone."""
-    step = overlap.bucketed(layers=4, ranks=8, backward=1.0, payload=400.0, bucket=1.0, bandwidth=1e4)
+    step = overlap.bucketed(
+        layers=4, ranks=8, backward=1.0, payload=400.0, bucket=1.0, bandwidth=1e4
+    )
     few = explore_overlap._stretches(step.buckets[:50])
     assert few == [(b.start, b.end, b.what) for b in step.buckets[:50]]
     drawn = explore_overlap._stretches(step.buckets)
     assert [what for *_, what in drawn] == [f"bucket {i} to {i + 99}" for i in (0, 100, 200, 300)]
-    assert sum(b - a for a, b, _ in drawn) == pytest.approx(sum(b.end - b.start for b in step.buckets))
+    assert sum(b - a for a, b, _ in drawn) == pytest.approx(
+        sum(b.end - b.start for b in step.buckets)
+    )

@@ -16,7 +16,16 @@ from mathlib.parts import Parts
 from mathlib.show import compare, plot, predict, svg, tables
 from mathlib.show.compare import Disagreement
 from mathlib.show.equation import equation
-from mathlib.show.experiments import Choice, Experiment, Range, Toggle, doubling, find, registry, run_json
+from mathlib.show.experiments import (
+    Choice,
+    Experiment,
+    Range,
+    Toggle,
+    doubling,
+    find,
+    registry,
+    run_json,
+)
 from mathlib.show.predict import judge
 from mathlib.show.widgets import View
 
@@ -25,7 +34,11 @@ def draw_slope(slope: int, steep: bool, unit: int) -> str:
     return f"<p>{slope * unit * (10 if steep else 1)}</p>"
 
 
-CONTROLS = (Range("slope", "Slope", 1, 9, 1, 2), Toggle("steep", "Steep"), doubling("unit", "Unit", 5, 20, 5))
+CONTROLS = (
+    Range("slope", "Slope", 1, 9, 1, 2),
+    Toggle("steep", "Steep"),
+    doubling("unit", "Unit", 5, 20, 5),
+)
 SLOPE = Experiment("slope", "How steep", CONTROLS, draw_slope, (draw_slope,))
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -59,7 +72,9 @@ def test_exact_comparison_refuses_one_unit_in_a_trillion_and_prints_every_digit(
     assert str(table).splitlines()[1].split()[-1] == "1"
 
 
-@pytest.mark.parametrize("pair", [(1, math.nan), (math.inf, math.inf), (1, None), (1,), 3, (True, True)])
+@pytest.mark.parametrize(
+    "pair", [(1, math.nan), (math.inf, math.inf), (1, None), (1,), 3, (True, True)]
+)
 def test_comparison_refuses_what_is_no_number(pair):
     with pytest.raises(InputError, match="flop"):
         compare(flop=pair, tolerance=0.5)
@@ -77,7 +92,11 @@ def test_nothing_measured_against_nothing_predicted_is_agreement():
 
 
 def test_stacked_bars_are_as_long_as_their_numbers():
-    chart = svg.bars([("a", {"weights": 10e9, "idle": 30e9}), ("b", {"weights": 20e9})], title="t", show=gigabytes)
+    chart = svg.bars(
+        [("a", {"weights": 10e9, "idle": 30e9}), ("b", {"weights": 20e9})],
+        title="t",
+        show=gigabytes,
+    )
     boxes = {
         r.find(f"{SPACE}title").text: float(r.get("width"))
         for r in drawn(chart).iter(f"{SPACE}rect")
@@ -92,8 +111,14 @@ def test_what_passes_the_limit_is_crossed_out_and_said():
     chart = svg.bars(rows, title="t", show=gigabytes, limit=80e9)
     crosses = [p for p in drawn(chart).iter(f"{SPACE}path") if p.get("stroke-linecap") == "round"]
     assert len(crosses) == 1
-    large = next(r for r in drawn(chart).iter(f"{SPACE}rect") if "large" in (r.findtext(f"{SPACE}title") or ""))
-    assert float(crosses[0].get("d").split("L")[0].split()[1]) > float(large.get("y")), "the cross is on another bar"
+    large = next(
+        r
+        for r in drawn(chart).iter(f"{SPACE}rect")
+        if "large" in (r.findtext(f"{SPACE}title") or "")
+    )
+    assert float(crosses[0].get("d").split("L")[0].split()[1]) > float(large.get("y")), (
+        "the cross is on another bar"
+    )
     said = drawn(chart).find(f"{SPACE}desc").text
     assert "large: 90.0 GB, over the limit" in said and "small: 60.0 GB, over" not in said
 
@@ -110,30 +135,56 @@ def test_charts_carry_their_words_and_no_id_twice():
     ids = [{e.get("id") for e in drawn(c).iter() if e.get("id")} for c in (one, two)]
     assert not ids[0] & ids[1]
     for chart, own in zip((one, two), ids, strict=True):
-        assert drawn(chart).get("role") == "img" and set(drawn(chart).get("aria-labelledby").split()) <= own
+        assert (
+            drawn(chart).get("role") == "img"
+            and set(drawn(chart).get("aria-labelledby").split()) <= own
+        )
         assert all(
             f"#{use}" in {f"#{i}" for i in own}
-            for use in [r.get("fill")[5:-1] for r in drawn(chart).iter(f"{SPACE}rect") if "url" in r.get("fill")]
+            for use in [
+                r.get("fill")[5:-1]
+                for r in drawn(chart).iter(f"{SPACE}rect")
+                if "url" in r.get("fill")
+            ]
         )
 
 
 @given(st.lists(st.floats(1e-3, 1e15), min_size=1, max_size=6), st.floats(1, 1e15))
 def test_bars_stay_inside_the_picture(values, limit):
     chart = drawn(
-        svg.bars([("row", {f"p{i}": v for i, v in enumerate(values)})], title="t", show=gigabytes, limit=limit)
+        svg.bars(
+            [("row", {f"p{i}": v for i, v in enumerate(values)})],
+            title="t",
+            show=gigabytes,
+            limit=limit,
+        )
     )
     for box in chart.iter(f"{SPACE}rect"):
-        assert float(box.get("x")) >= 0 and float(box.get("x")) + float(box.get("width")) <= svg.WIDTH + 1
+        assert (
+            float(box.get("x")) >= 0
+            and float(box.get("x")) + float(box.get("width")) <= svg.WIDTH + 1
+        )
 
 
 @given(
-    st.lists(st.tuples(st.floats(1, 1e12), st.floats(1, 1e12)), min_size=1, max_size=8), st.booleans(), st.booleans()
+    st.lists(st.tuples(st.floats(1, 1e12), st.floats(1, 1e12)), min_size=1, max_size=8),
+    st.booleans(),
+    st.booleans(),
 )
 def test_curves_stay_inside_their_axes(curve, log_x, log_y):
     chart = plot.lines(
-        {"c": sorted(curve)}, title="t", x_title="x", y_title="y", show_x=str, show_y=str, log_x=log_x, log_y=log_y
+        {"c": sorted(curve)},
+        title="t",
+        x_title="x",
+        y_title="y",
+        show_x=str,
+        show_y=str,
+        log_x=log_x,
+        log_y=log_y,
     )
-    path = next(p for p in drawn(chart).iter(f"{SPACE}path") if p.get("stroke-width") == "2.5").get("d")
+    path = next(p for p in drawn(chart).iter(f"{SPACE}path") if p.get("stroke-width") == "2.5").get(
+        "d"
+    )
     for point in path[1:].split("L"):
         x, y = map(float, point.split())
         assert 69 <= x <= svg.WIDTH and 29 <= y <= 263
@@ -141,13 +192,17 @@ def test_curves_stay_inside_their_axes(curve, log_x, log_y):
 
 def test_a_logarithmic_axis_refuses_zero():
     with pytest.raises(InputError, match="logarithmic"):
-        plot.lines({"c": [(0, 1)]}, title="t", x_title="x", y_title="y", show_x=str, show_y=str, log_x=True)
+        plot.lines(
+            {"c": [(0, 1)]}, title="t", x_title="x", y_title="y", show_x=str, show_y=str, log_x=True
+        )
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
 def test_ticks_are_few_and_within(low, width):
     marks = svg.ticks(low, low + width)
-    assert len(marks) <= 12 and all(low - width * 1e-6 <= m <= low + width * (1 + 1e-6) for m in marks)
+    assert len(marks) <= 12 and all(
+        low - width * 1e-6 <= m <= low + width * (1 + 1e-6) for m in marks
+    )
 
 
 def test_timeline_places_events_in_time():
@@ -199,7 +254,9 @@ def test_an_equation_refuses_numbers_that_do_not_satisfy_it():
 def test_equations_are_well_formed_and_keep_their_brackets(law, holds):
     numbers = {"a": 2, "b": 3, "c": 4}
     value = eval(law.split("=")[1], {"max": max}, numbers)
-    html = equation(law, x=value, **{n: v for n, v in numbers.items() if n in law[3:].replace("max", "")})
+    html = equation(
+        law, x=value, **{n: v for n, v in numbers.items() if n in law[3:].replace("max", "")}
+    )
     assert holds in html
     ET.fromstring(html.replace("&minus;", "-").replace("&sdot;", ".").replace("&nbsp;", " "))
 
@@ -236,9 +293,13 @@ def test_every_experiment_explains_itself(id):
     experiment = find(id)
     html = experiment.html()
     assert experiment.code and "def " in experiment.source()
-    assert 'class="mlx-say"' in experiment.run(), "a verdict in words, for those who do not see the picture"
+    assert 'class="mlx-say"' in experiment.run(), (
+        "a verdict in words, for those who do not see the picture"
+    )
     assert "<svg" in experiment.run() or "<table" in experiment.run()
-    assert all(len(c.label) > 3 and c.label[0].isupper() for c in experiment.controls), "labels are full words"
+    assert all(len(c.label) > 3 and c.label[0].isupper() for c in experiment.controls), (
+        "labels are full words"
+    )
     assert html == experiment.html(experiment.values()) and "<script" not in html
 
 
@@ -253,7 +314,9 @@ def test_every_control_changes_something(id):
             if isinstance(control, Toggle)
             else [control.low, control.high]
         )
-        assert len({experiment.run({control.name: value}) for value in others}) > 1, f"{control.label} does nothing"
+        assert len({experiment.run({control.name: value}) for value in others}) > 1, (
+            f"{control.label} does nothing"
+        )
 
 
 @pytest.mark.parametrize("id", registry())
@@ -264,8 +327,14 @@ def test_the_browsers_way_in_gives_the_same_result(id):
 def test_a_notebook_shows_html_first_and_widgets_where_it_can():
     view = View(SLOPE, slope=3)
     bundle = view._repr_mimebundle_()
-    assert list(bundle)[:2] == ["text/html", "text/plain"] and "application/vnd.jupyter.widget-view+json" in bundle
-    assert "<li>Slope: <b>3</b></li>" in bundle["text/html"] and "&quot;default&quot;: 3" in bundle["text/html"]
+    assert (
+        list(bundle)[:2] == ["text/html", "text/plain"]
+        and "application/vnd.jupyter.widget-view+json" in bundle
+    )
+    assert (
+        "<li>Slope: <b>3</b></li>" in bundle["text/html"]
+        and "&quot;default&quot;: 3" in bundle["text/html"]
+    )
     slope, steep, unit, result, code = view.widget.children
     assert result.value == SLOPE.run({"slope": 3}) and "def draw_slope" in code.value
     slope.value, steep.value, unit.value = 5, True, 10
@@ -290,9 +359,15 @@ def test_a_guess_is_judged_fairly(guess, said):
 
 
 def test_the_answer_is_folded_away_until_asked_for():
-    html = predict("How much?", measured=3, predicted=3.5, unit="GB", explanation="Because <so>.")._repr_html_()
+    html = predict(
+        "How much?", measured=3, predicted=3.5, unit="GB", explanation="Because <so>."
+    )._repr_html_()
     before, after = html.split("<details>")
-    assert "3.5" not in before.split("aria-label")[1] and "3.5 GB" in after and "Because &lt;so&gt;." in after
+    assert (
+        "3.5" not in before.split("aria-label")[1]
+        and "3.5 GB" in after
+        and "Because &lt;so&gt;." in after
+    )
     with pytest.raises(InputError, match="measured = nan"):
         predict("How much?", measured=math.nan)
 
@@ -303,7 +378,9 @@ def test_the_answer_is_folded_away_until_asked_for():
 def test_showing_needs_no_torch_no_numpy_no_plotting():
     heavy = ("torch", "numpy", "matplotlib", "ipywidgets", "IPython")
     code = f"import sys, mathlib.show; print([m for m in {heavy} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert found.strip() == "[]"
 
 

@@ -17,7 +17,8 @@ BEYOND = """() => {
     const inside = (e) => {  // whatever scrolls or clips by itself does not widen the page
         for (let p = e.parentElement; p; p = p.parentElement) {
             const { overflowX, position } = getComputedStyle(p);
-            if (overflowX !== 'visible' && p !== document.body && p !== document.documentElement) return true;
+            if (overflowX !== 'visible' && p !== document.body &&
+                p !== document.documentElement) return true;
             if (position === 'fixed') return true;
         }
         return false;
@@ -28,18 +29,24 @@ BEYOND = """() => {
             && getComputedStyle(e).position !== 'fixed';
     }).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`);
 }"""
-CLIPPED = """() => [...document.querySelectorAll('main :is(p, li, figcaption, summary, label)')].filter((e) =>
-    e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === 'hidden' && e.clientWidth > 1)
+CLIPPED = """() => [...document.querySelectorAll(
+    'main :is(p, li, figcaption, summary, label)')].filter((e) =>
+    e.scrollWidth > e.clientWidth + 1 &&
+    getComputedStyle(e).overflowX === 'hidden' && e.clientWidth > 1)
     .map((e) => e.textContent.slice(0, 60))"""
 
 OVERLAPPING = """() => [...document.querySelectorAll('article .mlx-chart')].flatMap((chart) => {
-    const texts = [...chart.querySelectorAll('text')], boxes = texts.map((t) => t.getBoundingClientRect());
+    const texts = [...chart.querySelectorAll('text')],
+        boxes = texts.map((t) => t.getBoundingClientRect());
     const common = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
         && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
     const frame = chart.getBoundingClientRect();
-    const outside = texts.filter((_, i) => boxes[i].left < frame.left - 2 || boxes[i].right > frame.right + 2);
-    const pairs = texts.filter((_, i) => boxes.some((b, j) => j < i && common(boxes[i], b)));
-    return [...outside, ...pairs].map((t) => `${t.textContent} (${chart.querySelector('title').textContent})`);
+    const outside = texts.filter((_, i) =>
+        boxes[i].left < frame.left - 2 || boxes[i].right > frame.right + 2);
+    const pairs = texts.filter((_, i) =>
+        boxes.some((b, j) => j < i && common(boxes[i], b)));
+    return [...outside, ...pairs].map((t) =>
+        `${t.textContent} (${chart.querySelector('title').textContent})`);
 })"""
 MUTE = """() => [...document.querySelectorAll('article img, article svg[role=img]')].filter((e) => {
     const names = (e.getAttribute('aria-labelledby') ?? '').split(' ');
@@ -55,7 +62,9 @@ def test_page_is_there_and_needs_nobody_else(visit, name):
     assert seen.page.locator("article h1").count() >= 1
     assert seen.foreign == []
     assert seen.complaints == []
-    assert seen.weight() < PAGE_WEIGHT, sorted((r.sizes()["responseBodySize"], r.url) for r in seen.finished)[-4:]
+    assert seen.weight() < PAGE_WEIGHT, sorted(
+        (r.sizes()["responseBodySize"], r.url) for r in seen.finished
+    )[-4:]
 
 
 def test_every_chapter_is_in_the_table_of_contents():
@@ -72,7 +81,9 @@ def links_and_targets(page) -> tuple[list[str], set[str]]:
     links = page.eval_on_selector_all(
         "[href], [src]", "es => es.map(e => e.getAttribute('href') ?? e.getAttribute('src'))"
     )
-    return links, set(page.eval_on_selector_all("[id], a[name]", "es => es.map(e => e.id || e.name)"))
+    return links, set(
+        page.eval_on_selector_all("[id], a[name]", "es => es.map(e => e.id || e.name)")
+    )
 
 
 def test_links_resolve(visit, origin, site):
@@ -88,7 +99,9 @@ def test_links_resolve(visit, origin, site):
         for link in links:
             address, fragment = urldefrag(urljoin(f"{origin}{name}.html", link))
             if not address.startswith(origin):
-                assert not address.startswith("http://127.0.0.1"), f"{name}: {link} leaves the sub-path {PREFIX}"
+                assert not address.startswith("http://127.0.0.1"), (
+                    f"{name}: {link} leaves the sub-path {PREFIX}"
+                )
                 continue
             target = unquote(address.removeprefix(origin).split("?")[0]) or "index.html"
             known = pages.get(target.removesuffix(".html"), ([], set()))[1]
@@ -103,11 +116,15 @@ def test_links_resolve(visit, origin, site):
 def test_axe_finds_nothing_serious(visit, name):
     page = visit(name).page
     page.add_script_tag(path=AXE)
-    page.add_style_tag(content="* { transition: none !important }")  # else colours are measured half-way
+    page.add_style_tag(
+        content="* { transition: none !important }"
+    )  # else colours are measured half-way
     found = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+        page.wait_for_function(
+            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+        )
         found += page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
     serious = [
         f"{v['id']}: {n['html'][:160]} {n['failureSummary'][:300]}"
@@ -142,7 +159,9 @@ def test_readable_without_scripts(visit, name):
         experiment = page.locator(".mlx").nth(i)
         assert experiment.locator("ul.mlx-controls li").count() >= 1, "the settings are not told"
         assert experiment.locator(".mlx-output").inner_text().strip()
-        assert experiment.locator("input, select, button").count() == 0, "a control that does nothing"
+        assert experiment.locator("input, select, button").count() == 0, (
+            "a control that does nothing"
+        )
     for i in range(page.locator(".mlx-predict").count()):
         question = page.locator(".mlx-predict").nth(i)
         assert not question.locator("dd").first.is_visible(), "the answer is given away"
@@ -190,7 +209,9 @@ def test_predict_first_takes_a_guess_then_unfolds(visit):
 
 
 def test_few_tab_stops_to_the_text(visit):
-    """The first stop skips the navigation; what is left before the text is the page's own tool bar."""
+    """The first stop skips the navigation; what is left before the text is the page's own tool
+    bar.
+    """
     page = chapter_with(visit, ".mlx").page
     page.keyboard.press("Tab")
     assert "Skip" in page.evaluate("document.activeElement.textContent")
@@ -203,7 +224,9 @@ def test_few_tab_stops_to_the_text(visit):
 
 
 def test_no_dead_link_without_an_address(site):
-    """Without the repository's address nothing points to Binder, Colab, or an edit or issue page."""
+    """Without the repository's address nothing points to Binder, Colab, or an edit or issue
+    page.
+    """
     for path in site.rglob("*.html"):
         text = path.read_text("utf-8")
         assert not re.search(r"mybinder\.org|colab\.research|/issues/new|/edit/", text), path

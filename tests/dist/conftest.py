@@ -1,4 +1,6 @@
-"""Ranks get the test's functions by value: they need them, and not pytest and the rest of the test's module."""
+"""Ranks get the test's functions by value: they need them, and not pytest and the rest of the
+test's module.
+"""
 
 import cloudpickle
 import pytest

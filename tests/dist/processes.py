@@ -7,7 +7,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}  # of a process that imports mathlib
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": str(Path(__file__).parents[2])
+}  # of a process that imports mathlib
 
 
 def alive(pid: int) -> bool:

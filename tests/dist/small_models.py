@@ -22,8 +22,8 @@ class Chain(nn.Module):
 
 ONE_LAYER = 4 * (8 * 8 + 8)  # bytes
 FLOATS = [torch.float32, torch.float64]
-# For runs in fp64, where only the order of summation differs. A key's bias has no gradient but rounding noise, about
-# 1e-18, which Adam divides by its epsilon of 1e-8: hence atol.
+# For runs in fp64, where only the order of summation differs. A key's bias has no gradient but
+# rounding noise, about 1e-18, which Adam divides by its epsilon of 1e-8: hence atol.
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
 
 

@@ -1,4 +1,6 @@
-"""The engine of a hundred lines against torch.autograd, and its count of multiplications against numbers that count."""
+"""The engine of a hundred lines against torch.autograd, and its count of multiplications against
+numbers that count.
+"""
 
 import pytest
 import torch
@@ -14,14 +16,22 @@ OPS = ("@", "+", "*", "relu", "exp")
 
 @st.composite
 def programs(draw):
-    """Leaves of random shapes, and steps (op, operands) whose operands fit: a random graph with much reuse."""
-    shapes = [(draw(st.integers(1, 3)), draw(st.integers(1, 3))) for _ in range(draw(st.integers(1, 4)))]
+    """Leaves of random shapes, and steps (op, operands) whose operands fit: a random graph with
+    much reuse.
+    """
+    shapes = [
+        (draw(st.integers(1, 3)), draw(st.integers(1, 3))) for _ in range(draw(st.integers(1, 4)))
+    ]
     leaves = [[[draw(ENTRIES) for _ in range(n)] for _ in range(m)] for m, n in shapes]
     needs = [draw(st.booleans()) for _ in leaves]
     steps = []
     for _ in range(draw(st.integers(1, 8))):
         i, op = draw(st.integers(0, len(shapes) - 1)), draw(st.sampled_from(OPS))
-        others = [j for j, (m, n) in enumerate(shapes) if (m == shapes[i][1] if op == "@" else (m, n) == shapes[i])]
+        others = [
+            j
+            for j, (m, n) in enumerate(shapes)
+            if (m == shapes[i][1] if op == "@" else (m, n) == shapes[i])
+        ]
         if op in ("relu", "exp"):
             steps.append((op, i))
             shapes.append(shapes[i])
@@ -36,8 +46,17 @@ def follow(values: list, steps: list) -> list:
     """The same program in either engine."""
     for op, *operands in steps:
         a, *rest = (values[i] for i in operands)
-        values.append(a @ rest[0] if op == "@" else a + rest[0] if op == "+" else a * rest[0] if op == "*" else
-                      a.relu() if op == "relu" else (a * a * small(a)).exp())
+        values.append(
+            a @ rest[0]
+            if op == "@"
+            else a + rest[0]
+            if op == "+"
+            else a * rest[0]
+            if op == "*"
+            else a.relu()
+            if op == "relu"
+            else (a * a * small(a)).exp()
+        )
     return values
 
 
@@ -52,10 +71,19 @@ def small(a):
 @given(programs())
 def test_gradients_are_those_of_torch(program):
     leaves, needs, steps = program
-    mine = follow([Value(rows, needs_grad=need) for rows, need in zip(leaves, needs, strict=True)], steps)
-    theirs = follow([torch.tensor(rows, dtype=torch.float64, requires_grad=need)
-                     for rows, need in zip(leaves, needs, strict=True)], steps)
-    torch.testing.assert_close(torch.tensor(mine[-1].rows, dtype=torch.float64), theirs[-1].detach())
+    mine = follow(
+        [Value(rows, needs_grad=need) for rows, need in zip(leaves, needs, strict=True)], steps
+    )
+    theirs = follow(
+        [
+            torch.tensor(rows, dtype=torch.float64, requires_grad=need)
+            for rows, need in zip(leaves, needs, strict=True)
+        ],
+        steps,
+    )
+    torch.testing.assert_close(
+        torch.tensor(mine[-1].rows, dtype=torch.float64), theirs[-1].detach()
+    )
     assert mine[-1].needs_grad == theirs[-1].requires_grad
     if not mine[-1].needs_grad:
         return
@@ -95,7 +123,11 @@ def counts(loss: Value) -> tuple[int, int]:
 
 @pytest.mark.parametrize("input_needs_grad", [True, False])
 def test_every_multiplication_is_counted(input_needs_grad):
-    x, w, v = Value(matrix(2, 3), needs_grad=input_needs_grad), Value(matrix(3, 4)), Value(matrix(2, 4))
+    x, w, v = (
+        Value(matrix(2, 3), needs_grad=input_needs_grad),
+        Value(matrix(3, 4)),
+        Value(matrix(2, 4)),
+    )
     Number.times = 0
     loss = ((x @ w).relu() * v).sum()
     forward = Number.times

@@ -19,14 +19,21 @@ def bench(monkeypatch):
 def test_a_ratio_is_that_of_a_typical_round(bench):
     times = {"ours": [1.0, 1.0, 2.0, 10.0], "theirs": [2.0, 3.0, 4.0, 10.0]}  # ratios 2, 3, 2, 1
     row = bench("rounds").row("a step", times, "ours", "theirs", ranks=2)
-    assert (row["ratio"], row["ours_seconds"], row["theirs_seconds"], row["rounds"]) == (2, 1.5, 3.5, 4)
+    assert (row["ratio"], row["ours_seconds"], row["theirs_seconds"], row["rounds"]) == (
+        2,
+        1.5,
+        3.5,
+        4,
+    )
     assert row["low"] < 2 < row["high"] and row["ranks"] == 2
 
 
 def test_candidates_are_timed_on_all_ranks_in_a_new_order_each_round(bench):
     def order() -> tuple[list[str], dict]:
         ran: list[str] = []
-        times = bench("rounds").on_ranks({name: lambda name=name: ran.append(name) for name in "abc"}, 8, warm_up=1)
+        times = bench("rounds").on_ranks(
+            {name: lambda name=name: ran.append(name) for name in "abc"}, 8, warm_up=1
+        )
         return ran, times
 
     (ran, times), (other, same) = launch.run(order, 2)

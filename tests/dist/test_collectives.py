@@ -1,4 +1,6 @@
-"""Every collective against torch.distributed's, and every byte against the formula, the program and the system."""
+"""Every collective against torch.distributed's, and every byte against the formula, the program and
+the system.
+"""
 
 import math
 
@@ -23,7 +25,9 @@ FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def numbers(length: int, dtype: torch.dtype, rank: int) -> torch.Tensor:
-    """Small whole numbers, whose sum every type holds exactly: any order of summation must give the same."""
+    """Small whole numbers, whose sum every type holds exactly: any order of summation must give the
+    same.
+    """
     return ((torch.arange(length) * 5 + 3 * rank) % 7 - 3).to(dtype)
 
 
@@ -33,7 +37,9 @@ def shapes(n: int) -> list[tuple[int, ...]]:
 
 def agree_with_torch() -> None:
     rank, n = own.place()
-    cases = [(torch.float32, shape) for shape in shapes(n)] + [(dtype, (3, n + 1)) for dtype in FLOATS]
+    cases = [(torch.float32, shape) for shape in shapes(n)] + [
+        (dtype, (3, n + 1)) for dtype in FLOATS
+    ]
     for name, (all_reduce, _) in ALL_REDUCE.items():
         for dtype, shape in cases:
             mine = numbers(torch.Size(shape).numel(), dtype, rank).view(shape)
@@ -87,9 +93,17 @@ def shorter_than_ranks() -> dict[str, tuple[int, int]]:
 def test_an_empty_piece_costs_no_message():
     ranks = launch.run(shorter_than_ranks, 4)
     rings = 2 * 3 * 2  # each of two elements goes over three links, twice
-    expected = {"naive ring": rings, "ring": rings, "tree": 6, "halving-doubling": 4 + 4 + 4, "star": 6}
+    expected = {
+        "naive ring": rings,
+        "ring": rings,
+        "tree": 6,
+        "halving-doubling": 4 + 4 + 4,
+        "star": 6,
+    }
     for side in range(2):  # what nobody sends, nobody waits for
-        assert {name: sum(messages[name][side] for messages in ranks) for name in ALL_REDUCE} == expected
+        assert {
+            name: sum(messages[name][side] for messages in ranks) for name in ALL_REDUCE
+        } == expected
 
 
 def order_of_messages() -> list[str]:
@@ -127,7 +141,9 @@ def rounding() -> dict[tuple[str, torch.dtype], torch.Tensor]:
 
 
 def test_all_ranks_hold_the_same_bits():
-    """Rounding depends on the order of summation, but each sum is formed on one rank: all get the same."""
+    """Rounding depends on the order of summation, but each sum is formed on one rank: all get the
+    same.
+    """
     first, *others = launch.run(rounding, 5)
     for key, x in first.items():
         assert all(torch.equal(x, other[key]) for other in others), key
@@ -149,7 +165,9 @@ def halves_of(length: int, dtype: torch.dtype) -> None:
     with wire.counted() as direct:
         piece = own.direct_reduce_scatter(x)
     assert piece.dtype == dtype
-    assert torch.equal(x, numbers(length, dtype, rank)) and torch.equal(piece, own.pieces(total, n)[rank])
+    assert torch.equal(x, numbers(length, dtype, rank)) and torch.equal(
+        piece, own.pieces(total, n)[rank]
+    )
     with wire.counted() as scatter:
         piece = own.ring_reduce_scatter(x)
     assert torch.equal(piece, own.pieces(total, n)[rank])
@@ -160,7 +178,11 @@ def halves_of(length: int, dtype: torch.dtype) -> None:
     with wire.counted() as gather:
         own.ring_all_gather(x)
     assert torch.equal(x, total)
-    for counted, collective in ((direct, "reduce-scatter"), (scatter, "reduce-scatter"), (gather, "all-gather")):
+    for counted, collective in (
+        (direct, "reduce-scatter"),
+        (scatter, "reduce-scatter"),
+        (gather, "all-gather"),
+    ):
         formula = comm.traffic(collective, payload=x.nbytes, ranks=n)
         sent = torch.tensor([counted.sent])
         dist.all_reduce(sent)
@@ -197,7 +219,9 @@ def test_all_to_all_deals_each_rank_its_own(n):
 
 
 def by_levels(levels: list[int], lengths: list[int]) -> list[int]:
-    groups = [own.own_group(level) for level in mesh.hierarchical_groups(dist.get_world_size(), levels)]
+    groups = [
+        own.own_group(level) for level in mesh.hierarchical_groups(dist.get_world_size(), levels)
+    ]
     bytes_sent = []
     for length in lengths:
         x = numbers(length, torch.float32, dist.get_rank())
@@ -247,8 +271,11 @@ def test_a_parameter_is_summed_in_its_place_and_no_graph_is_made():
 def refuses() -> list[str]:
     said = []
     one, two = torch.zeros(1), torch.zeros(2)
-    for wrong in (lambda: own.ring_all_reduce(torch.zeros(4, 4).t()), lambda: own.all_to_all([], [one]),
-                  lambda: own.all_to_all([two], [one])):
+    for wrong in (
+        lambda: own.ring_all_reduce(torch.zeros(4, 4).t()),
+        lambda: own.all_to_all([], [one]),
+        lambda: own.all_to_all([two], [one]),
+    ):
         with pytest.raises(InputError) as caught:
             wrong()
         said.append(str(caught.value))

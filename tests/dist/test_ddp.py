@@ -1,4 +1,6 @@
-"""After every optimizer step N ranks hold the weights one process gets on the whole batch, and what makes it so."""
+"""After every optimizer step N ranks hold the weights one process gets on the whole batch, and what
+makes it so.
+"""
 
 import copy
 
@@ -48,7 +50,11 @@ def gpt_loss(model, x, y):
 
 PROBLEMS = {
     "mixed": (Mixed, mixed_batch, mixed_loss),
-    "gpt": (lambda: gpt.GPT(MODEL, seed=int(torch.initial_seed())), lambda s: data.batch(BATCH, 16, s), gpt_loss),
+    "gpt": (
+        lambda: gpt.GPT(MODEL, seed=int(torch.initial_seed())),
+        lambda s: data.batch(BATCH, 16, s),
+        gpt_loss,
+    ),
 }
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
@@ -128,21 +134,31 @@ def test_ranks_hold_what_one_process_gets(problem, optimizer, n):
             history = by_ddp(problem, optimizer, STEPS, clip, way)
             for step, (want, got) in enumerate(zip(expected, history, strict=True)):
                 for name in want:
-                    torch.testing.assert_close(got[name], want[name], **EXACT, msg=f"{way}, step {step}, {name}")
-        moved = max((expected[-1][name] - expected[0][name]).abs().max().item() for name in expected[0])
+                    torch.testing.assert_close(
+                        got[name], want[name], **EXACT, msg=f"{way}, step {step}, {name}"
+                    )
+        moved = max(
+            (expected[-1][name] - expected[0][name]).abs().max().item() for name in expected[0]
+        )
         silent = by_ddp(problem, optimizer, STEPS, clip, "silent")
-        apart = max((expected[-1][name] - silent[-1][name]).abs().max().item() for name in expected[0])
+        apart = max(
+            (expected[-1][name] - silent[-1][name]).abs().max().item() for name in expected[0]
+        )
         return moved, apart
 
     for moved, apart in launch.run(all_ways, n):
         assert moved > 1e-3, "training did something"
-        assert (apart > 1e-4) == (n > 1), "and without the all-reduce it would have done something else"
+        assert (apart > 1e-4) == (n > 1), (
+            "and without the all-reduce it would have done something else"
+        )
 
 
 def test_everyone_starts_from_rank_0():
     def start() -> list[torch.Tensor]:
         torch.manual_seed(dist.get_rank())
-        model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3).requires_grad_(False))
+        model = nn.Sequential(
+            nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3).requires_grad_(False)
+        )
         model[1].running_mean += dist.get_rank()
         model[1].num_batches_tracked += dist.get_rank()
         if dist.get_rank():
@@ -164,7 +180,11 @@ def test_a_group_averages_among_itself():
         x = torch.full((1, 1), float(dist.get_rank()))
         model = nn.Linear(1, 1, bias=False)
         nn.init.constant_(model.weight, dist.get_rank())
-        wrapped = model if way == "naive" else DDP(model, group, find_unused_parameters=way == "find unused")
+        wrapped = (
+            model
+            if way == "naive"
+            else DDP(model, group, find_unused_parameters=way == "find unused")
+        )
         for _ in range(2):
             model.zero_grad()
             wrapped(x).sum().backward()
@@ -205,7 +225,9 @@ def test_checkpointed_layers_get_the_same_gradients():
 def test_buffers_follow_rank_0_in_training_and_rest_in_evaluation():
     def follow() -> tuple[list[float], list[float]]:
         model = DDP(nn.Sequential(nn.BatchNorm1d(1)))
-        model(torch.full((2, 1), 10.0 * dist.get_rank()))  # each rank's statistics move their own way
+        model(
+            torch.full((2, 1), 10.0 * dist.get_rank())
+        )  # each rank's statistics move their own way
         model(torch.zeros(2, 1))  # and are overwritten by rank 0's before they move again
         training = model.module[0].running_mean.tolist()
         model.eval()
@@ -224,12 +246,16 @@ def test_it_does_what_torchs_own_does():
         models[1].load_state_dict(models[0].state_dict())
         own, theirs = DDP(models[0]), nn.parallel.DistributedDataParallel(models[1])
         for number in range(3):
-            x = torch.randn(4, 8, generator=torch.Generator().manual_seed(10 * number + dist.get_rank()))
+            x = torch.randn(
+                4, 8, generator=torch.Generator().manual_seed(10 * number + dist.get_rank())
+            )
             for model in (own, theirs):
                 with model.no_sync():
                     model(x).square().sum().backward()
                 model(x.flip(0)).square().sum().backward()
-            for (name, p), q in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
+            for (name, p), q in zip(
+                models[0].named_parameters(), models[1].parameters(), strict=True
+            ):
                 torch.testing.assert_close(p.grad, q.grad, msg=name)
             with torch.no_grad():
                 for model in models:
@@ -248,7 +274,10 @@ def test_unequal_parts_need_their_weights():
         model = Mixed().double()
         twin = copy.deepcopy(model)
         wrapped = DDP(model)
-        a, b = x.tensor_split([5])[rank], y.tensor_split([5])[rank]  # 5 rows for rank 0, 7 for rank 1
+        a, b = (
+            x.tensor_split([5])[rank],
+            y.tensor_split([5])[rank],
+        )  # 5 rows for rank 0, 7 for rank 1
         gradients = []
         for weight in (n * len(a) / BATCH, 1.0):
             model.zero_grad()

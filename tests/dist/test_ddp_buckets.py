@@ -25,7 +25,9 @@ def layouts() -> list[list[list[str]]]:
 def test_buckets_start_in_reverse_and_are_rebuilt_once_in_the_order_of_arrival():
     before, after, later = launch.run(layouts, 2)[1]
     assert before == [["c.bias"], ["c.weight", "b.bias"], ["b.weight", "a.bias"], ["a.weight"]]
-    assert after == [["a.bias"], ["a.weight", "c.bias"], ["c.weight", "b.bias"], ["b.weight"]] == later
+    assert (
+        after == [["a.bias"], ["a.weight", "c.bias"], ["c.weight", "b.bias"], ["b.weight"]] == later
+    )
 
 
 def test_only_the_first_step_sends_an_order():
@@ -37,31 +39,46 @@ def test_only_the_first_step_sends_an_order():
             counts.append(dict(counted.calls))
         return counts
 
-    assert launch.run(calls, 1)[0] == [{"allreduce_": 1, "broadcast_": 1}, {"allreduce_": 1}, {"allreduce_": 1}]
+    assert launch.run(calls, 1)[0] == [
+        {"allreduce_": 1, "broadcast_": 1},
+        {"allreduce_": 1},
+        {"allreduce_": 1},
+    ]
 
 
 def test_all_ranks_take_rank_0s_order():
     def disagree() -> tuple[list[list[str]], list[float]]:
-        model = DDP(Chain(use=["abc", "cab"][dist.get_rank()]), bucket_bytes=ONE_LAYER, first_bucket_bytes=ONE_LAYER)
+        model = DDP(
+            Chain(use=["abc", "cab"][dist.get_rank()]),
+            bucket_bytes=ONE_LAYER,
+            first_bucket_bytes=ONE_LAYER,
+        )
         for _ in range(2):
             model.zero_grad()
             step(model)
         return model.layout(), model.module.b.weight.grad
 
     (layout, gradient), (other, same) = launch.run(disagree, 2)
-    assert layout == other == [["c.bias", "c.weight"], ["b.bias", "b.weight"], ["a.bias", "a.weight"]]
+    assert (
+        layout == other == [["c.bias", "c.weight"], ["b.bias", "b.weight"], ["a.bias", "a.weight"]]
+    )
     assert torch.equal(gradient, same)
 
 
 def test_a_bucket_is_full_where_torchs_is():
     draw = random.Random(0)
     for _ in range(200):
-        tensors = [torch.empty(draw.randrange(1, 100), dtype=draw.choice(FLOATS)) for _ in range(draw.randrange(1, 30))]
+        tensors = [
+            torch.empty(draw.randrange(1, 100), dtype=draw.choice(FLOATS))
+            for _ in range(draw.randrange(1, 30))
+        ]
         first, later = draw.randrange(1, 1000), draw.randrange(1, 2000)
         theirs, _ = dist._compute_bucket_assignment_by_size(tensors, [first, later])
         ours = ddp.fill(map(nn.Parameter, tensors), first, later)
         number = {tensor.data_ptr(): i for i, tensor in enumerate(tensors)}
-        assert sorted([number[p.data_ptr()] for p in bucket.slots] for bucket in ours) == sorted(theirs)
+        assert sorted([number[p.data_ptr()] for p in bucket.slots] for bucket in ours) == sorted(
+            theirs
+        )
 
 
 def test_a_bucket_holds_one_type_of_number():
@@ -70,13 +87,18 @@ def test_a_bucket_holds_one_type_of_number():
         model.b.to(torch.bfloat16)
         return DDP(model, first_bucket_bytes=1e9).layout()
 
-    assert launch.run(types, 1)[0] == [["b.bias", "b.weight"], ["c.bias", "c.weight", "a.bias", "a.weight"]]
+    assert launch.run(types, 1)[0] == [
+        ["b.bias", "b.weight"],
+        ["c.bias", "c.weight", "a.bias", "a.weight"],
+    ]
 
 
 def events(bucket_bytes: float) -> tuple[list, int]:
     trace = Trace(dist.get_rank())
     chain = Chain()
-    for p in chain.parameters():  # before DDP's own hooks, so that these note a gradient before it may leave
+    for p in (
+        chain.parameters()
+    ):  # before DDP's own hooks, so that these note a gradient before it may leave
         p.register_post_accumulate_grad_hook(lambda _: trace.begin("gradient")())
     step(DDP(chain, bucket_bytes=bucket_bytes, first_bucket_bytes=bucket_bytes, trace=trace))
     return trace.events, sum(p.nbytes for p in chain.parameters())
@@ -90,13 +112,17 @@ def test_full_buckets_leave_while_backward_goes_on():
         assert [e.start < last for e in sends] == [True, True, False]
         assert sum(e.bytes for e in sends) == volume and all(e.end > e.start for e in sends)
         (wait,) = (e for e in found if e.kind == "idle")
-        assert last <= wait.start and max(e.end for e in sends) <= wait.end, "from the last gradient to the last mean"
+        assert last <= wait.start and max(e.end for e in sends) <= wait.end, (
+            "from the last gradient to the last mean"
+        )
     for found, volume in launch.run(events, 2, 1e9):
         assert [e.bytes for e in found if e.kind == "communication"] == [volume]
 
 
 def test_backward_does_not_wait_for_a_bucket():
-    """A bucket whose average comes only when the next one leaves would hang a DDP that waits for each."""
+    """A bucket whose average comes only when the next one leaves would hang a DDP that waits for
+    each.
+    """
 
     def patient() -> list[float]:
         waiting: list[tuple[Future, torch.Tensor]] = []

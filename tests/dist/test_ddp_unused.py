@@ -53,7 +53,9 @@ def test_the_naive_way_counts_a_gradient_that_is_missing_as_zero():
 
 
 def with_branches(accumulate: bool) -> tuple[dict, dict]:
-    """Weights of N ranks with unused parameters, and of one process that takes each row down its own branch."""
+    """Weights of N ranks with unused parameters, and of one process that takes each row down its
+    own branch.
+    """
     rank, n = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
     model = Branches().double()
@@ -61,8 +63,12 @@ def with_branches(accumulate: bool) -> tuple[dict, dict]:
     wrapped = DDP(model, find_unused_parameters=True, bucket_bytes=200, first_bucket_bytes=100)
     a, b = (torch.optim.AdamW(m.parameters(), lr=0.01, weight_decay=0.5) for m in (model, twin))
     for number in range(3):
-        rows = torch.randn(n, 4, generator=torch.Generator().manual_seed(number), dtype=torch.float64)
-        ways = [WAY[(r + number) % 2] if number else "left" for r in range(n)]  # in step 0 nobody goes right
+        rows = torch.randn(
+            n, 4, generator=torch.Generator().manual_seed(number), dtype=torch.float64
+        )
+        ways = [
+            WAY[(r + number) % 2] if number else "left" for r in range(n)
+        ]  # in step 0 nobody goes right
         a.zero_grad()
         b.zero_grad()
         if accumulate:
@@ -70,7 +76,9 @@ def with_branches(accumulate: bool) -> tuple[dict, dict]:
                 wrapped(rows[rank : rank + 1], "right").sum().backward()
             (sum(twin(row[None], "right").sum() for row in rows) / n).backward()
         wrapped(rows[rank : rank + 1], ways[rank]).sum().backward()
-        (sum(twin(row[None], way).sum() for row, way in zip(rows, ways, strict=True)) / n).backward()
+        (
+            sum(twin(row[None], way).sum() for row, way in zip(rows, ways, strict=True)) / n
+        ).backward()
         assert model.spare.weight.grad is None, "used nowhere: the optimizer must not decay it"
         assert (model.right.weight.grad is None) == (twin.right.weight.grad is None)
         a.step()
@@ -104,8 +112,10 @@ def test_outputs_may_be_nested_and_evaluated_in_between():
         with torch.no_grad():
             model(torch.ones(1, 4), "right")
         outputs["all"][0][0].sum().backward()
-        return [layer.bias.grad if layer.bias.grad is None else layer.bias.grad[0].item()
-                for layer in (model.module.left, model.module.right, model.module.spare)]
+        return [
+            layer.bias.grad if layer.bias.grad is None else layer.bias.grad[0].item()
+            for layer in (model.module.left, model.module.right, model.module.spare)
+        ]
 
     assert launch.run(gradients, 2) == [[1.0, None, None]] * 2
 
@@ -129,8 +139,13 @@ def test_a_gradient_that_the_outputs_do_not_lead_to_is_an_error():
         said.append(str(caught.value))
         with pytest.raises(RuntimeError) as caught:  # in the outputs of the forward before the last
             model.module.container = lambda x: x
-            (model(torch.ones(1, 4), "left").sum() + model(torch.ones(1, 4), "right").sum()).backward()
+            (
+                model(torch.ones(1, 4), "left").sum() + model(torch.ones(1, 4), "right").sum()
+            ).backward()
         return [*said, str(caught.value)]
 
     for told in launch.run(unforeseen, 2)[0]:
-        assert "left." in told and "got a gradient, but what the last forward returned does not lead to it" in told
+        assert (
+            "left." in told
+            and "got a gradient, but what the last forward returned does not lead to it" in told
+        )

@@ -1,4 +1,6 @@
-"""What may stand between forward and backward, and what is refused because it would go wrong unseen."""
+"""What may stand between forward and backward, and what is refused because it would go wrong
+unseen.
+"""
 
 import contextlib
 import copy
@@ -16,7 +18,9 @@ from mathlib.dist.ddp import DDP
 def test_nothing_is_sent_inside_no_sync():
     def calls() -> tuple[dict, dict]:
         counts = []
-        model = DDP(nn.Sequential(nn.BatchNorm1d(1), nn.BatchNorm1d(1)), find_unused_parameters=True)
+        model = DDP(
+            nn.Sequential(nn.BatchNorm1d(1), nn.BatchNorm1d(1)), find_unused_parameters=True
+        )
         for where in (model.no_sync(), contextlib.nullcontext()):
             with wire.counted() as counted, where:
                 model(torch.ones(2, 1)).sum().backward()
@@ -113,7 +117,10 @@ def test_a_backward_after_one_that_broke_off_needs_a_forward():
         return str(caught.value)
 
     told = launch.run(broken, 2)
-    assert all(s.startswith("a backward began while another had not ended") and "run forward again" in s for s in told)
+    assert all(
+        s.startswith("a backward began while another had not ended") and "run forward again" in s
+        for s in told
+    )
 
 
 def test_gradients_may_be_asked_for_with_their_graph():
@@ -134,15 +141,33 @@ def wrapped_twice():
 
 REFUSED = {
     "twice": (wrapped_twice, "ValueError: 0.weight is in another DDP already"),
-    "copied": (lambda: copy.deepcopy(DDP(nn.Linear(1, 1))), "TypeError: a DDP cannot be copied or saved"),
-    "nothing to train": (lambda: DDP(nn.ReLU()), "ValueError: the module has no trainable parameters"),
-    "meta": (lambda: DDP(nn.Linear(1, 1, device="meta")),
-             "ValueError: weight is on the meta device: expected a tensor"),
-    "sparse": (lambda: DDP(nn.Embedding(2, 1, sparse=True))(torch.tensor([0])).sum().backward(),
-               "TypeError: weight has a gradient of layout torch.sparse_coo: expected a dense one"),
-    "complex": (lambda: DDP(nn.Linear(1, 1, dtype=torch.complex64), hook=ddp.total_in_fp16)(
-                    torch.ones(1, 1, dtype=torch.complex64)).abs().sum().backward(),
-                "TypeError: gradients of type torch.complex64: expected real ones"),
+    "copied": (
+        lambda: copy.deepcopy(DDP(nn.Linear(1, 1))),
+        "TypeError: a DDP cannot be copied or saved",
+    ),
+    "nothing to train": (
+        lambda: DDP(nn.ReLU()),
+        "ValueError: the module has no trainable parameters",
+    ),
+    "meta": (
+        lambda: DDP(nn.Linear(1, 1, device="meta")),
+        "ValueError: weight is on the meta device: expected a tensor",
+    ),
+    "sparse": (
+        lambda: DDP(nn.Embedding(2, 1, sparse=True))(torch.tensor([0])).sum().backward(),
+        "TypeError: weight has a gradient of layout torch.sparse_coo: expected a dense one",
+    ),
+    "complex": (
+        lambda: (
+            DDP(nn.Linear(1, 1, dtype=torch.complex64), hook=ddp.total_in_fp16)(
+                torch.ones(1, 1, dtype=torch.complex64)
+            )
+            .abs()
+            .sum()
+            .backward()
+        ),
+        "TypeError: gradients of type torch.complex64: expected real ones",
+    ),
 }
 
 
@@ -155,8 +180,16 @@ def test_what_would_go_wrong_unseen_is_refused(wrong, told):
 
 DIFFERENT = {
     "shape": (lambda r: nn.Linear(4, 4 + r), r"\('weight', \(4, 4\), .*", r"\('weight', \(5, 4\)"),
-    "type": (lambda r: nn.Linear(4, 4, dtype=FLOATS[r]), r"\('weight', .*float32'\)", r"\('weight', .*float64'\)"),
-    "number": (lambda r: nn.Sequential(*(nn.Linear(4, 4) for _ in range(1 + r))), "None", r"\('1.weight'"),
+    "type": (
+        lambda r: nn.Linear(4, 4, dtype=FLOATS[r]),
+        r"\('weight', .*float32'\)",
+        r"\('weight', .*float64'\)",
+    ),
+    "number": (
+        lambda r: nn.Sequential(*(nn.Linear(4, 4) for _ in range(1 + r))),
+        "None",
+        r"\('1.weight'",
+    ),
 }
 
 

@@ -11,7 +11,9 @@ MODEL = gpt.small(vocab=len(data.vocabulary()))
 
 def test_flash_and_plain_attention_agree():
     tokens, targets = data.batch(3, MODEL.context)
-    plain, flash = (gpt.GPT(MODEL, attention).loss(tokens, targets) for attention in ("plain", "flash"))
+    plain, flash = (
+        gpt.GPT(MODEL, attention).loss(tokens, targets) for attention in ("plain", "flash")
+    )
     torch.testing.assert_close(plain, flash)
 
 
@@ -31,7 +33,9 @@ def test_no_token_sees_the_future():
     changed = tokens.clone()
     changed[0, 20] = (changed[0, 20] + 1) % MODEL.vocab
     before, after = model(tokens), model(changed)
-    assert torch.equal(before[:, :20], after[:, :20]) and not torch.equal(before[:, 20], after[:, 20])
+    assert torch.equal(before[:, :20], after[:, :20]) and not torch.equal(
+        before[:, 20], after[:, 20]
+    )
 
 
 def test_a_parameter_depends_on_its_name_and_seed_only():
@@ -61,7 +65,9 @@ def test_it_learns():
     assert losses[0] > 4.0 and sum(losses[-5:]) / 5 < 3.2
 
 
-@pytest.mark.parametrize("change", [{"gated": True}, {"kv_heads": 2}, {"positions": "rotary"}, {"norm": "rmsnorm"}])
+@pytest.mark.parametrize(
+    "change", [{"gated": True}, {"kv_heads": 2}, {"positions": "rotary"}, {"norm": "rmsnorm"}]
+)
 def test_a_model_it_cannot_build_is_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):
         gpt.GPT(MODEL.but(**change))
@@ -70,7 +76,9 @@ def test_a_model_it_cannot_build_is_refused(change):
 def test_batches_repeat_and_targets_are_the_next_characters():
     (x, y), (again, _) = data.batch(4, 16, step=3), data.batch(4, 16, step=3)
     assert (
-        torch.equal(x, again) and torch.equal(x[:, 1:], y[:, :-1]) and not torch.equal(x, data.batch(4, 16, step=4)[0])
+        torch.equal(x, again)
+        and torch.equal(x[:, 1:], y[:, :-1])
+        and not torch.equal(x, data.batch(4, 16, step=4)[0])
     )
     assert data.encode(data.decode(x[0])).equal(x[0])
 
@@ -78,7 +86,9 @@ def test_batches_repeat_and_targets_are_the_next_characters():
 def test_a_seed_makes_other_batches_and_the_last_character_can_be_reached():
     x, y = data.batch(4, 16)
     assert not torch.equal(x, data.batch(4, 16, seed=1)[0])
-    assert x.untyped_storage().nbytes() == x.nbytes and y.untyped_storage().nbytes() == y.nbytes, "no view of more"
+    assert x.untyped_storage().nbytes() == x.nbytes and y.untyped_storage().nbytes() == y.nbytes, (
+        "no view of more"
+    )
     whole = data.encode(data.text())
     (before, after) = data.batch(1, len(whole) - 1)
     assert torch.equal(before[0], whole[:-1]) and torch.equal(after[0], whole[1:])

@@ -19,7 +19,9 @@ from mathlib.dist import launch
 @pytest.mark.parametrize("world_size", [1, 2, 3, 8])
 def test_results_come_in_the_order_of_ranks(world_size):
     mean = (world_size - 1) / 2
-    assert launch.run(mean_of_ranks, world_size, 2, shift=1) == [(rank, mean * 2 + 1) for rank in range(world_size)]
+    assert launch.run(mean_of_ranks, world_size, 2, shift=1) == [
+        (rank, mean * 2 + 1) for rank in range(world_size)
+    ]
 
 
 def test_fresh_interpreters_do_the_same():
@@ -45,7 +47,9 @@ def test_prints_are_labelled_and_in_the_order_of_ranks(capsys):
     launch.run(speak, 3)
     out, err = capsys.readouterr()
     words = [(f"one of {rank}", f"two of {rank}", "past Python") for rank in range(3)]
-    assert out.splitlines() == [f"[rank {rank}] {word}" for rank in range(3) for word in words[rank]]
+    assert out.splitlines() == [
+        f"[rank {rank}] {word}" for rank in range(3) for word in words[rank]
+    ]
     assert err.splitlines() == [f"[rank {r}] aside" for r in range(3)]
     launch.run(speak, 3, echo=False)
     assert capsys.readouterr() == ("", "")
@@ -135,17 +139,27 @@ def raises_while_others_compute():
         pass
 
 
-BANANA = 'raise ValueError("the learning rate is a banana")\nValueError: the learning rate is a banana'
+BANANA = (
+    'raise ValueError("the learning rate is a banana")\nValueError: the learning rate is a banana'
+)
 SEGV = "it was ended by SIGSEGV (Segmentation fault)"
 ENDS = {
     "raises": (raises, BANANA, "fork"),
     "raises while others compute": (raises_while_others_compute, BANANA, "fork"),
     "leaves": (leaves, "it left with exit code 3 before its function returned", "fork"),
-    "leaves as if all were well": (leaves_as_if_all_were_well, "it left with exit code 0 before its function", "fork"),
+    "leaves as if all were well": (
+        leaves_as_if_all_were_well,
+        "it left with exit code 0 before its function",
+        "fork",
+    ),
     "exits": (exits, "SystemExit: enough", "fork"),
     "segfaults": (segfaults, SEGV, "fork"),
     "is killed": (is_killed, "it was ended by SIGKILL (Killed)", "fork"),
-    "returns a lock": (returns_a_lock, "TypeError: rank 1 returned a lock that cannot be pickled", "fork"),
+    "returns a lock": (
+        returns_a_lock,
+        "TypeError: rank 1 returned a lock that cannot be pickled",
+        "fork",
+    ),
     "raises, fresh": (raises, BANANA, "fresh"),
     "segfaults, fresh": (segfaults, SEGV, "fresh"),
 }
@@ -156,7 +170,9 @@ def test_the_first_failure_is_told(program, says, how):
     with pytest.raises(launch.RankError) as caught:
         launch.run(program, 3, how=how)
     assert caught.value.rank == 1
-    told = "\n".join(line.strip() for line in str(caught.value).splitlines() if set(line.strip()) - set("^~"))
+    told = "\n".join(
+        line.strip() for line in str(caught.value).splitlines() if set(line.strip()) - set("^~")
+    )
     assert told.startswith("rank 1 failed") and says in told
     assert "rank.py" not in told, "the launcher's own frames are no news"
 
@@ -166,7 +182,9 @@ def test_the_others_are_told_in_a_line_each(monkeypatch):
     with pytest.raises(launch.RankError) as caught:
         launch.run(raises, 3)
     _, *others = str(caught.value).rpartition("banana")[2].splitlines()
-    assert sorted(others) == [f"then rank {rank}: it lost the connection to another rank" for rank in (0, 2)]
+    assert sorted(others) == [
+        f"then rank {rank}: it lost the connection to another rank" for rank in (0, 2)
+    ]
     assert sorted(caught.value.failures) == [0, 1, 2]
     monkeypatch.setattr(launch, "GRACE", 0.1)
     with pytest.raises(launch.RankError) as caught:

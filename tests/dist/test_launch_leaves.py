@@ -1,4 +1,6 @@
-"""The launcher: no process, file or descriptor stays behind, whoever dies, and runs at once do not meet."""
+"""The launcher: no process, file or descriptor stays behind, whoever dies, and runs at once do not
+meet.
+"""
 
 import os
 import signal
@@ -22,7 +24,11 @@ def descriptors(process: int | str) -> set[str]:
 def leftovers() -> tuple[list[Path], set[str], list[str]]:
     """Directories of this process's runs; its descriptors; processes below its server."""
     server = start.Forked._server.pid
-    return own_directories(), descriptors("self"), Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    return (
+        own_directories(),
+        descriptors("self"),
+        Path(f"/proc/{server}/task/{server}/children").read_text().split(),
+    )
 
 
 def test_a_hundred_runs_leave_nothing():
@@ -55,7 +61,9 @@ def test_two_runs_at_once_do_not_meet():
 
 
 def test_a_rank_that_is_done_stays_while_others_still_connect_to_it():
-    for _ in range(15):  # without the wait, three runs in eight fail on the machine where this was found
+    for _ in range(
+        15
+    ):  # without the wait, three runs in eight fail on the machine where this was found
         assert launch.run(lambda: None, 8) == [None] * 8
 
 
@@ -121,7 +129,8 @@ from concurrent.futures import ThreadPoolExecutor
 from mathlib.dist import launch
 with ThreadPoolExecutor(4) as pool:
     servers = set(pool.map(lambda _: launch.run(os.getppid, 1)[0], range(4)))
-children = "".join(file.read_text() for file in pathlib.Path("/proc/self/task").glob("*/children")).split()
+files = pathlib.Path("/proc/self/task").glob("*/children")
+children = "".join(file.read_text() for file in files).split()
 print(len(servers), len(children))
 """
 
@@ -156,13 +165,23 @@ shell.run_cell("launch.run(work, 2, how=HOW)")
 
 @pytest.fixture
 def notebook(tmp_path):
-    """Start a process that runs cells as a kernel does; its ranks write their process numbers into tmp_path."""
+    """Start a process that runs cells as a kernel does; its ranks write their process numbers into
+    tmp_path.
+    """
     started = []
 
     def begin(what: str, how: str) -> subprocess.Popen:
         env = ENVIRONMENT | {"IPYTHONDIR": str(tmp_path), "TMPDIR": str(tmp_path)}
-        started.append(subprocess.Popen([sys.executable, "-c", SCRIPT, what, how, str(tmp_path)], env=env, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True))
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", SCRIPT, what, how, str(tmp_path)],
+                env=env,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        )
         return started[-1]
 
     yield begin
@@ -184,7 +203,9 @@ def test_a_kernel_that_is_stopped_takes_its_run_along(notebook, tmp_path, how, n
     files = eventually(lambda: len(found := list(tmp_path.glob("*.pids"))) == 2 and found, 60)
     home, *_ = words = " ".join(file.read_text() for file in files).split()
     pids = sorted({int(word) for word in words if word != home} - {kernel.pid})
-    assert len(pids) == (5 if how == "fork" else 4), "two ranks, a child of each, and the server if there is one"
+    assert len(pids) == (5 if how == "fork" else 4), (
+        "two ranks, a child of each, and the server if there is one"
+    )
     assert all(map(alive, pids)) and Path(home, "task").exists()
     os.killpg(kernel.pid, number)  # as Jupyter does, and a terminal
     out = kernel.communicate(timeout=20)[0]

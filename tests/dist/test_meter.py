@@ -33,15 +33,22 @@ def test_parts_of_the_gpt(attention, factor):
         "attention core": 4 * B * S * S * h * L,
         "vocabulary": 2 * B * S * h * V,
     }
-    assert backward == {part: (factor if part == "attention core" else 2) * n for part, n in forward.items()}
+    assert backward == {
+        part: (factor if part == "attention core" else 2) * n for part, n in forward.items()
+    }
 
 
 def test_recomputation_is_counted_in_the_backward():
     plain, _ = meter.dry_run(MODEL, sequences=2)
-    for recompute, again in (("selective", {"attention core"}), ("full", set(plain) - {"vocabulary"})):
+    for recompute, again in (
+        ("selective", {"attention core"}),
+        ("full", set(plain) - {"vocabulary"}),
+    ):
         model = gpt.GPT(MODEL, recompute=recompute)
         _, backward = meter.flop(lambda m=model: m.loss(TOKENS, TARGETS), model)
-        assert backward == {part: (3 if part in again else 2) * n for part, n in plain.items()}, recompute
+        assert backward == {part: (3 if part in again else 2) * n for part, n in plain.items()}, (
+            recompute
+        )
 
 
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
@@ -63,15 +70,17 @@ def test_saved_bytes_need_no_numbers():
 
 def test_two_views_of_one_storage_count_once():
     x = torch.randn(64, requires_grad=True)
-    assert meter.saved_bytes(lambda: ((x * 2).view(8, 8) ** 2).sum() + 0, nn.Identity()) == meter.saved_bytes(
-        lambda: ((x * 2) ** 2).sum() + 0, nn.Identity()
-    )
+    assert meter.saved_bytes(
+        lambda: ((x * 2).view(8, 8) ** 2).sum() + 0, nn.Identity()
+    ) == meter.saved_bytes(lambda: ((x * 2) ** 2).sum() + 0, nn.Identity())
 
 
 def test_a_step_gives_back_what_it_took():
     model = gpt.GPT(MODEL)
     optimizer = torch.optim.AdamW(model.parameters())
-    line = live.step_timeline(model, (data.batch(2, MODEL.context, step) for step in range(2)), optimizer)
+    line = live.step_timeline(
+        model, (data.batch(2, MODEL.context, step) for step in range(2)), optimizer
+    )
     P = 4 * sum(p.numel() for p in model.parameters())
     tensors = len(list(model.parameters()))
     assert line.at("backward") | {"temporary": 0} == {
@@ -81,11 +90,19 @@ def test_a_step_gives_back_what_it_took():
         "activations": line.at("backward")["activations"],
         "temporary": 0,
     }
-    assert line.at("step")["optimizer"] == 2 * P + 4 * tensors  # two moments, and a step counter of 4 bytes each
+    assert (
+        line.at("step")["optimizer"] == 2 * P + 4 * tensors
+    )  # two moments, and a step counter of 4 bytes each
     assert (
         line.at("zero_grad")
         == line.at("zero_grad", 1)
-        == {"weights": P, "gradients": 0, "optimizer": 2 * P + 4 * tensors, "activations": 0, "temporary": 0}
+        == {
+            "weights": P,
+            "gradients": 0,
+            "optimizer": 2 * P + 4 * tensors,
+            "activations": 0,
+            "temporary": 0,
+        }
     )
     assert line.phase(line.peak) == "backward" and line.total(line.peak) > line.total(-1)
 
@@ -109,13 +126,18 @@ def test_frozen_weights_are_weights():
 
 def test_bytes_of_a_nest_count_each_storage_once():
     x = torch.zeros(4)
-    assert meter.tensor_bytes([x, x[:2], {"again": x.view(2, 2), "more": torch.zeros(1)}, None]) == 16 + 4
+    assert (
+        meter.tensor_bytes([x, x[:2], {"again": x.view(2, 2), "more": torch.zeros(1)}, None])
+        == 16 + 4
+    )
 
 
 def test_activations_of_the_timeline_are_the_saved_bytes():
     model = gpt.GPT(MODEL)
     line = live.step_timeline(model, [(TOKENS, TARGETS)], torch.optim.SGD(model.parameters()))
-    assert line.at("forward")["activations"] == meter.saved_bytes(lambda: model.loss(TOKENS, TARGETS), model)
+    assert line.at("forward")["activations"] == meter.saved_bytes(
+        lambda: model.loss(TOKENS, TARGETS), model
+    )
 
 
 def test_our_adam_is_torchs():
@@ -134,7 +156,12 @@ def test_our_adam_is_torchs():
     torch.testing.assert_close(weight, twin.data)
 
 
-RECIPES = [({"master": False}, 2 + 2 + 8), ({}, 16), ({"gradients": "main"}, 18), ({"gradients": "both"}, 20)]
+RECIPES = [
+    ({"master": False}, 2 + 2 + 8),
+    ({}, 16),
+    ({"gradients": "main"}, 18),
+    ({"gradients": "both"}, 20),
+]
 
 
 @pytest.mark.parametrize("switches, bytes_each", RECIPES)

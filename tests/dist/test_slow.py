@@ -11,12 +11,21 @@ from mathlib.checks import InputError
 from mathlib.dist import collectives as own
 from mathlib.dist import launch, slow
 
-KEPT_BY = ["program", pytest.param("kernel", marks=pytest.mark.skipif(sys.platform != "linux", reason="Linux only"))]
+KEPT_BY = [
+    "program",
+    pytest.param("kernel", marks=pytest.mark.skipif(sys.platform != "linux", reason="Linux only")),
+]
 LINK, PAYLOAD = 5e6, 480_000
 
 
-def all_reduce_seconds(slowed: list[int], payload: int, latency: float, by: str, enough: float,
-                       action=own.ring_all_reduce) -> float:
+def all_reduce_seconds(
+    slowed: list[int],
+    payload: int,
+    latency: float,
+    by: str,
+    enough: float,
+    action=own.ring_all_reduce,
+) -> float:
     x = torch.ones(payload // 4)
     here = LINK if dist.get_rank() in slowed else float("inf")
     with slow.wires(latency=latency, bandwidth=here, by=by) as kept:
@@ -28,7 +37,9 @@ def all_reduce_seconds(slowed: list[int], payload: int, latency: float, by: str,
 def test_one_slow_link_makes_a_slow_ring(by):
     predicted = comm.time("all-reduce", payload=PAYLOAD, ranks=3, bandwidth=LINK).total
     for slowed in ([1], [2], [0, 1, 2]):
-        (measured, *others) = launch.run(all_reduce_seconds, 3, slowed, PAYLOAD, 0.0, by, 1.1 * predicted)
+        (measured, *others) = launch.run(
+            all_reduce_seconds, 3, slowed, PAYLOAD, 0.0, by, 1.1 * predicted
+        )
         assert others == [measured] * 2, "all ranks are told the time of the slowest"
         assert measured == pytest.approx(predicted, rel=0.1), slowed
     assert launch.run(all_reduce_seconds, 3, [], PAYLOAD, 0.0, by, predicted / 2)[0] < predicted / 2
@@ -42,10 +53,18 @@ def test_latency_is_paid_for_each_round(by):
 
 
 def test_a_tree_is_as_deep_as_its_formula_says():
-    """On the way down the largest subtree comes first, or the last leaf would wait for nine messages, not six."""
-    predicted = comm.time("all-reduce", payload=4, ranks=8, bandwidth=1e9, latency=0.03, algorithm="tree").total
-    measured = launch.run(all_reduce_seconds, 8, [], 4, 0.03, "program", 1.1 * predicted, own.tree_all_reduce)[0]
-    assert predicted == pytest.approx(6 * 0.03, rel=1e-3) and measured == pytest.approx(predicted, rel=0.1)
+    """On the way down the largest subtree comes first, or the last leaf would wait for nine
+    messages, not six.
+    """
+    predicted = comm.time(
+        "all-reduce", payload=4, ranks=8, bandwidth=1e9, latency=0.03, algorithm="tree"
+    ).total
+    measured = launch.run(
+        all_reduce_seconds, 8, [], 4, 0.03, "program", 1.1 * predicted, own.tree_all_reduce
+    )[0]
+    assert predicted == pytest.approx(6 * 0.03, rel=1e-3) and measured == pytest.approx(
+        predicted, rel=0.1
+    )
 
 
 def before_and_after() -> tuple[float, float]:
@@ -60,9 +79,14 @@ def test_wires_are_free_again_after_the_block():
     assert free < held / 2
 
 
-@pytest.mark.parametrize(("wrong", "named"), [
-    ({"latency": -1}, "latency = -1"), ({"bandwidth": 0}, "bandwidth = 0"), ({"by": "magic"}, "by = 'magic'"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"latency": -1}, "latency = -1"),
+        ({"bandwidth": 0}, "bandwidth = 0"),
+        ({"by": "magic"}, "by = 'magic'"),
+    ],
+)
 def test_bad_input_names_the_argument(wrong, named):
     with pytest.raises(InputError, match=named), slow.wires(**wrong):
         pass

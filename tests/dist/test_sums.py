@@ -1,4 +1,6 @@
-"""Sums in one process against the collectives' own: the same bits, and the error that the formula says."""
+"""Sums in one process against the collectives' own: the same bits, and the error that the formula
+says.
+"""
 
 import pytest
 import torch
@@ -12,7 +14,9 @@ NAMES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def numbers(n: int, length: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.randn(n, length, generator=torch.Generator().manual_seed(n), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        n, length, generator=torch.Generator().manual_seed(n), dtype=torch.float64
+    ).to(dtype)
 
 
 def run(lengths: list[int]) -> dict:
@@ -32,7 +36,11 @@ def test_bits_are_those_of_the_real_run(n):
     lengths = [n - 1, 12 * n, 12 * n + 5]
     for results in launch.run(run, n, lengths):
         for (order, name, length), total in results.items():
-            assert torch.equal(total, ORDERS[order][1](numbers(n, length, NAMES[name]))), (order, name, length)
+            assert torch.equal(total, ORDERS[order][1](numbers(n, length, NAMES[name]))), (
+                order,
+                name,
+                length,
+            )
 
 
 def test_the_two_orders_are_told_apart():
@@ -41,7 +49,9 @@ def test_the_two_orders_are_told_apart():
 
 
 def over_formula(order: str, n: int, dtype: str) -> float:
-    """Measured error over the formula's, over spreads of a whole octave: where a number lies in it moves its error."""
+    """Measured error over the formula's, over spreads of a whole octave: where a number lies in it
+    moves its error.
+    """
     squares = 0.0
     for eighth in range(8):
         x = (numbers(n, 4000, torch.float64) * 2 ** (eighth / 8)).to(NAMES[dtype])

@@ -1,4 +1,6 @@
-"""The same script under torchrun on two hosts: the ranks are there already, and `run` joins them."""
+"""The same script under torchrun on two hosts: the ranks are there already, and `run` joins
+them.
+"""
 
 import contextlib
 import json
@@ -28,7 +30,8 @@ def census(scale):
 
 if __name__ == "__main__":
     first = launch.run(census, 4, 10)
-    time.sleep(0.3 * int(os.environ["RANK"]))  # who comes early must not meet what others left of the first run
+    # who comes early must not meet what others left of the first run
+    time.sleep(0.3 * int(os.environ["RANK"]))
     rows = first, launch.run(census, None, scale=100)
     open(sys.argv[1] + os.environ["RANK"], "w").write(json.dumps(rows))
 """
@@ -40,13 +43,28 @@ def call(*words: str) -> None:
 
 @contextlib.contextmanager
 def two_network_namespaces():
-    """Two hosts with nothing in common but a cable: yields (command prefix, environment) of each, address, port."""
+    """Two hosts with nothing in common but a cable: yields (command prefix, environment) of each,
+    address, port.
+    """
     names = [f"host{side}-{os.getpid()}" for side in "ab"]
     ends = [f"v{side}{os.getpid()}" for side in "ab"]  # an interface's name has at most 15 letters
     try:
         for name in names:
             call("ip", "netns", "add", name)
-        cable = ["link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1], "netns", names[1]]
+        cable = [
+            "link",
+            "add",
+            ends[0],
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            ends[1],
+            "netns",
+            names[1],
+        ]
         call("ip", *cable)
         for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
             call("ip", "-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", end)
@@ -77,7 +95,9 @@ def hosts():
 
 
 def torchrun(hosts, words: list[str]) -> list[str]:
-    """Start an agent on each host and return what both printed. `words` may name {rank}, {address} and {port}."""
+    """Start an agent on each host and return what both printed. `words` may name {rank}, {address}
+    and {port}.
+    """
     prefixes, address, port = hosts
     agents = []
     for number, (prefix, extra) in enumerate(prefixes):
@@ -98,8 +118,18 @@ def torchrun(hosts, words: list[str]) -> list[str]:
 
 def test_two_hosts_return_the_same_list_to_every_rank(hosts, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    where = ["--nnodes", "2", "--nproc-per-node", "2", "--node-rank", "{rank}", "--master-addr", "{address}",
-             "--master-port", "{port}"]
+    where = [
+        "--nnodes",
+        "2",
+        "--nproc-per-node",
+        "2",
+        "--node-rank",
+        "{rank}",
+        "--master-addr",
+        "{address}",
+        "--master-port",
+        "{port}",
+    ]
     torchrun(hosts, [*where, str(tmp_path / "script.py"), str(tmp_path / "rank")])
     said = [json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(4)]
     rows = [[rank, str(rank // 2), str(rank % 2)] for rank in range(4)]
@@ -118,7 +148,11 @@ def test_the_page_that_tells_how_to_run_it_on_many_machines_is_right(hosts, tmp_
     page = (ROOT / "book" / "how-to-run.md").read_text("utf-8")
     (tmp_path / "mean.py").write_text(re.search(r"```python\n(# mean\.py\n.+?)```", page, re.S)[1])
     words = re.search(r"^\.venv/bin/torchrun (.+ mean\.py)$", page, re.M)[1].split()
-    for option, value in (("--node-rank", "{rank}"), ("--master-addr", "{address}"), ("--master-port", "{port}")):
+    for option, value in (
+        ("--node-rank", "{rank}"),
+        ("--master-addr", "{address}"),
+        ("--master-port", "{port}"),
+    ):
         words[words.index(option) + 1] = value
     outputs = torchrun(hosts, [*words[:-1], str(tmp_path / "mean.py")])
     assert [output.count(str([3.5] * 8)) for output in outputs] == [1, 0], "\n".join(outputs)

@@ -18,7 +18,10 @@ def test_spans_and_ends_by_a_clock_of_their_own():
     with trace.span("backward"):  # 1 to 2
         pass
     end()  # 3
-    assert trace.events == [Event("backward", "compute", 3, 1, 2), Event("all-reduce", "communication", 3, 0, 3, 40)]
+    assert trace.events == [
+        Event("backward", "compute", 3, 1, 2),
+        Event("all-reduce", "communication", 3, 0, 3, 40),
+    ]
     assert hidden(trace.events) == pytest.approx(1 / 3)
 
 
@@ -34,14 +37,19 @@ def test_what_overlaps_is_hidden_once():
         return Event(kind, kind, 0, start, end)
 
     computing = [event("compute", 0, 4), event("compute", 2, 6), event("compute", 8, 9)]
-    assert hidden([*computing, event("communication", 3, 7), event("communication", 6, 10)]) == pytest.approx(4 / 7)
+    assert hidden(
+        [*computing, event("communication", 3, 7), event("communication", 6, 10)]
+    ) == pytest.approx(4 / 7)
     assert hidden(computing) == 0.0
     assert hidden([event("communication", 0, 1)]) == 0.0
 
 
 def test_a_rank_that_waits_does_not_compute():
     backward, wait = Event("backward", "compute", 0, 0, 10), Event("wait", "idle", 0, 6, 9)
-    sending, other = Event("all-reduce", "communication", 0, 5, 9), Event("backward", "compute", 1, 0, 10)
+    sending, other = (
+        Event("all-reduce", "communication", 0, 5, 9),
+        Event("backward", "compute", 1, 0, 10),
+    )
     pieces = [Event("backward", "compute", 0, 0, 6), Event("backward", "compute", 0, 9, 10)]
     assert awake([backward, sending, wait, other]) == [*pieces, sending, wait, other]
     assert hidden([backward, sending, wait]) == pytest.approx(1 / 4)
@@ -73,7 +81,9 @@ def test_clocks_of_different_machines_are_put_on_one():
 
 
 def far_away() -> tuple[float, float]:
-    """How far ahead a clock seems that is not: over a slow wire, and where the last question is late in leaving."""
+    """How far ahead a clock seems that is not: over a slow wire, and where the last question is
+    late in leaving.
+    """
     with slow.wires(latency=0.1):
         slowly = Trace().follow(rounds=2)
     asked = itertools.count()

@@ -16,9 +16,13 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def to_a_slow_reader(amount: int, then: threading.Event) -> socket.socket:
-    """Hand the system more than the other end's buffer takes; that end reads when `then` is set, a little later."""
+    """Hand the system more than the other end's buffer takes; that end reads when `then` is set, a
+    little later.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * KIB)  # what it accepts inherits this
+        server.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * KIB
+        )  # what it accepts inherits this
         writer = socket.create_connection(server.getsockname())
         reader = server.accept()[0]
 
@@ -59,7 +63,9 @@ def test_a_receiver_that_never_reads_is_reported():
         with to_a_slow_reader(200 * KIB, threading.Event()):
             wire.settle(0.1)
 
-    with pytest.raises(launch.RankError, match="TimeoutError: data is still on its way after 0.1 seconds"):
+    with pytest.raises(
+        launch.RankError, match="TimeoutError: data is still on its way after 0.1 seconds"
+    ):
         launch.run(stuck, 1)
 
 
@@ -72,7 +78,10 @@ def one_message(source: int | None) -> tuple[int, int]:
 
 @pytest.mark.parametrize("source", [0, None], ids=["from rank 0", "from any"])
 def test_what_gloo_adds_to_a_message(source):
-    assert launch.run(one_message, 2, source) == [(4 * MIB + wire.ANNOUNCED,) * 2, (wire.READY,) * 2]
+    assert launch.run(one_message, 2, source) == [
+        (4 * MIB + wire.ANNOUNCED,) * 2,
+        (wire.READY,) * 2,
+    ]
 
 
 def some_collectives() -> wire.Counted:
@@ -89,13 +98,17 @@ def some_collectives() -> wire.Counted:
 
 def test_a_collective_counts_with_the_whole_buffer():
     counted = launch.run(some_collectives, 3, echo=False)[0]
-    assert counted.calls == dict.fromkeys(["allreduce_", "broadcast_", "_allgather_base_", "alltoall_base_"], 1)
+    assert counted.calls == dict.fromkeys(
+        ["allreduce_", "broadcast_", "_allgather_base_", "alltoall_base_"], 1
+    )
     assert counted.payload == dict.fromkeys(counted.calls, 4 * 12 * 3)
     assert (counted.messages, counted.sent, counted.on_wire) == (0, 0, 0)
 
 
 def to_neighbours() -> list[dict[int, int]]:
-    """A ring over all ranks, and one over the odd or even ranks, whose neighbours have other numbers in the group."""
+    """A ring over all ranks, and one over the odd or even ranks, whose neighbours have other
+    numbers in the group.
+    """
     groups, sent = [None, own.own_group([[0, 2], [1, 3]])], []
     for group in groups:
         with wire.counted() as counted:
@@ -106,7 +119,9 @@ def to_neighbours() -> list[dict[int, int]]:
 
 def test_receivers_are_ranks_of_the_world():
     ring, pair = 2 * 96 * 3 // 4, 96
-    assert launch.run(to_neighbours, 4) == [[{(r + 1) % 4: ring}, {(r + 2) % 4: pair}] for r in range(4)]
+    assert launch.run(to_neighbours, 4) == [
+        [{(r + 1) % 4: ring}, {(r + 2) % 4: pair}] for r in range(4)
+    ]
 
 
 def in_backward() -> wire.Counted:

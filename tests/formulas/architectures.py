@@ -1,4 +1,6 @@
-"""Random architectures, and their tensors written out one by one: the oracle that params and flops must agree with."""
+"""Random architectures, and their tensors written out one by one: the oracle that params and flops
+must agree with.
+"""
 
 from hypothesis import strategies as st
 
@@ -10,7 +12,12 @@ FLAGS = st.booleans()
 
 @st.composite
 def models(draw):
-    layers, kv, group, dim = draw(SIZES), draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 6))
+    layers, kv, group, dim = (
+        draw(SIZES),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 6)),
+    )
     vocab = draw(st.integers(1, 40))
     experts = latent = None
     if draw(FLAGS):
@@ -133,7 +140,9 @@ def size(shape):
 
 
 def products(model, sequences, tokens, past=0, causal=False):
-    """Every matrix product of a forward pass as (part, m, k, n), one entry for each product a program would do."""
+    """Every matrix product of a forward pass as (part, m, k, n), one entry for each product a
+    program would do.
+    """
     done = []
     for name, shape in tensors(model).items():
         if len(shape) < 2 or name in ("embedding", "positions") or name.endswith((".u", ".v")):
@@ -141,7 +150,10 @@ def products(model, sequences, tokens, past=0, causal=False):
         e = model.experts
         if ".experts." in name and int(name.split(".")[3]) >= e.active:
             continue  # a token visits some of the experts: which, is the router's business
-        part = next((p for p in ("attention", "router", "experts", "shared", "mlp") if f".{p}" in name), "head")
+        part = next(
+            (p for p in ("attention", "router", "experts", "shared", "mlp") if f".{p}" in name),
+            "head",
+        )
         done.append((part, sequences * tokens, *shape))
     if model.tied:
         done.append(("head", sequences * tokens, model.width, model.padded_vocab))

@@ -1,4 +1,6 @@
-"""Thousands of cases on a busy machine: a slow case is no failure, and every run tries the same ones."""
+"""Thousands of cases on a busy machine: a slow case is no failure, and every run tries the same
+ones.
+"""
 
 from hypothesis import settings
 

@@ -1,4 +1,6 @@
-"""The bill of a job: flat in n when nothing but computing costs time, and each disturbance adds exactly its own."""
+"""The bill of a job: flat in n when nothing but computing costs time, and each disturbance adds
+exactly its own.
+"""
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,9 @@ JOB = {"flop": 1e20, "achieved": 1e14}
 
 @given(st.integers(1, 10**6))
 def test_with_perfect_scaling_1000_devices_cost_what_one_does(n):
-    assert bill.device_time(**JOB, devices=n).total == bill.device_time(**JOB, devices=1).total == 1e6
+    assert (
+        bill.device_time(**JOB, devices=n).total == bill.device_time(**JOB, devices=1).total == 1e6
+    )
 
 
 @given(st.integers(1, 512), st.integers(1, 64))
@@ -22,7 +26,9 @@ def test_the_bubble_is_p_minus_1_over_m_of_the_computation(p, m):
 
 
 def test_communication_is_paid_by_all_devices_in_every_step():
-    spent = bill.device_time(**JOB, devices=8, steps=10, gradient_bytes=1e9, bandwidth=1e9, latency=1e-3)
+    spent = bill.device_time(
+        **JOB, devices=8, steps=10, gradient_bytes=1e9, bandwidth=1e9, latency=1e-3
+    )
     assert spent["communication"] == pytest.approx(8 * 10 * (2 * 7 / 8 + 2 * 7 * 1e-3))
 
 

@@ -1,4 +1,6 @@
-"""What an argument may be: every refusal is an InputError that names the argument, whichever function is called."""
+"""What an argument may be: every refusal is an InputError that names the argument, whichever
+function is called.
+"""
 
 import importlib
 import inspect
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 from mathlib import checks
 from mathlib.checks import InputError
 
-NUMBERS = st.one_of(st.integers(), st.floats(), st.booleans(), st.text(max_size=3), st.none(), st.fractions())
+NUMBERS = st.one_of(
+    st.integers(), st.floats(), st.booleans(), st.text(max_size=3), st.none(), st.fractions()
+)
 BORDERS = [checks.positive, checks.non_negative, checks.fraction, checks.count]
 
 
@@ -26,7 +30,11 @@ def test_a_check_returns_the_number_or_names_it(check, value):
     except InputError as refused:
         assert "speed" in str(refused)
     else:
-        assert found == pytest.approx(value) and type(found) in (int, float) and not isinstance(value, bool)
+        assert (
+            found == pytest.approx(value)
+            and type(found) in (int, float)
+            and not isinstance(value, bool)
+        )
         assert abs(found) <= checks.LARGEST
 
 
@@ -51,7 +59,10 @@ def test_a_count_is_whole():
 
 
 def test_numpy_numbers_become_pythons_and_cannot_overflow():
-    assert type(checks.count("n", np.int64(7))) is int and type(checks.positive("n", np.float32(0.5))) is float
+    assert (
+        type(checks.count("n", np.int64(7))) is int
+        and type(checks.positive("n", np.float32(0.5))) is float
+    )
     assert checks.count("n", np.int64(2**62)) * 4 == 2**64
     assert checks.positive("n", Fraction(1, 4)) == 0.25
 
@@ -80,7 +91,11 @@ def test_a_degree_divides_or_the_accepted_ones_are_listed(degree, whole):
     try:
         assert whole % checks.divides("tensor", degree, "heads", whole) == 0
     except InputError as refused:
-        assert whole % degree and f"tensor = {degree}" in str(refused) and "accepted: 1" in str(refused)
+        assert (
+            whole % degree
+            and f"tensor = {degree}" in str(refused)
+            and "accepted: 1" in str(refused)
+        )
 
 
 # ---- every public function, every argument
@@ -156,17 +171,26 @@ def public_functions():
 
 def accepted_types(function, name):
     kind = typing.get_type_hints(function)[name]
-    return set(typing.get_args(kind)) if isinstance(kind, types.UnionType) else {typing.get_origin(kind) or kind}
+    return (
+        set(typing.get_args(kind))
+        if isinstance(kind, types.UnionType)
+        else {typing.get_origin(kind) or kind}
+    )
 
 
 FUNCTIONS = dict(public_functions())
-ARGUMENTS = [(which, name) for which, function in FUNCTIONS.items() for name in inspect.signature(function).parameters]
+ARGUMENTS = [
+    (which, name)
+    for which, function in FUNCTIONS.items()
+    for name in inspect.signature(function).parameters
+]
 
 
 def called(which, **changed):
     function = FUNCTIONS[which]
     given = {
-        name: OWN_EXAMPLES.get(which, {}).get(name, EXAMPLES[name]) for name in inspect.signature(function).parameters
+        name: OWN_EXAMPLES.get(which, {}).get(name, EXAMPLES[name])
+        for name in inspect.signature(function).parameters
     }
     arguments = given | changed
     by_place = [
@@ -183,11 +207,17 @@ def test_the_examples_are_good(which):
     assert FUNCTIONS[which].__doc__
 
 
-@pytest.mark.parametrize(("which", "name"), ARGUMENTS, ids=[f"{which}-{name}" for which, name in ARGUMENTS])
+@pytest.mark.parametrize(
+    ("which", "name"), ARGUMENTS, ids=[f"{which}-{name}" for which, name in ARGUMENTS]
+)
 def test_a_bad_argument_is_refused_by_name(which, name):
     kinds = accepted_types(FUNCTIONS[which], name)
     if kinds & {int, float}:
-        bad = NO_NUMBER + ([] if (which, name) in ZERO_IS_FINE else [0]) + ([2.7] if int in kinds else [])
+        bad = (
+            NO_NUMBER
+            + ([] if (which, name) in ZERO_IS_FINE else [0])
+            + ([2.7] if int in kinds else [])
+        )
         bad += [] if types.NoneType in kinds else [None]
     elif bool in kinds:
         bad = ["yes", 2, None]

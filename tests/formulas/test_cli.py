@@ -1,4 +1,6 @@
-"""The command line: its own examples, its numbers against the library's, and one line for whatever is wrong."""
+"""The command line: its own examples, its numbers against the library's, and one line for whatever
+is wrong.
+"""
 
 import json
 import math
@@ -16,7 +18,9 @@ import mathlib
 from mathlib import __main__ as cli
 from mathlib import comm, flops, memory, mesh, params, specs
 
-EXAMPLES = [line.strip() for _, (_, lines) in cli.COMMANDS.items() for line in lines.strip().splitlines()]
+EXAMPLES = [
+    line.strip() for _, (_, lines) in cli.COMMANDS.items() for line in lines.strip().splitlines()
+]
 
 
 @pytest.fixture
@@ -74,7 +78,9 @@ def test_params_are_the_librarys(run):
 
 def test_flops_are_the_librarys(run):
     data = answered(
-        run, "flops gpt2 --sequences 8 --tokens 512 --causal --recompute selective --attention-backward 2.5"
+        run,
+        "flops gpt2 --sequences 8 --tokens 512 --causal --recompute selective --attention-backward "
+        "2.5",
     )
     counted = flops.training(
         "gpt2", sequences=8, tokens=512, causal=True, recompute="selective", attention_backward=2.5
@@ -84,9 +90,11 @@ def test_flops_are_the_librarys(run):
 
 
 def test_a_run_has_time_and_price(run):
-    also = answered(run, "flops gpt3-175b --train 300B --device a100-80gb --devices 1024 --utilization 0.45 --price 2")[
-        "also"
-    ]
+    also = answered(
+        run,
+        "flops gpt3-175b --train 300B --device a100-80gb --devices 1024 --utilization 0.45 --price "
+        "2",
+    )["also"]
     flop = flops.run("gpt3-175b", total_tokens=300e9).total
     assert also["time"] == {"value": pytest.approx(flop / (1024 * 0.45 * 312e12)), "unit": "second"}
     assert also["price"]["value"] == pytest.approx(2 * 1024 * also["time"]["value"] / 3600)
@@ -96,7 +104,9 @@ def test_a_run_has_time_and_price(run):
 def test_memory_is_the_librarys_and_says_whether_it_fits(run):
     layout = specs.Layout(data=8, zero=3)
     needed = memory.training("llama2-7b", layout, recipe="mixed-adam", dropout=False)
-    data = answered(run, "memory llama2-7b --recipe mixed-adam --zero 3 --data 8 --no-dropout --memory 80GB")
+    data = answered(
+        run, "memory llama2-7b --recipe mixed-adam --zero 3 --data 8 --no-dropout --memory 80GB"
+    )
     assert data["total"] == pytest.approx(needed.total) and data["unit"] == "byte"
     assert data["verdict"].startswith("fits") == (needed.total <= 80e9)
     assert "does not fit" in run("memory llama2-7b --memory 24GiB")[1]
@@ -104,8 +114,13 @@ def test_memory_is_the_librarys_and_says_whether_it_fits(run):
 
 
 def test_comm_is_the_librarys(run):
-    data = answered(run, "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s --latency 5us")
-    assert data["a rank sends"] == {"value": comm.sent("all-reduce", payload=1e9, ranks=8), "unit": "byte"}
+    data = answered(
+        run, "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s --latency 5us"
+    )
+    assert data["a rank sends"] == {
+        "value": comm.sent("all-reduce", payload=1e9, ranks=8),
+        "unit": "byte",
+    }
     whole = comm.time("all-reduce", payload=1e9, ranks=8, bandwidth=300e9, latency=5e-6).total
     assert data["time"] == {"value": pytest.approx(whole), "unit": "second"}
     step = answered(run, "comm step gpt2 --data 4 --zero 3")
@@ -114,20 +129,31 @@ def test_comm_is_the_librarys(run):
 
 
 def test_groups_are_the_librarys(run):
-    assert answered(run, "groups --world 16 --tensor 2 --pipeline 4")["groups"]["tp"] == mesh.megatron(
-        world=16, tp=2, pp=4
-    ).groups("tp")
+    assert answered(run, "groups --world 16 --tensor 2 --pipeline 4")["groups"][
+        "tp"
+    ] == mesh.megatron(world=16, tp=2, pp=4).groups("tp")
     rows = mesh.deepspeed(("pipe", "data", "model"), (2, 4, 2))
     topology = answered(run, "groups --world 16 --tensor 2 --pipeline 2 --order deepspeed")
     assert topology["groups"]["data"] == rows.groups("data")
-    assert answered(run, "groups --world 32 --tensor 2 --shard 8 --order sagemaker")["sizes"]["replica"] == 2
+    assert (
+        answered(run, "groups --world 32 --tensor 2 --shard 8 --order sagemaker")["sizes"][
+            "replica"
+        ]
+        == 2
+    )
 
 
 def test_lists_are_whole_and_can_be_narrowed(run):
     everything = answered(run, "models")
     assert [one["name"] for one in everything] == list(specs.table("models"))
-    assert all(one["source"] and one["parameters"] == params.total(one["name"]) for one in everything)
-    assert {one["name"] for one in answered(run, "models palm")} == {"palm-8b", "palm-62b", "palm-540b"}
+    assert all(
+        one["source"] and one["parameters"] == params.total(one["name"]) for one in everything
+    )
+    assert {one["name"] for one in answered(run, "models palm")} == {
+        "palm-8b",
+        "palm-62b",
+        "palm-540b",
+    }
     devices = answered(run, "devices")
     assert [one["name"] for one in devices["devices"]] == list(specs.table("devices"))
     assert devices["units"]["memory"] == "byte"
@@ -159,7 +185,10 @@ def test_lists_are_whole_and_can_be_narrowed(run):
         ("flops gpt2 --train 1B --device a100", "device"),
         ("flops gpt2 --train 1B --device a100-80gb --devices 0", "devices = 0"),
         ("flops gpt2 --devices 8", "train"),
-        ("flops gpt2 --train 1B --device a100-80gb --devices 8 --utilization 40", "utilization = 40"),
+        (
+            "flops gpt2 --train 1B --device a100-80gb --devices 8 --utilization 40",
+            "utilization = 40",
+        ),
         ("memory gpt2 --memory 80", ""),
         ("memory gpt2 --memory 80GB/s", "--memory: '80GB/s'"),
         ("memory gpt2 --zero 4", "zero = 4"),
@@ -248,7 +277,9 @@ def test_an_interrupt_is_quiet(run, monkeypatch):
 
 
 def test_a_reader_who_leaves_is_no_error():
-    """As in `python -m mathlib models --json | head -1`: the pipe closes before everything is written."""
+    """As in `python -m mathlib models --json | head -1`: the pipe closes before everything is
+    written.
+    """
     reading, writing = os.pipe()
     os.close(reading)
     environment = os.environ | {"PYTHONPATH": str(Path(mathlib.__file__).parent.parent)}
@@ -275,4 +306,8 @@ def test_the_module_exits_with_the_code(tmp_path):
             timeout=60,
             check=False,
         )
-        assert done.returncode == code and bool(done.stdout) == (code == 0) and bool(done.stderr) == (code == 2)
+        assert (
+            done.returncode == code
+            and bool(done.stdout) == (code == 0)
+            and bool(done.stderr) == (code == 2)
+        )

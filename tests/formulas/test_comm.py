@@ -1,4 +1,6 @@
-"""Every algorithm is executed on lists of numbers between virtual ranks; bytes and rounds are counted, not derived."""
+"""Every algorithm is executed on lists of numbers between virtual ranks; bytes and rounds are
+counted, not derived.
+"""
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,9 @@ from mathlib.checks import InputError
 from mathlib.mesh import Mesh
 
 Span = tuple[int, int]
-Rounds = list[list[tuple[int, int, Span, bool]]]  # messages of a round: from, to, which elements, added or copied
+Rounds = list[
+    list[tuple[int, int, Span, bool]]
+]  # messages of a round: from, to, which elements, added or copied
 
 
 def split(span: Span, n: int) -> list[Span]:
@@ -22,13 +26,18 @@ def split(span: Span, n: int) -> list[Span]:
 def ring_reduce_scatter(group: list[int], span: Span) -> Rounds:
     """Position i ends up with the sum of piece i + 1."""
     n, pieces = len(group), split(span, len(group))
-    return [[(group[i], group[(i + 1) % n], pieces[(i - step) % n], True) for i in range(n)] for step in range(n - 1)]
+    return [
+        [(group[i], group[(i + 1) % n], pieces[(i - step) % n], True) for i in range(n)]
+        for step in range(n - 1)
+    ]
 
 
 def ring_all_gather(group: list[int], span: Span) -> Rounds:
     n, pieces = len(group), split(span, len(group))
-    return [[(group[i], group[(i + 1) % n], pieces[(i + 1 - step) % n], False) for i in range(n)]
-            for step in range(n - 1)]
+    return [
+        [(group[i], group[(i + 1) % n], pieces[(i + 1 - step) % n], False) for i in range(n)]
+        for step in range(n - 1)
+    ]
 
 
 def ring(group: list[int], span: Span) -> Rounds:
@@ -38,14 +47,19 @@ def ring(group: list[int], span: Span) -> Rounds:
 def tree_reduce(group: list[int], span: Span) -> Rounds:
     n, rounds, near = len(group), [], 1
     while near < n:
-        rounds.append([(group[i + near], group[i], span, True) for i in range(0, n - near, 2 * near)])
+        rounds.append(
+            [(group[i + near], group[i], span, True) for i in range(0, n - near, 2 * near)]
+        )
         near *= 2
     return rounds
 
 
 def tree_broadcast(group: list[int], span: Span) -> Rounds:
     upwards = reversed(tree_reduce(group, span))
-    return [[(parent, child, where, False) for child, parent, where, _ in messages] for messages in upwards]
+    return [
+        [(parent, child, where, False) for child, parent, where, _ in messages]
+        for messages in upwards
+    ]
 
 
 def naive(group: list[int], span: Span) -> Rounds:
@@ -72,7 +86,10 @@ def halving_doubling(group: list[int], span: Span) -> Rounds:
     for step in range(len(down)):
         near = 1 << step
         up.append([(core[i], core[i ^ near], mine[i], False) for i in range(m)])
-        mine = {i: (min(mine[i][0], mine[i ^ near][0]), max(mine[i][1], mine[i ^ near][1])) for i in range(m)}
+        mine = {
+            i: (min(mine[i][0], mine[i ^ near][0]), max(mine[i][1], mine[i ^ near][1]))
+            for i in range(m)
+        }
     before = [[(a, b, span, True) for a, b in extra]] if extra else []
     after = [[(b, a, span, False) for a, b in extra]] if extra else []
     return before + down + up + after
@@ -80,7 +97,10 @@ def halving_doubling(group: list[int], span: Span) -> Rounds:
 
 def together(schedules: list[Rounds]) -> Rounds:
     """Schedules of disjoint groups, side by side."""
-    return [[message for messages in parallel for message in messages] for parallel in zip(*schedules, strict=True)]
+    return [
+        [message for messages in parallel for message in messages]
+        for parallel in zip(*schedules, strict=True)
+    ]
 
 
 def by_levels(levels: list[int], span: Span) -> tuple[list[Rounds], list[Rounds]]:
@@ -100,7 +120,9 @@ def by_levels(levels: list[int], span: Span) -> tuple[list[Rounds], list[Rounds]
 
 
 class Run:
-    """Executes rounds on lists of numbers; one send and one receive a rank and round, as on a real link."""
+    """Executes rounds on lists of numbers; one send and one receive a rank and round, as on a real
+    link.
+    """
 
     def __init__(self, ranks: int, length: int, rounds: Rounds):
         self.held = [[(rank + 1) * 1000 + i for i in range(length)] for rank in range(ranks)]
@@ -112,12 +134,18 @@ class Run:
             for (frm, to, (low, high), add), payload in zip(messages, payloads, strict=True):
                 self.sent[frm] += len(payload)
                 old = self.held[to][low:high]
-                self.held[to][low:high] = [a + b for a, b in zip(old, payload, strict=True)] if add else payload
+                self.held[to][low:high] = (
+                    [a + b for a, b in zip(old, payload, strict=True)] if add else payload
+                )
             self.serial += max(map(len, payloads))
 
 
-ALL_REDUCE = {"ring": ring, "halving-doubling": halving_doubling, "naive": naive,
-              "tree": lambda group, span: tree_reduce(group, span) + tree_broadcast(group, span)}
+ALL_REDUCE = {
+    "ring": ring,
+    "halving-doubling": halving_doubling,
+    "naive": naive,
+    "tree": lambda group, span: tree_reduce(group, span) + tree_broadcast(group, span),
+}
 
 
 @pytest.mark.parametrize("algorithm", ALL_REDUCE)
@@ -127,15 +155,21 @@ def test_all_reduce_sums_and_sends_what_the_formula_says(algorithm: str, n: int)
         run = Run(n, length, ALL_REDUCE[algorithm](list(range(n)), (0, length)))
         assert all(held == run.wanted for held in run.held), "a rank holds a wrong sum"
         said = comm.traffic("all-reduce", payload=length, ranks=n, algorithm=algorithm)
-        assert said.total == sum(run.sent) == 2 * (n - 1) * length, "all of these move as much in total"
+        assert said.total == sum(run.sent) == 2 * (n - 1) * length, (
+            "all of these move as much in total"
+        )
         assert said.rounds == run.rounds
         if length == 64 * n:  # pieces of equal size, however often it is halved
             assert said.busiest == pytest.approx(max(run.sent), rel=1e-12)
             assert said.serial == pytest.approx(run.serial, rel=1e-12)
 
 
-HALVES = {"reduce-scatter": ring_reduce_scatter, "all-gather": ring_all_gather, "broadcast": tree_broadcast,
-          "reduce": tree_reduce}
+HALVES = {
+    "reduce-scatter": ring_reduce_scatter,
+    "all-gather": ring_all_gather,
+    "broadcast": tree_broadcast,
+    "reduce": tree_reduce,
+}
 
 
 def counted(run: Run) -> tuple[float, ...]:
@@ -154,7 +188,10 @@ def test_the_other_collectives(collective: str, n: int) -> None:
     run = Run(n, 12 * n, HALVES[collective](list(range(n)), (0, 12 * n)))
     assert claimed(collective, 12 * n, n) == counted(run)
     pieces = split((0, 12 * n), n)
-    where = {"reduce-scatter": [(i, pieces[(i + 1) % n]) for i in range(n)], "reduce": [(0, (0, 12 * n))]}
+    where = {
+        "reduce-scatter": [(i, pieces[(i + 1) % n]) for i in range(n)],
+        "reduce": [(0, (0, 12 * n))],
+    }
     for rank, (low, high) in where.get(collective, []):
         assert run.held[rank][low:high] == run.wanted[low:high]
     if collective == "broadcast":
@@ -166,7 +203,10 @@ def test_all_to_all_and_its_naive_relatives(n: int) -> None:
     """Direct messages of K / N: rank r sends piece p to rank p, and in no round two to one rank."""
     length = 12 * n
     pieces = split((0, length), n)
-    exchange = [[(r, (r + step) % n, pieces[(r + step) % n], False) for r in range(n)] for step in range(1, n)]
+    exchange = [
+        [(r, (r + step) % n, pieces[(r + step) % n], False) for r in range(n)]
+        for step in range(1, n)
+    ]
     gather = [[(r, 0, pieces[r], False)] for r in range(1, n)]
     scatter = [[(0, r, pieces[r], False)] for r in range(1, n)]
     broadcast = [[(0, r, (0, length), False)] for r in range(1, n)]
@@ -187,8 +227,12 @@ def test_hierarchical_all_reduce_by_levels(levels: list[int]) -> None:
     for level, said in enumerate(comm.hierarchical(payload=length, levels=levels)):
         alone = Run(world, length, out[level] + back[level])
         assert said.rounds == alone.rounds
-        assert said.serial == pytest.approx(alone.serial) and said.busiest == pytest.approx(max(alone.sent))
-    assert sum(t.mean for t in comm.hierarchical(payload=length, levels=levels)) == pytest.approx(run.sent[0])
+        assert said.serial == pytest.approx(alone.serial) and said.busiest == pytest.approx(
+            max(alone.sent)
+        )
+    assert sum(t.mean for t in comm.hierarchical(payload=length, levels=levels)) == pytest.approx(
+        run.sent[0]
+    )
 
 
 sizes, counts = st.floats(0, 1e12), st.integers(1, 4096)
@@ -201,7 +245,9 @@ def test_levels_send_as_much_as_one_ring(k: float, levels: list[int]) -> None:
         world *= n
     for collective in ("all-reduce", "reduce-scatter", "all-gather"):
         split_up = sum(t.mean for t in comm.hierarchical(collective, payload=k, levels=levels))
-        assert split_up == pytest.approx(comm.sent(collective, payload=k, ranks=world), rel=1e-9, abs=1e-9)
+        assert split_up == pytest.approx(
+            comm.sent(collective, payload=k, ranks=world), rel=1e-9, abs=1e-9
+        )
 
 
 @given(sizes, counts, st.floats(1e6, 1e12), st.floats(0, 1))
@@ -212,20 +258,27 @@ def test_one_level_is_the_flat_ring(k: float, n: int, b: float, alpha: float) ->
 
 
 @given(st.sampled_from(list(ALL_REDUCE)), sizes, counts, st.floats(1e6, 1e12), st.floats(0, 1))
-def test_time_grows_with_payload_and_ranks_and_falls_with_bandwidth(algorithm: str, k: float, n: int, b: float,
-                                                                    alpha: float) -> None:
+def test_time_grows_with_payload_and_ranks_and_falls_with_bandwidth(
+    algorithm: str, k: float, n: int, b: float, alpha: float
+) -> None:
     def seconds(k: float, n: int, b: float) -> float:
-        return comm.time("all-reduce", payload=k, ranks=n, bandwidth=b, latency=alpha, algorithm=algorithm).total
+        return comm.time(
+            "all-reduce", payload=k, ranks=n, bandwidth=b, latency=alpha, algorithm=algorithm
+        ).total
 
     now = seconds(k, n, b)
     assert seconds(2 * k, n, b) >= now and seconds(k, n, 2 * b) <= now
-    assert seconds(k, 2 * n, b) >= now or algorithm == "halving-doubling"  # which is slower for 3 ranks than for 4
+    assert (
+        seconds(k, 2 * n, b) >= now or algorithm == "halving-doubling"
+    )  # which is slower for 3 ranks than for 4
     assert seconds(k, 1, b) == 0
 
 
 def test_ring_beats_tree_for_large_payloads_and_loses_for_small_ones() -> None:
     def seconds(algorithm: str, k: float) -> float:
-        return comm.time("all-reduce", payload=k, ranks=64, bandwidth=1e10, latency=1e-5, algorithm=algorithm).total
+        return comm.time(
+            "all-reduce", payload=k, ranks=64, bandwidth=1e10, latency=1e-5, algorithm=algorithm
+        ).total
 
     assert seconds("ring", 1e9) < seconds("tree", 1e9)
     assert seconds("ring", 1e3) > seconds("tree", 1e3)
@@ -254,7 +307,8 @@ def test_ring_steps_sum_every_piece_and_bring_it_to_every_rank(n: int) -> None:
 
 @given(st.floats(0, 1e12), st.lists(st.floats(1e6, 1e12), min_size=1, max_size=9), st.floats(0, 1))
 def test_a_ring_is_as_fast_as_its_slowest_link_and_no_message_leaves_before_its_piece_came(
-        k: float, links: list[float], alpha: float) -> None:
+    k: float, links: list[float], alpha: float
+) -> None:
     messages, n = comm.ring_messages(payload=k, bandwidths=links, latency=alpha), len(links)
     assert [len(row) for row in messages] == [2 * (n - 1)] * n
     for r, row in enumerate(messages):
@@ -269,7 +323,9 @@ def test_a_ring_is_as_fast_as_its_slowest_link_and_no_message_leaves_before_its_
 @given(st.integers(3, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
 def test_at_the_crossover_both_take_the_same_time(n: int, w: float, alpha: float) -> None:
     def seconds(algorithm: str, k: float) -> float:
-        return comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha, algorithm=algorithm).total
+        return comm.time(
+            "all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha, algorithm=algorithm
+        ).total
 
     k = comm.crossover("all-reduce", "ring", "tree", ranks=n, bandwidth=w, latency=alpha)
     assert seconds("ring", k) == pytest.approx(seconds("tree", k), rel=1e-9) if n > 3 else k == 0
@@ -292,30 +348,49 @@ def test_at_the_balance_half_the_time_of_a_ring_is_latency(n: int, w: float, alp
     assert comm.ring_balance(payload=n * alpha * w, bandwidth=w, latency=alpha) == pytest.approx(n)
 
 
-@given(st.sampled_from(["all-reduce", "reduce-scatter", "all-gather", "all-to-all"]), st.floats(1, 1e12),
-       st.integers(2, 512))
+@given(
+    st.sampled_from(["all-reduce", "reduce-scatter", "all-gather", "all-to-all"]),
+    st.floats(1, 1e12),
+    st.integers(2, 512),
+)
 def test_bus_bandwidth_of_a_perfect_ring_is_the_link(collective: str, k: float, n: int) -> None:
     perfect = comm.time(collective, payload=k, ranks=n, bandwidth=3e11).total
-    assert comm.bus_bandwidth(collective, payload=k, ranks=n, seconds=perfect) == pytest.approx(3e11)
-    assert comm.time_at_bus_bandwidth(collective, payload=k, ranks=n, bus_bandwidth=3e11) == pytest.approx(perfect)
+    assert comm.bus_bandwidth(collective, payload=k, ranks=n, seconds=perfect) == pytest.approx(
+        3e11
+    )
+    assert comm.time_at_bus_bandwidth(
+        collective, payload=k, ranks=n, bus_bandwidth=3e11
+    ) == pytest.approx(perfect)
 
 
-@pytest.mark.parametrize(("call", "named"), [
-    (lambda: comm.sent("all-reduce", payload=-1, ranks=4), "payload = -1"),
-    (lambda: comm.sent("all-reduce", payload=float("nan"), ranks=4), "payload = nan"),
-    (lambda: comm.sent("all-reduce", payload=1, ranks=0), "ranks = 0"),
-    (lambda: comm.sent("all-reduce", payload=1, ranks=True), "ranks = True"),
-    (lambda: comm.sent("allreduce", payload=1, ranks=4), "did you mean all-reduce"),
-    (lambda: comm.sent("all-gather", payload=1, ranks=4, algorithm="tree"), "algorithm = 'tree'"),
-    (lambda: comm.time("all-reduce", payload=1, ranks=4, bandwidth=0), "bandwidth = 0"),
-    (lambda: comm.hierarchical(payload=1, levels=[]), "levels = []"),
-    (lambda: comm.hierarchical_time(payload=1, levels=[2, 2], bandwidths=[1]), "bandwidths = [1]"),
-    (lambda: comm.bus_factor("all-reduce", 2.5), "ranks = 2.5"),
-    (lambda: comm.crossover("all-reduce", "ring", "star", ranks=8, bandwidth=1, latency=1), "second = 'star'"),
-    (lambda: comm.ring_messages(payload=1, bandwidths=[1, 0]), "bandwidths = 0"),
-    (lambda: comm.ring_messages(payload=1, bandwidths=[]), "bandwidths = 0"),
-    (lambda: comm.ring_balance(payload=1, bandwidth=1, latency=0), "latency = 0"),
-])
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: comm.sent("all-reduce", payload=-1, ranks=4), "payload = -1"),
+        (lambda: comm.sent("all-reduce", payload=float("nan"), ranks=4), "payload = nan"),
+        (lambda: comm.sent("all-reduce", payload=1, ranks=0), "ranks = 0"),
+        (lambda: comm.sent("all-reduce", payload=1, ranks=True), "ranks = True"),
+        (lambda: comm.sent("allreduce", payload=1, ranks=4), "did you mean all-reduce"),
+        (
+            lambda: comm.sent("all-gather", payload=1, ranks=4, algorithm="tree"),
+            "algorithm = 'tree'",
+        ),
+        (lambda: comm.time("all-reduce", payload=1, ranks=4, bandwidth=0), "bandwidth = 0"),
+        (lambda: comm.hierarchical(payload=1, levels=[]), "levels = []"),
+        (
+            lambda: comm.hierarchical_time(payload=1, levels=[2, 2], bandwidths=[1]),
+            "bandwidths = [1]",
+        ),
+        (lambda: comm.bus_factor("all-reduce", 2.5), "ranks = 2.5"),
+        (
+            lambda: comm.crossover("all-reduce", "ring", "star", ranks=8, bandwidth=1, latency=1),
+            "second = 'star'",
+        ),
+        (lambda: comm.ring_messages(payload=1, bandwidths=[1, 0]), "bandwidths = 0"),
+        (lambda: comm.ring_messages(payload=1, bandwidths=[]), "bandwidths = 0"),
+        (lambda: comm.ring_balance(payload=1, bandwidth=1, latency=0), "latency = 0"),
+    ],
+)
 def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:
         call()  # type: ignore[operator]

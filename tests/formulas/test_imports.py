@@ -1,4 +1,6 @@
-"""Arrows go one way: show -> dist -> formulas -> data. Formulas need nothing but Python and load at once."""
+"""Arrows go one way: show -> dist -> formulas -> data. Formulas need nothing but Python and load at
+once.
+"""
 
 import ast
 import os
@@ -14,7 +16,11 @@ import mathlib
 ROOT = Path(mathlib.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HEAVY = {"torch", "matplotlib", "ipywidgets", "numpy", "IPython", "cloudpickle"}
-BELOW = {"formulas": {"formulas"}, "dist": {"formulas", "dist"}, "show": {"formulas", "dist", "show"}}
+BELOW = {
+    "formulas": {"formulas"},
+    "dist": {"formulas", "dist"},
+    "show": {"formulas", "dist", "show"},
+}
 
 
 def room(path):
@@ -34,7 +40,9 @@ def imports(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            names = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names if node.module == "mathlib"]
+            names = [node.module] + [
+                f"{node.module}.{alias.name}" for alias in node.names if node.module == "mathlib"
+            ]
         yield from ((name, id(node) not in inside) for name in names)
 
 
@@ -50,7 +58,9 @@ def wrongs(here, source):
                 yield f"{here} imports {name} at the top, so it needs torch"
         elif first == "torch" and here != "dist":
             yield f"{here} imports torch"
-        elif first not in sys.stdlib_module_names and (here == "formulas" or (here == "show" and at_top)):
+        elif first not in sys.stdlib_module_names and (
+            here == "formulas" or (here == "show" and at_top)
+        ):
             yield f"{here} imports {name}" + (" at the top" if here == "show" else "")
         elif first in {"matplotlib", "ipywidgets"} and here != "show":
             yield f"{here} imports {name}"
@@ -97,19 +107,29 @@ def test_formulas_import_each_other_without_a_circle():
     arrows = {}
     for path in ROOT.glob("*.py"):
         names = {name for name, at_top in imports(ast.parse(path.read_text("utf-8"))) if at_top}
-        arrows[path.stem] = {name.split(".")[1] for name in names if name.startswith("mathlib.")} - {path.stem}
+        arrows[path.stem] = {
+            name.split(".")[1] for name in names if name.startswith("mathlib.")
+        } - {path.stem}
     done = set()
     while len(done) < len(arrows):
-        free = {name for name, needs in arrows.items() if name not in done and needs & set(arrows) <= done}
+        free = {
+            name
+            for name, needs in arrows.items()
+            if name not in done and needs & set(arrows) <= done
+        }
         assert free, f"a circle among {sorted(set(arrows) - done)}"
         done |= free
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    """Run Python as a user's machine does, with bytecode kept: seconds of the quickest of some runs, and its output."""
+    """Run Python as a user's machine does, with bytecode kept: seconds of the quickest of some
+    runs, and its output.
+    """
     cache = tmp_path_factory.mktemp("bytecode")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    }
     environment |= {"PYTHONPATH": str(ROOT.parent), "PYTHONPYCACHEPREFIX": str(cache)}
 
     def run(*arguments, times=8):
@@ -117,7 +137,11 @@ def python(tmp_path_factory):
         for _ in range(times):
             start = time.perf_counter()
             done = subprocess.run(
-                [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True
+                [sys.executable, *arguments],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
             )
             seconds.append(time.perf_counter() - start)
         return min(seconds), done.stdout
@@ -132,7 +156,9 @@ def test_all_formulas_load_within_100_ms(python):
     code = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
     modules = ", ".join(f"mathlib.{name}" for name in FORMULAS)
     seconds = min(float(python("-c", code.format(modules), times=1)[1]) for _ in range(9))
-    assert seconds < 0.1, f"mathlib and its {len(FORMULAS)} formula modules took {1e3 * seconds:.0f} ms to import"
+    assert seconds < 0.1, (
+        f"mathlib and its {len(FORMULAS)} formula modules took {1e3 * seconds:.0f} ms to import"
+    )
 
 
 def test_the_command_line_starts_within_150_ms(python):
@@ -142,7 +168,10 @@ def test_the_command_line_starts_within_150_ms(python):
 
 @pytest.mark.parametrize(
     "modules",
-    [[f"mathlib.{name}" for name in FORMULAS], [f"mathlib.show.{path.stem}" for path in (ROOT / "show").glob("*.py")]],
+    [
+        [f"mathlib.{name}" for name in FORMULAS],
+        [f"mathlib.show.{path.stem}" for path in (ROOT / "show").glob("*.py")],
+    ],
     ids=["formulas", "show"],
 )
 def test_nothing_heavy_is_loaded(python, modules):

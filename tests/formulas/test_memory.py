@@ -19,17 +19,24 @@ SMALL = Model("small", layers=8, width=64, heads=8, vocab=512, context=128)
 def test_parts_add_up_to_the_recipe(psi: float, recipe: str, zero: int, shard: int) -> None:
     states = memory.states(psi, recipe=recipe, zero=zero, shard=shard)
     assert list(states) == ["weights", "gradients", "master weights", "optimizer states"]
-    assert states.total == pytest.approx(psi * memory.per_parameter(recipe, zero=zero, shard=shard).total)
+    assert states.total == pytest.approx(
+        psi * memory.per_parameter(recipe, zero=zero, shard=shard).total
+    )
     whole = memory.states(psi, recipe=recipe)
     assert whole.total == pytest.approx(psi * precision.bytes_per_parameter(recipe).total)
     for part, stage in memory.SHARDED_FROM.items():
-        assert states.amount(part) == pytest.approx(whole.amount(part) / (shard if zero >= stage else 1))
+        assert states.amount(part) == pytest.approx(
+            whole.amount(part) / (shard if zero >= stage else 1)
+        )
 
 
 @given(counts, RECIPES, degrees)
 def test_more_sharding_never_costs_memory(psi: float, recipe: str, shard: int) -> None:
     by_stage = [memory.states(psi, recipe=recipe, zero=z, shard=shard).total for z in range(4)]
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(by_stage, by_stage[1:], strict=False))
+    assert all(
+        later <= earlier * (1 + 1e-12)
+        for earlier, later in zip(by_stage, by_stage[1:], strict=False)
+    )
     for zero in range(4):
         wider = memory.states(psi, recipe=recipe, zero=zero, shard=2 * shard).total
         assert wider <= by_stage[zero] * (1 + 1e-12)
@@ -39,12 +46,19 @@ def test_more_sharding_never_costs_memory(psi: float, recipe: str, shard: int) -
 def shrinking(recipe: str) -> set[int]:
     """Stages that have something to shard in this recipe."""
     parts = memory.per_parameter(recipe)
-    return {z for z in (1, 2, 3) if any(parts.amount(p) for p, s in memory.SHARDED_FROM.items() if s <= z)}
+    return {
+        z
+        for z in (1, 2, 3)
+        if any(parts.amount(p) for p, s in memory.SHARDED_FROM.items() if s <= z)
+    }
 
 
 @given(counts, RECIPES, st.integers(0, 3))
 def test_a_group_of_one_saves_nothing(psi: float, recipe: str, zero: int) -> None:
-    assert memory.states(psi, recipe=recipe, zero=zero, shard=1).total == memory.states(psi, recipe=recipe).total
+    assert (
+        memory.states(psi, recipe=recipe, zero=zero, shard=1).total
+        == memory.states(psi, recipe=recipe).total
+    )
 
 
 def test_what_is_left_when_the_group_is_endless() -> None:
@@ -53,17 +67,32 @@ def test_what_is_left_when_the_group_is_endless() -> None:
 
 
 @given(counts, st.integers(0, 3), st.integers(1, 64), st.integers(1, 64), st.integers(1, 64))
-def test_zero_divides_after_tensor_and_pipeline(psi: float, zero: int, t: int, p: int, shard: int) -> None:
+def test_zero_divides_after_tensor_and_pipeline(
+    psi: float, zero: int, t: int, p: int, shard: int
+) -> None:
     both = memory.states(psi, zero=zero, shard=shard, tensor=t, pipeline=p).total
     assert both == pytest.approx(memory.states(psi, zero=zero, shard=shard).total / (t * p))
     wrong = memory.states(psi, zero=zero, shard=shard * t * p).total
-    assert zero in (0, 1, 2) or both == pytest.approx(wrong), "only stage 3 divides everything by all devices"
+    assert zero in (0, 1, 2) or both == pytest.approx(wrong), (
+        "only stage 3 divides everything by all devices"
+    )
 
 
-@given(st.floats(1e9, 1e12), RECIPES, st.integers(0, 3), st.integers(1, 512), st.integers(1, 16), st.integers(1, 16))
-def test_the_largest_model_fills_the_device(room: float, recipe: str, zero: int, shard: int, t: int, p: int) -> None:
+@given(
+    st.floats(1e9, 1e12),
+    RECIPES,
+    st.integers(0, 3),
+    st.integers(1, 512),
+    st.integers(1, 16),
+    st.integers(1, 16),
+)
+def test_the_largest_model_fills_the_device(
+    room: float, recipe: str, zero: int, shard: int, t: int, p: int
+) -> None:
     psi = memory.largest_model(room, recipe=recipe, zero=zero, shard=shard, tensor=t, pipeline=p)
-    assert memory.states(psi, recipe=recipe, zero=zero, shard=shard, tensor=t, pipeline=p).total == pytest.approx(room)
+    assert memory.states(
+        psi, recipe=recipe, zero=zero, shard=shard, tensor=t, pipeline=p
+    ).total == pytest.approx(room)
 
 
 @given(counts)
@@ -75,7 +104,10 @@ def test_a_checkpoint_has_no_gradients(psi: float) -> None:
 
 
 def test_qlora_is_a_quarter_of_lora_and_its_scales_an_eighth_of_a_bit() -> None:
-    lora, qlora = memory.adapters(65e9, 1e8), memory.adapters(65e9, 1e8, base="nf4", block=64, second_block=256)
+    lora, qlora = (
+        memory.adapters(65e9, 1e8),
+        memory.adapters(65e9, 1e8, base="nf4", block=64, second_block=256),
+    )
     assert qlora["frozen weights"] == pytest.approx(lora.amount("frozen weights") / 4)
     assert qlora["scales"] == pytest.approx(65e9 * 0.127 / 8, rel=2e-3)
     assert qlora.amount("adapters") == lora.amount("adapters") == pytest.approx(1.6e9)
@@ -86,12 +118,20 @@ def test_one_device_holds_every_parameter(name: str) -> None:
     assert memory.stage_parameters(name, Layout()).total == params.total(name)
 
 
-KINDS = {"plain": SMALL, "untied": SMALL.but(tied=False), "grouped": SMALL.but(kv_heads=2, qkv_bias=False),
-         "gated": SMALL.but(gated=True, norm="rmsnorm", positions="rotary"),
-         "relative": SMALL.but(positions="relative", embedding_norm=True),
-         "experts": SMALL.but(experts=specs.Experts(routed=4, active=2, width=32, shared=1, dense_layers=3)),
-         "latent": SMALL.but(latent=specs.Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16, query_rank=48)),
-         "normed heads": SMALL.but(query_key_norm=True, head_bias=True)}
+KINDS = {
+    "plain": SMALL,
+    "untied": SMALL.but(tied=False),
+    "grouped": SMALL.but(kv_heads=2, qkv_bias=False),
+    "gated": SMALL.but(gated=True, norm="rmsnorm", positions="rotary"),
+    "relative": SMALL.but(positions="relative", embedding_norm=True),
+    "experts": SMALL.but(
+        experts=specs.Experts(routed=4, active=2, width=32, shared=1, dense_layers=3)
+    ),
+    "latent": SMALL.but(
+        latent=specs.Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16, query_rank=48)
+    ),
+    "normed heads": SMALL.but(query_key_norm=True, head_bias=True),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,7 +142,11 @@ def test_stages_together_hold_the_model_once_and_a_tied_table_twice(kind: str, c
     held = [memory.stage_parameters(model, layout, stage=i) for i in range(4)]
     again = model.padded_vocab * model.width if model.tied else 0
     assert sum(one.total for one in held) == pytest.approx(params.total(model) + again)
-    assert "embedding" in held[0] and "head" in held[3] and not {"embedding", "head"} & {*held[1], *held[2]}
+    assert (
+        "embedding" in held[0]
+        and "head" in held[3]
+        and not {"embedding", "head"} & {*held[1], *held[2]}
+    )
 
 
 def test_norms_outside_the_layers_stand_at_the_ends() -> None:
@@ -129,15 +173,26 @@ def test_tensor_parallelism_splits_matrices_and_repeats_the_rest(t: int) -> None
 
 def test_grouped_heads_are_repeated_when_there_are_more_devices() -> None:
     model = SMALL.but(kv_heads=2, qkv_bias=False)
-    two, eight = (memory.stage_parameters(model, Layout(tensor=t)).amount("attention") for t in (2, 8))
+    two, eight = (
+        memory.stage_parameters(model, Layout(tensor=t)).amount("attention") for t in (2, 8)
+    )
     h, d = model.width, model.head_dim
-    per_layer = h * d * (8 // 8 + 1 + 1) + d * h + h  # a head of each kind, the projection's rows, its whole bias
+    per_layer = (
+        h * d * (8 // 8 + 1 + 1) + d * h + h
+    )  # a head of each kind, the projection's rows, its whole bias
     assert eight == model.layers * per_layer and two > eight
 
 
-layouts = st.builds(Layout, data=st.just(4), tensor=st.sampled_from([1, 2, 4, 8]), pipeline=st.sampled_from([1, 2, 4]),
-                    zero=st.integers(0, 3), micro_batch=st.integers(1, 8), micro_batches=st.just(8),
-                    recompute=st.sampled_from(["none", "selective", "full"]))
+layouts = st.builds(
+    Layout,
+    data=st.just(4),
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    pipeline=st.sampled_from([1, 2, 4]),
+    zero=st.integers(0, 3),
+    micro_batch=st.integers(1, 8),
+    micro_batches=st.just(8),
+    recompute=st.sampled_from(["none", "selective", "full"]),
+)
 
 
 @given(layouts, RECIPES, st.sampled_from(activations.ATTENTION))
@@ -145,9 +200,15 @@ def test_training_is_the_sum_of_its_named_parts(layout: Layout, recipe: str, kin
     need = memory.training(SMALL, layout, recipe=recipe, attention=kind, buffers={"context": 1e9})
     assert need.total == pytest.approx(sum(need.amount(name) for name in need))
     assert need["context"] == 1e9
-    stages = [memory.training(SMALL, layout, recipe=recipe, stage=i, attention=kind, buffers={"context": 1e9})
-              for i in range(layout.pipeline)]
-    assert need.total == max(one.total for one in stages), "the fullest stage is found without looking at all of them"
+    stages = [
+        memory.training(
+            SMALL, layout, recipe=recipe, stage=i, attention=kind, buffers={"context": 1e9}
+        )
+        for i in range(layout.pipeline)
+    ]
+    assert need.total == max(one.total for one in stages), (
+        "the fullest stage is found without looking at all of them"
+    )
     own = memory.stage_parameters(SMALL, layout).total
     first = memory.states(own, recipe=recipe, zero=layout.zero, shard=4)
     assert stages[0].amount("optimizer states") == pytest.approx(first.amount("optimizer states"))
@@ -155,26 +216,35 @@ def test_training_is_the_sum_of_its_named_parts(layout: Layout, recipe: str, kin
 
 
 def test_recomputing_a_layer_brings_back_what_it_dropped() -> None:
-    none, selective, full = (memory.training(SMALL, Layout(recompute=r)) for r in ("none", "selective", "full"))
+    none, selective, full = (
+        memory.training(SMALL, Layout(recompute=r)) for r in ("none", "selective", "full")
+    )
     one = activations.layer(SMALL)
     core = sum(amount for name, amount in one["attention"].items() if name.startswith("softmax"))  # type: ignore[union-attr]
     assert "recomputation" not in none
     assert selective["recomputation"] == pytest.approx(core)
-    assert full["recomputation"] == pytest.approx(one.total - activations.layer(SMALL, recompute="full").total)
+    assert full["recomputation"] == pytest.approx(
+        one.total - activations.layer(SMALL, recompute="full").total
+    )
     assert full.total < selective.total < none.total
 
 
 def test_stage_3_gathers_its_largest_piece() -> None:
     sharded = memory.training(SMALL, Layout(data=4, zero=3))
     assert sharded["gathered layer"] == (2 + 2) * (12 * 64 * 64 + 13 * 64)
-    assert "gathered layer" not in memory.training(SMALL, Layout(zero=3)), "a group of one has nothing to gather"
+    assert "gathered layer" not in memory.training(SMALL, Layout(zero=3)), (
+        "a group of one has nothing to gather"
+    )
     wide = memory.training(SMALL.but(vocab=50000), Layout(data=4, zero=3))
     assert wide["gathered layer"] == 4 * 50000 * 64, "a large vocabulary is the largest piece"
 
 
 def test_verdicts_in_words() -> None:
     need = memory.training("llama3-8b", Layout(data=8, zero=1))
-    bad, good = memory.fits(need, "a100-80gb"), memory.fits(60e9, specs.device("a100-80gb"), reserve=2e9)
+    bad, good = (
+        memory.fits(need, "a100-80gb"),
+        memory.fits(60e9, specs.device("a100-80gb"), reserve=2e9),
+    )
     assert not bad and str(bad).startswith("does not fit") and "activations" in str(bad)
     assert good and str(good) == "fits: 60 GB of 78 GB, 18 GB free"
     assert memory.fits(80e9, 80e9) and not memory.fits(80e9 + 1, 80e9)
@@ -182,9 +252,16 @@ def test_verdicts_in_words() -> None:
 
 @pytest.mark.parametrize("vary", ["shard", "zero", "tensor", "pipeline", "recompute"])
 def test_smallest_is_the_first_that_fits(vary: str) -> None:
-    layout = Layout(data=8, zero=0 if vary == "zero" else 3, shard=1 if vary == "shard" else 0, micro_batches=8)
-    every = {"shard": [1, 2, 4, 8], "zero": [0, 1, 2, 3], "tensor": [1, 2, 4, 8], "pipeline": [1, 2, 4, 8],
-             "recompute": ["none", "selective", "full"]}[vary]
+    layout = Layout(
+        data=8, zero=0 if vary == "zero" else 3, shard=1 if vary == "shard" else 0, micro_batches=8
+    )
+    every = {
+        "shard": [1, 2, 4, 8],
+        "zero": [0, 1, 2, 3],
+        "tensor": [1, 2, 4, 8],
+        "pipeline": [1, 2, 4, 8],
+        "recompute": ["none", "selective", "full"],
+    }[vary]
     needs = [memory.training(SMALL, replace(layout, **{vary: value})).total for value in every]
     for room in [n * 1.001 for n in needs]:
         wanted = next(value for value, need in zip(every, needs, strict=True) if need <= room)
@@ -194,35 +271,45 @@ def test_smallest_is_the_first_that_fits(vary: str) -> None:
 
 
 @given(st.floats(1e6, 1e10), st.sampled_from([1, 4]), st.sampled_from(["none", "full"]))
-def test_the_largest_micro_batch_fits_and_one_more_does_not(room: float, p: int, recompute: str) -> None:
+def test_the_largest_micro_batch_fits_and_one_more_does_not(
+    room: float, p: int, recompute: str
+) -> None:
     layout = Layout(pipeline=p, micro_batches=8, recompute=recompute)
     most = memory.largest_micro_batch(SMALL, layout, room)
     if most:
-        assert memory.fits(memory.training(SMALL, replace(layout, micro_batch=most)), room * (1 + 1e-12))
+        assert memory.fits(
+            memory.training(SMALL, replace(layout, micro_batch=most)), room * (1 + 1e-12)
+        )
     assert not memory.fits(memory.training(SMALL, replace(layout, micro_batch=most + 1)), room)
 
 
-@pytest.mark.parametrize(("call", "named"), [
-    (lambda: memory.states(-1), "parameters = -1"),
-    (lambda: memory.states(float("inf")), "parameters = inf"),
-    (lambda: memory.states("7B"), "parameters = '7B'"),
-    (lambda: memory.states(7e9, zero=4), "zero = 4"),
-    (lambda: memory.states(7e9, zero=True), "zero = True"),
-    (lambda: memory.states(7e9, shard=0), "shard = 0"),
-    (lambda: memory.states(7e9, tensor=1.5), "tensor = 1.5"),
-    (lambda: memory.largest_model(0), "memory = 0"),
-    (lambda: memory.training("gpt2", Layout(pipeline=5)), "layers = 12"),
-    (lambda: memory.training("gpt2", Layout(tensor=5)), "tensor = 5: does not divide heads = 12"),
-    (lambda: memory.training("gtp2"), "did you mean gpt2"),
-    (lambda: memory.training("gpt2", stage=1), "stage = 1: expected 0 to 0"),
-    (lambda: memory.training("gpt2", buffers={"context": -1}), "buffers['context'] = -1"),
-    (lambda: memory.fits(-1, 1e9), "needed = -1"),
-    (lambda: memory.fits(1, "a100"), "memory = 'a100': did you mean"),
-    (lambda: memory.fits(1, 1e9, reserve=-1), "reserve = -1"),
-    (lambda: memory.smallest("gpt2", Layout(), 1e9, vary="expert"), "vary = 'expert'"),
-    (lambda: memory.adapters(1e9, 0), "trainable = 0"),
-    (lambda: memory.adapters(1e9, 1e6, base="nf5"), "base = 'nf5': did you mean nf4"),
-])
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: memory.states(-1), "parameters = -1"),
+        (lambda: memory.states(float("inf")), "parameters = inf"),
+        (lambda: memory.states("7B"), "parameters = '7B'"),
+        (lambda: memory.states(7e9, zero=4), "zero = 4"),
+        (lambda: memory.states(7e9, zero=True), "zero = True"),
+        (lambda: memory.states(7e9, shard=0), "shard = 0"),
+        (lambda: memory.states(7e9, tensor=1.5), "tensor = 1.5"),
+        (lambda: memory.largest_model(0), "memory = 0"),
+        (lambda: memory.training("gpt2", Layout(pipeline=5)), "layers = 12"),
+        (
+            lambda: memory.training("gpt2", Layout(tensor=5)),
+            "tensor = 5: does not divide heads = 12",
+        ),
+        (lambda: memory.training("gtp2"), "did you mean gpt2"),
+        (lambda: memory.training("gpt2", stage=1), "stage = 1: expected 0 to 0"),
+        (lambda: memory.training("gpt2", buffers={"context": -1}), "buffers['context'] = -1"),
+        (lambda: memory.fits(-1, 1e9), "needed = -1"),
+        (lambda: memory.fits(1, "a100"), "memory = 'a100': did you mean"),
+        (lambda: memory.fits(1, 1e9, reserve=-1), "reserve = -1"),
+        (lambda: memory.smallest("gpt2", Layout(), 1e9, vary="expert"), "vary = 'expert'"),
+        (lambda: memory.adapters(1e9, 0), "trainable = 0"),
+        (lambda: memory.adapters(1e9, 1e6, base="nf5"), "base = 'nf5': did you mean nf4"),
+    ],
+)
 def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:
         call()  # type: ignore[operator]

@@ -30,7 +30,9 @@ def test_every_part_is_the_sum_over_its_tensors(model):
     assert parts["positions"] == summed(lambda n: n == "positions" or n.endswith((".u", ".v")))
     for group in ("mlp", "experts", "shared", "router"):
         name = "shared experts" if group == "shared" else group
-        assert (parts.amount(name) if name in parts else 0) == summed(lambda n, group=group: f".{group}." in n)
+        assert (parts.amount(name) if name in parts else 0) == summed(
+            lambda n, group=group: f".{group}." in n
+        )
 
 
 @given(models())
@@ -43,9 +45,14 @@ def test_active_is_the_checkpoint_without_the_experts_not_visited(model):
         and not (".experts." in name and int(name.split(".")[3]) >= model.experts.active)
     }
     everything = sum(map(size, visited.values()))
-    table, head = model.padded_vocab * model.width, model.padded_vocab * (model.width + model.head_bias)
+    table, head = (
+        model.padded_vocab * model.width,
+        model.padded_vocab * (model.width + model.head_bias),
+    )
     assert params.active(model).total == everything
-    assert params.active(model, embeddings="head").total == everything - (0 if model.tied else table)
+    assert params.active(model, embeddings="head").total == everything - (
+        0 if model.tied else table
+    )
     assert params.active(model, embeddings="none").total == everything - table - (
         head if not model.tied else model.head_bias * model.padded_vocab
     )
@@ -90,20 +97,26 @@ def test_what_is_no_embedding():
 def test_a_gated_mlp_of_eight_thirds_is_no_larger_than_a_plain_one():
     llama = specs.model("llama-7b")
     plain = llama.but(gated=False, ffn_width=4 * llama.width)
-    assert params.count(llama).amount("mlp") == pytest.approx(params.count(plain).amount("mlp"), rel=0.01)
+    assert params.count(llama).amount("mlp") == pytest.approx(
+        params.count(plain).amount("mlp"), rel=0.01
+    )
     assert params.count(llama).amount("mlp") == 3 * 32 * 4096 * 11008
 
 
 def test_eight_times_seven_is_not_fifty_six():
     parts = params.count("mixtral-8x7b")
     assert 46e9 < parts.total < 47e9 and parts.share("experts") > 0.96
-    one_expert = specs.model("mixtral-8x7b").but(experts=specs.Experts(routed=1, active=1, width=14336))
+    one_expert = specs.model("mixtral-8x7b").but(
+        experts=specs.Experts(routed=1, active=1, width=14336)
+    )
     assert params.active(one_expert).total == params.total(one_expert)
 
 
 def test_lora_grows_with_the_rank_and_names_its_matrices():
     assert (
-        params.lora("gpt3-175b", rank=8).total == 2 * params.lora("gpt3-175b", rank=4).total == 96 * 2 * 8 * 2 * 12288
+        params.lora("gpt3-175b", rank=8).total
+        == 2 * params.lora("gpt3-175b", rank=4).total
+        == 96 * 2 * 8 * 2 * 12288
     )
     everywhere = tuple(m.name for m in params.matrices("gpt2")[:-1])
     assert params.lora("gpt2", rank=1, targets=everywhere).total == 12 * (4 * 2 * 768 + 2 * 5 * 768)

@@ -11,13 +11,17 @@ from mathlib.parts import Parts
 NAMES = st.text("abcdefgh ", min_size=1, max_size=8)
 TREES = st.recursive(
     st.integers(0, 10**15),
-    lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=4).map(lambda d: Parts("t", "byte", d)),
+    lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=4).map(
+        lambda d: Parts("t", "byte", d)
+    ),
     max_leaves=12,
 ).filter(lambda tree: isinstance(tree, Parts))
 
 
 def leaves(part):
-    return [n for inner in part.values() for n in leaves(inner)] if isinstance(part, Parts) else [part]
+    return (
+        [n for inner in part.values() for n in leaves(inner)] if isinstance(part, Parts) else [part]
+    )
 
 
 @given(TREES)
@@ -51,7 +55,9 @@ def test_shares_add_up_to_one_and_the_table_names_every_part(parts):
 
 def test_a_part_that_is_not_there_is_named_with_those_that_are():
     parts = Parts("memory", "byte", {"weights": 2, "gradients": 2})
-    with pytest.raises(KeyError, match="'weightz' is no part of 'memory'; it has weights, gradients"):
+    with pytest.raises(
+        KeyError, match="'weightz' is no part of 'memory'; it has weights, gradients"
+    ):
         parts["weightz"]
 
 

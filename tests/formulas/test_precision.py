@@ -29,7 +29,9 @@ def test_limits_agree_with_every_bit_pattern(name: str) -> None:
     values = sorted(every_value(kind.exponent, kind.mantissa, kind.top))
     assert kind.largest == values[-1]
     assert kind.epsilon == values[values.index(1.0) + 1] - 1.0
-    assert kind.smallest_normal == values[2**kind.mantissa], "the first value after zero and the subnormals"
+    assert kind.smallest_normal == values[2**kind.mantissa], (
+        "the first value after zero and the subnormals"
+    )
 
 
 @pytest.mark.parametrize(("name", "code"), [("fp16", "<e"), ("fp32", "<f")])
@@ -54,7 +56,9 @@ def test_bfloat16_has_the_range_of_fp32_and_fp16_has_not() -> None:
 
 
 def test_four_bits_are_half_a_byte() -> None:
-    widths = {name: precision.bytes_of(name) for name in ("nf4", "int4", "fp4_e2m1", "fp8_e4m3", "bf16")}
+    widths = {
+        name: precision.bytes_of(name) for name in ("nf4", "int4", "fp4_e2m1", "fp8_e4m3", "bf16")
+    }
     assert widths == {"nf4": 0.5, "int4": 0.5, "fp4_e2m1": 0.5, "fp8_e4m3": 1, "bf16": 2}
 
 
@@ -63,9 +67,19 @@ def test_tf32_is_a_mode_of_the_multiplier_not_of_memory() -> None:
     assert precision.number_type("tf32").epsilon == precision.number_type("fp16").epsilon
 
 
-TOTALS = {"sgd": 8, "sgd-momentum": 12, "adam-fp32": 16, "adam-fp32-kept": 12, "adam-bf16": 8, "adam-bf16-weights": 10,
-          "mixed-adam": 16, "mixed-adam-fp32-gradients": 18, "mixed-adam-both-gradients": 20, "mixed-lion": 12,
-          "inference": 2}
+TOTALS = {
+    "sgd": 8,
+    "sgd-momentum": 12,
+    "adam-fp32": 16,
+    "adam-fp32-kept": 12,
+    "adam-bf16": 8,
+    "adam-bf16-weights": 10,
+    "mixed-adam": 16,
+    "mixed-adam-fp32-gradients": 18,
+    "mixed-adam-both-gradients": 20,
+    "mixed-lion": 12,
+    "inference": 2,
+}
 
 
 @pytest.mark.parametrize("name", TOTALS)
@@ -95,11 +109,15 @@ def test_adafactor_keeps_a_row_and_a_column(rows: int, columns: int) -> None:
 
 def test_adafactor_over_several_weights() -> None:
     kept = precision.factored_bytes([(4, 6), (10,), (3, 4, 5)]) * (24 + 10 + 60)
-    assert kept == pytest.approx(4 * ((4 + 6) + 10 + 3 * (4 + 5))), "a stack of matrices is factored one by one"
+    assert kept == pytest.approx(4 * ((4 + 6) + 10 + 3 * (4 + 5))), (
+        "a stack of matrices is factored one by one"
+    )
 
 
 @given(st.integers(1, 10**5), st.integers(1, 64), st.integers(1, 10**4))
-def test_double_quantisation_pays_when_its_blocks_are_not_tiny(block: int, bits: int, second: int) -> None:
+def test_double_quantisation_pays_when_its_blocks_are_not_tiny(
+    block: int, bits: int, second: int
+) -> None:
     once = precision.scale_bits(block=block, scale_bits=32)
     twice = precision.scale_bits(block=block, scale_bits=bits, second_block=second)
     assert (twice < once) == (bits + 32 / second < 32)
@@ -112,17 +130,23 @@ def test_changed_recipes() -> None:
     assert specs.table("recipes")["mixed-adam"]["weights"] == "fp16", "the table stays as it is"
 
 
-@pytest.mark.parametrize(("call", "named"), [
-    (lambda: precision.number_type("fp31"), "dtype = 'fp31': did you mean"),
-    (lambda: precision.bytes_per_parameter("mixed-adm"), "recipe = 'mixed-adm': did you mean mixed-adam"),
-    (lambda: precision.recipe("mixed-adam", weights="half"), "weights = 'half'"),
-    (lambda: precision.recipe("mixed-adam", weight="bf16"), "did you mean weights"),
-    (lambda: precision.recipe("mixed-adam-8bit", block=-1), "block = -1"),
-    (lambda: precision.bytes_per_parameter("adafactor"), "shapes = ()"),
-    (lambda: precision.factored_bytes([(4, 0)]), "shapes = 0"),
-    (lambda: precision.scale_bits(block=0), "block = 0"),
-    (lambda: precision.number_type("int8").largest, "int8"),
-])
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: precision.number_type("fp31"), "dtype = 'fp31': did you mean"),
+        (
+            lambda: precision.bytes_per_parameter("mixed-adm"),
+            "recipe = 'mixed-adm': did you mean mixed-adam",
+        ),
+        (lambda: precision.recipe("mixed-adam", weights="half"), "weights = 'half'"),
+        (lambda: precision.recipe("mixed-adam", weight="bf16"), "did you mean weights"),
+        (lambda: precision.recipe("mixed-adam-8bit", block=-1), "block = -1"),
+        (lambda: precision.bytes_per_parameter("adafactor"), "shapes = ()"),
+        (lambda: precision.factored_bytes([(4, 0)]), "shapes = 0"),
+        (lambda: precision.scale_bits(block=0), "block = 0"),
+        (lambda: precision.number_type("int8").largest, "int8"),
+    ],
+)
 def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:
         call()  # type: ignore[operator]

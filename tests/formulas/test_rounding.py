@@ -13,7 +13,9 @@ RANKS = st.integers(1, 3000)
 
 
 def pairwise(n: int) -> list[int]:
-    """Every rank's number, added up the binomial tree; returns the terms of each sum as it is formed."""
+    """Every rank's number, added up the binomial tree; returns the terms of each sum as it is
+    formed.
+    """
     held, made, bit = dict.fromkeys(range(n), 1), [], 1
     while bit < n:
         for rank in sorted(held):
@@ -27,7 +29,9 @@ def pairwise(n: int) -> list[int]:
 @given(RANKS)
 def test_partial_sums_are_those_of_the_algorithms(n: int) -> None:
     assert rounding.pairs(n) == pairwise(n)
-    assert len(rounding.pairs(n)) == len(rounding.chain(n)) == n - 1, "a sum of N numbers takes N - 1 additions"
+    assert len(rounding.pairs(n)) == len(rounding.chain(n)) == n - 1, (
+        "a sum of N numbers takes N - 1 additions"
+    )
 
 
 @given(st.integers(0, 12))
@@ -35,7 +39,9 @@ def test_closed_forms(e: int) -> None:
     n, u = 2**e, 2.0**-8
     each = u / sqrt(8 * log(2))
     assert rounding.error("tree", ranks=n, dtype="bf16") == pytest.approx(each * sqrt(log2(n)))
-    assert rounding.error("ring", ranks=n, dtype="bf16") == pytest.approx(each * sqrt((n - 1) * (n + 2) / (2 * n)))
+    assert rounding.error("ring", ranks=n, dtype="bf16") == pytest.approx(
+        each * sqrt((n - 1) * (n + 2) / (2 * n))
+    )
 
 
 @given(RANKS)
@@ -45,11 +51,14 @@ def test_a_tree_is_never_worse_than_a_ring(n: int) -> None:
     assert rounding.error("ring", ranks=n, dtype="bf16") == pytest.approx(2**16 * ring)
 
 
-@pytest.mark.parametrize(("given_", "named"), [
-    ({"order": "star", "ranks": 4, "dtype": "bf16"}, "order = 'star'"),
-    ({"order": "ring", "ranks": 0, "dtype": "bf16"}, "ranks = 0"),
-    ({"order": "ring", "ranks": 4, "dtype": "int8"}, "dtype = 'int8'"),
-])
+@pytest.mark.parametrize(
+    ("given_", "named"),
+    [
+        ({"order": "star", "ranks": 4, "dtype": "bf16"}, "order = 'star'"),
+        ({"order": "ring", "ranks": 0, "dtype": "bf16"}, "ranks = 0"),
+        ({"order": "ring", "ranks": 4, "dtype": "int8"}, "dtype = 'int8'"),
+    ],
+)
 def test_bad_input_names_the_argument(given_: dict, named: str) -> None:
     with pytest.raises(InputError, match=named):
         rounding.error(**given_)

@@ -1,4 +1,6 @@
-"""Reported runs: what their sources print comes out, and nothing is claimed where the source is silent."""
+"""Reported runs: what their sources print comes out, and nothing is claimed where the source is
+silent.
+"""
 
 import pytest
 
@@ -16,12 +18,17 @@ PRINTED = [
 
 @pytest.mark.parametrize("name, what, printed", PRINTED)
 def test_printed_utilisations(name, what, printed):
-    assert runs.utilizations(runs.run(name))[what] == pytest.approx(printed, abs=0.015 if what == "of peak" else 0.005)
+    assert runs.utilizations(runs.run(name))[what] == pytest.approx(
+        printed, abs=0.015 if what == "of peak" else 0.005
+    )
 
 
 def test_full_recomputation_makes_mfu_three_quarters_of_hfu():
     shares = runs.utilizations(runs.run("Megatron 1008B"))
-    assert shares["mfu"] / shares["hfu"] == pytest.approx(3 / 4, rel=0.01) and shares["hfu"] == shares["of peak"]
+    assert (
+        shares["mfu"] / shares["hfu"] == pytest.approx(3 / 4, rel=0.01)
+        and shares["hfu"] == shares["of peak"]
+    )
 
 
 def test_a_silent_source_gives_no_mfu():
@@ -31,4 +38,6 @@ def test_a_silent_source_gives_no_mfu():
 @pytest.mark.parametrize("name", runs.names())
 def test_every_run_names_its_source(name):
     run = runs.run(name)
-    assert run.source and run.date and run.peak > 0 and (run.rate > 0) != (run.tokens_per_second > 0)
+    assert (
+        run.source and run.date and run.peak > 0 and (run.rate > 0) != (run.tokens_per_second > 0)
+    )

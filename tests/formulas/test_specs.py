@@ -1,4 +1,6 @@
-"""Models, devices, clusters, layouts: validated at construction, read from data that names its source."""
+"""Models, devices, clusters, layouts: validated at construction, read from data that names its
+source.
+"""
 
 import math
 import re
@@ -36,7 +38,9 @@ def test_every_device_and_cluster_can_be_read_and_says_where_it_is_from(kind):
         one = read(name)
         assert one.name == name and one.source and one.date
     if kind == "clusters":
-        assert {specs.cluster(name).device for name in specs.table(kind)} <= set(specs.table("devices"))
+        assert {specs.cluster(name).device for name in specs.table(kind)} <= set(
+            specs.table("devices")
+        )
 
 
 def test_a_name_is_near_or_refused():
@@ -57,7 +61,13 @@ def test_a_row_like_another_has_its_fields_and_not_its_count(monkeypatch):
     del rows["base"]["name"]
     monkeypatch.setattr(specs, "table", lambda kind: rows)
     child = specs.model("grandchild")
-    assert (child.layers, child.width, child.tied, child.source, child.parameters) == (3, 128, False, "s", 0)
+    assert (child.layers, child.width, child.tied, child.source, child.parameters) == (
+        3,
+        128,
+        False,
+        "s",
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,12 +135,17 @@ def test_a_model_is_frozen_and_compares_by_what_it_is():
 def test_changing_a_width_changes_what_follows_from_it(heads, dim, layers):
     wider = specs.model("gpt2").but(width=heads * dim, heads=heads, layers=layers)
     assert (wider.head_dim, wider.ffn_width, wider.kv_heads) == (dim, 4 * heads * dim, heads)
-    assert wider == Model("gpt2", layers=layers, width=heads * dim, heads=heads, vocab=50257, context=1024)
+    assert wider == Model(
+        "gpt2", layers=layers, width=heads * dim, heads=heads, vocab=50257, context=1024
+    )
 
 
 def test_what_was_chosen_does_not_follow():
     llama = specs.model("llama3-8b")
-    assert llama.but(width=8192, heads=64).ffn_width == llama.ffn_width and llama.but(heads=64).kv_heads == 8
+    assert (
+        llama.but(width=8192, heads=64).ffn_width == llama.ffn_width
+        and llama.but(heads=64).kv_heads == 8
+    )
     assert specs.model("pythia-1b").but(context=4096).padded_vocab == 50304
     assert specs.model("opt-1.3b").but(context=4096).position_rows == 2050
     with pytest.raises(InputError, match="did you mean width"):
@@ -138,7 +153,8 @@ def test_what_was_chosen_does_not_follow():
 
 
 @pytest.mark.parametrize(
-    "field", ["data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches", "shard", "zero"]
+    "field",
+    ["data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches", "shard", "zero"],
 )
 @pytest.mark.parametrize("value", BAD, ids=repr)
 def test_a_layout_with_a_bad_number_is_refused_by_name(field, value):
@@ -164,7 +180,13 @@ def test_a_layout_that_cannot_be_is_refused(changes, named):
 
 @given(*[st.integers(1, 12)] * 5)
 def test_a_layout_multiplies_out(data, tensor, pipeline, micro_batch, micro_batches):
-    layout = Layout(data=data, tensor=tensor, pipeline=pipeline, micro_batch=micro_batch, micro_batches=micro_batches)
+    layout = Layout(
+        data=data,
+        tensor=tensor,
+        pipeline=pipeline,
+        micro_batch=micro_batch,
+        micro_batches=micro_batches,
+    )
     assert layout.world == data * tensor * pipeline and layout.shard == data
     assert layout.sequences == data * micro_batch * micro_batches
 

@@ -1,4 +1,6 @@
-"""Units at the edge: what goes in comes out again, and nothing but an InputError ever comes of odd text."""
+"""Units at the edge: what goes in comes out again, and nothing but an InputError ever comes of odd
+text.
+"""
 
 import math
 
@@ -90,7 +92,8 @@ def test_any_text_gives_a_finite_number_or_an_input_error(text, kind):
 
 
 @given(
-    st.from_regex(r"\A[-+]?[0-9_,]{0,6}\.?[0-9]{0,4}([eE][-+]?[0-9]{1,3})? ?[A-Za-z/-]{0,8}\Z"), st.sampled_from(KINDS)
+    st.from_regex(r"\A[-+]?[0-9_,]{0,6}\.?[0-9]{0,4}([eE][-+]?[0-9]{1,3})? ?[A-Za-z/-]{0,8}\Z"),
+    st.sampled_from(KINDS),
 )
 @settings(max_examples=2000)
 def test_text_that_looks_like_a_number_neither(text, kind):
@@ -121,7 +124,10 @@ def test_pf_days_round_trip(flop):
 
 
 def test_binary_is_never_called_decimal():
-    assert units.show(2**30, "byte", binary=True) == "1 GiB" and units.show(2**30, "byte") == "1.074 GB"
+    assert (
+        units.show(2**30, "byte", binary=True) == "1 GiB"
+        and units.show(2**30, "byte") == "1.074 GB"
+    )
     assert units.show(1.5e9, "byte/s") == "1.5 GB/s" and units.show(0, "byte") == "0 byte"
 
 

@@ -1,6 +1,8 @@
-"""Numbers that papers and model cards print, each as an expression over the library's public functions.
+"""Numbers that papers and model cards print, each as an expression over the library's public
+functions.
 
-A row says how the library gets from the source's inputs to its number, and how far rounding in the source reaches.
+A row says how the library gets from the source's inputs to its number, and how far rounding in the
+source reaches.
 """
 
 import ast
@@ -31,7 +33,11 @@ ALL = [row for path in TABLES for row in rows(path)]
 @cache
 def modules() -> dict[str, object]:
     """The formula modules by name: params, flops, cost, ..."""
-    names = [m.name for m in pkgutil.iter_modules(mathlib.__path__) if not m.ispkg and not m.name.startswith("_")]
+    names = [
+        m.name
+        for m in pkgutil.iter_modules(mathlib.__path__)
+        if not m.ispkg and not m.name.startswith("_")
+    ]
     return {name: importlib.import_module(f"mathlib.{name}") for name in names}
 
 
@@ -45,7 +51,11 @@ def close(measured: object, expected: object, tolerance: float) -> bool:
     if isinstance(expected, (int, float)) and not isinstance(expected, bool):
         if not isinstance(measured, (int, float)) or isinstance(measured, bool):
             return False
-        return math.isclose(measured, expected, rel_tol=tolerance, abs_tol=0) if tolerance else measured == expected
+        return (
+            math.isclose(measured, expected, rel_tol=tolerance, abs_tol=0)
+            if tolerance
+            else measured == expected
+        )
     return type(measured) is type(expected) and measured == expected
 
 
@@ -79,7 +89,9 @@ def test_a_table_is_filled_in(path: Path) -> None:
     assert found, f"{path.name} has no row"
     assert list(found[0]) == COLUMNS
     for row in found:
-        assert all((row[column] or "").strip() for column in COLUMNS), f"{path.name}: a gap in {row}"
+        assert all((row[column] or "").strip() for column in COLUMNS), (
+            f"{path.name}: a gap in {row}"
+        )
         assert 0 <= float(row["tolerance"]) <= 0.1, f"{row['id']}: tolerance {row['tolerance']}"
 
 
@@ -98,5 +110,11 @@ def test_a_row_asks_the_library(row: dict[str, str]) -> None:
     asked = {name for name in calls(tree) if name.split(".")[0] in modules()}
     assert asked, f"{row['id']}: no function of the library in {row['expression']}"
     expected = ast.literal_eval(row["expected"])
-    typed = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is float}
-    assert not (isinstance(expected, float) and expected in typed), f"{row['id']}: the answer stands in the expression"
+    typed = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and type(node.value) is float
+    }
+    assert not (isinstance(expected, float) and expected in typed), (
+        f"{row['id']}: the answer stands in the expression"
+    )
