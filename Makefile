@@ -62,23 +62,24 @@ chapters: $(VENV)/.all
 
 # --- tests, cheapest first ---
 
-test: lint test-formulas test-published test-dist test-agreement test-notebooks test-book
+test: lint test-library test-notebooks test-site
 	@echo "All tests passed."
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-test-formulas test-published test-dist test-agreement: test-%: $(VENV)/.all
-	$(BIN)/pytest tests/$*
+test-library: $(VENV)/.all
+	$(BIN)/pytest --ignore=tests/site
 
 test-notebooks: $(VENV)/.all
 	$(BIN)/pytest --nbval --nbval-cell-timeout=120 chapters  # one at a time: some cells measure time
 
-test-book: html $(VENV)/.all
+test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py
-	$(BIN)/pytest tests/book
+	$(BIN)/pytest tests/site
 
 bench: $(VENV)/.all
 	$(BIN)/python bench/run.py

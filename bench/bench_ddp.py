@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from mathlib.dist import data, ddp, gpt, launch
+from mathlib import launch
+from mathlib.model import data, gpt
+from mathlib.parallel import ddp
 
 SEQUENCES, CONTEXT = 4, 128
 

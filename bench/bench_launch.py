@@ -12,7 +12,7 @@ from pathlib import Path
 
 import rounds
 
-from mathlib.dist import launch
+from mathlib import launch
 
 HELLO = """
 import torch, torch.distributed as dist
@@ -29,7 +29,7 @@ def leave():
 FIRST = """
 import time
 import hello
-from mathlib.dist import launch
+from mathlib import launch
 begin = time.perf_counter()
 launch.run(hello.mean_rank, {n})
 print(time.perf_counter() - begin)

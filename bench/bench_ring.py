@@ -6,7 +6,8 @@ import rounds
 import torch
 import torch.distributed as dist
 
-from mathlib.dist import collectives, launch
+from mathlib import launch
+from mathlib.parallel import collectives
 
 KIB = 1024
 OURS = {

@@ -5,7 +5,8 @@ number.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from math import prod
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -61,7 +62,7 @@ def fraction(name: str, value: Any) -> float:
     return number
 
 
-def count(name: str, value: Any, least: int = 1) -> int:
+def whole(name: str, value: Any, least: int = 1) -> int:
     """A whole number of things, at least `least`. 2e9 counts as whole, 2.5 does not."""
     accepted = f"a whole number, {least} or greater"
     number = _number(name, value, accepted)
@@ -110,13 +111,21 @@ def listed(name: str, value: Any) -> list[Any]:
     return list(value)
 
 
-def divides(name: str, value: Any, whole_name: str, whole: int) -> int:
+def divides(name: str, value: Any, whole_name: str, of: int) -> int:
     """A degree that must divide a number of things without remainder."""
-    value = count(name, value)
-    if whole % value:
-        fits = [d for d in range(1, min(whole, 4096) + 1) if whole % d == 0]
+    value = whole(name, value)
+    if of % value:
+        fits = [d for d in range(1, min(of, 4096) + 1) if of % d == 0]
         shown = ", ".join(map(str, fits[:12])) + (", ..." if len(fits) > 12 else "")
         raise InputError(
-            f"{name} = {value}: does not divide {whole_name} = {whole}; accepted: {shown}"
+            f"{name} = {value}: does not divide {whole_name} = {of}; accepted: {shown}"
         )
     return value
+
+
+def quotient(world_name: str, world: int, degrees: Mapping[str, int]) -> int:
+    """world / product of the degrees, refused with the degrees named when it is no whole number."""
+    world, used = whole(world_name, world), prod(whole(name, n) for name, n in degrees.items())
+    if world % used:
+        raise InputError(f"{' * '.join(degrees)} = {used}: does not divide {world_name} = {world}")
+    return world // used

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mathlib.checks import InputError, count, divides, flag, non_negative, one_of, positive
+from mathlib.checks import InputError, divides, flag, non_negative, one_of, positive, whole
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
 TABLES = ("models", "devices", "clusters", "types", "recipes", "runs", "compressors")
@@ -21,7 +21,7 @@ RECOMPUTE = ("none", "selective", "full")
 
 def _whole(spec: Any, name: str, least: int) -> None:
     """Check a field of a frozen spec and keep it as a whole number, 12.0 as 12."""
-    object.__setattr__(spec, name, count(name, getattr(spec, name), least))
+    object.__setattr__(spec, name, whole(name, getattr(spec, name), least))
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Model:
             "position_rows": self.context,
         }
         for name, default in defaults.items():
-            object.__setattr__(self, name, count(name, getattr(self, name), least=0) or default)
+            object.__setattr__(self, name, whole(name, getattr(self, name), least=0) or default)
         if self.heads % self.kv_heads:
             raise InputError(f"kv_heads = {self.kv_heads}: does not divide heads = {self.heads}")
         if self.padded_vocab < self.vocab:
@@ -214,18 +214,6 @@ class Device:
         return self.peak[one_of("dtype", dtype, self.peak)]
 
 
-def peak_flops(*, clock: float, fused_per_clock: int, cores: int) -> float:
-    """Dense peak of the hardware, FLOP/s: 2 * clock * (fused multiply-adds a core starts each
-    clock) * cores.
-    """
-    return (
-        2
-        * positive("clock", clock)
-        * count("fused_per_clock", fused_per_clock)
-        * count("cores", cores)
-    )
-
-
 @dataclass(frozen=True)
 class Cluster:
     """Nodes of one kind of device."""
@@ -238,7 +226,7 @@ class Cluster:
     date: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        count("devices_per_node", self.devices_per_node)
+        whole("devices_per_node", self.devices_per_node)
         positive("node_bandwidth", self.node_bandwidth)
 
 
@@ -265,7 +253,7 @@ class Layout:
         one_of("zero", self.zero, (0, 1, 2, 3))
         one_of("recompute", self.recompute, RECOMPUTE)
         flag("sequence_parallel", self.sequence_parallel)
-        shard = count("shard", self.shard, least=0) or self.data
+        shard = whole("shard", self.shard, least=0) or self.data
         object.__setattr__(self, "shard", divides("shard", shard, "data", self.data))
         if self.chunks > 1 and self.micro_batches % self.pipeline:
             raise InputError(
@@ -309,7 +297,7 @@ def _model_row(name: str) -> dict[str, Any]:
     return {field: value for field, value in parent.items() if field != "parameters"} | row
 
 
-def model(name: str | Model) -> Model:
+def find_model(name: str | Model) -> Model:
     """A model by its name in models.toml; a Model is returned as it is, so that formulas take
     either.
     """
@@ -323,11 +311,11 @@ def model(name: str | Model) -> Model:
     return Model(name=name, **row)
 
 
-def device(name: str) -> Device:
+def find_device(name: str) -> Device:
     """A device by its name in devices.toml."""
     return Device(name=name, **table("devices")[one_of("device", name, table("devices"))])
 
 
-def cluster(name: str) -> Cluster:
+def find_cluster(name: str) -> Cluster:
     """A cluster by its name in clusters.toml."""
     return Cluster(name=name, **table("clusters")[one_of("cluster", name, table("clusters"))])

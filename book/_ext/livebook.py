@@ -27,7 +27,7 @@ IN_PAGE = (
     "python.mjs",
     "worker.mjs",
 )
-NOT_IN_BROWSER = {"dist", "__pycache__", "claims.toml"}
+NOT_IN_BROWSER = {"launch", "meters", "model", "parallel", "__pycache__", "claims.toml"}
 RUNTIME = """export const pyodide = new URL('../{folder}/', import.meta.url);
 export const library = new URL('mathlib.zip', import.meta.url);
 """

@@ -3,15 +3,15 @@ itself.
 """
 
 from mathlib import parts as _parts
-from mathlib.show.compare import compare
-from mathlib.show.graph import graph
+from mathlib.show.comparison import compare
+from mathlib.show.drawing import graph
 from mathlib.show.ledger import verdict
-from mathlib.show.links import links
-from mathlib.show.memory_line import memory_line
+from mathlib.show.link_chart import links
+from mathlib.show.memory_chart import memory_line
 from mathlib.show.pictures import parts_picture
-from mathlib.show.predict import predict
-from mathlib.show.ranks_timeline import ranks_timeline
+from mathlib.show.prediction import predict
 from mathlib.show.tables import byte_bars, curves, source, table
+from mathlib.show.timelines import ranks_timeline
 from mathlib.show.widgets import explore
 
 __all__ = [

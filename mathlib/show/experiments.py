@@ -7,6 +7,7 @@ stored result stays.
 
 import inspect
 import json
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from mathlib.checks import InputError, count, one_of
+from mathlib.checks import InputError, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def doubling(name: str, label: str, low: int, high: int, default: int, unit: str
     """A slider over low, 2 low, 4 low, ... up to high: the logarithmic range of sizes and
     degrees.
     """
-    values, value = [], count("low", low)
+    values, value = [], whole("low", low)
     while value <= high:
         values.append(value)
         value *= 2
@@ -208,7 +209,9 @@ def experiment(
 @cache
 def registry() -> dict[str, Experiment]:
     """Every experiment of the book."""
-    import_module("mathlib.show.explorers")
+    rooms = import_module("mathlib.explore")
+    for module in pkgutil.iter_modules(rooms.__path__, "mathlib.explore."):
+        import_module(module.name)
     return REGISTRY
 
 

@@ -33,12 +33,13 @@ ALL = [row for path in TABLES for row in rows(path)]
 @cache
 def modules() -> dict[str, object]:
     """The formula modules by name: params, flops, cost, ..."""
-    names = [
-        m.name
-        for m in pkgutil.iter_modules(mathlib.__path__)
-        if not m.ispkg and not m.name.startswith("_")
-    ]
-    return {name: importlib.import_module(f"mathlib.{name}") for name in names}
+    found = pkgutil.walk_packages(mathlib.__path__, "mathlib.")
+    rooms = ("compute", "memory", "traffic", "plan")
+    names = [m.name for m in found if m.name.split(".")[1] in rooms and not m.ispkg]
+    formulas = {name.split(".")[-1]: importlib.import_module(name) for name in names}
+    return formulas | {
+        name: importlib.import_module(f"mathlib.{name}") for name in ("specs", "units")
+    }
 
 
 def close(measured: object, expected: object, tolerance: float) -> bool:

@@ -1,0 +1,1 @@
+"""Parameters, FLOP, and what they cost."""

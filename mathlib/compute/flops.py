@@ -1,0 +1,353 @@
+"""Floating-point operations of matrix products: forward, backward, recomputation, by part.
+
+B sequences · s tokens of one · c cached tokens · L layers · h width · a heads · d head_dim
+f ffn_width
+V padded vocabulary · P parameters
+D tokens of a run.  A product of m x k with k x n is 2 m k n FLOP (multiply, add).
+Norms, activations, softmax and the embedding look-up are no products and count 0.  Counts are whole
+numbers.
+"""
+
+from typing import Any
+
+from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
+from mathlib.compute.params import matrices
+from mathlib.parts import Part, Parts
+from mathlib.specs import RECOMPUTE, Model, find_model
+
+ATTENTION = ("full", "causal", "none")
+
+
+def matmul(*, rows: int, inner: int, columns: int) -> int:
+    """2 m k n: every one of the m n results takes k multiplications and k additions."""
+    m, k, n = whole("rows", rows), whole("inner", inner), whole("columns", columns)
+    return 2 * m * k * n
+
+
+def macs(flop: float) -> float:
+    """Multiply-accumulates: DeepSpeed's profiler and many vision papers count these, half as many
+    as FLOP.
+    """
+    flop = non_negative("flop", flop)
+    return flop // 2 if flop % 2 == 0 else flop / 2
+
+
+def _head_dims(model: Model) -> tuple[int, int]:
+    """Features of one head that enter the scores, and that its values have."""
+    z = model.latent
+    if z:
+        return z.nope_dim + z.rope_dim, z.value_dim
+    # Transformer-XL scores content and distance apart: a second product over the same features
+    return (2 if model.positions == "relative" else 1) * model.head_dim, model.head_dim
+
+
+def pairs(*, tokens: int, past: int = 0, causal: bool = False) -> int:
+    """Query-key pairs of a sequence: s (c + s) full, s c + s (s + 1) / 2 causal (a token sees
+    itself and the past).
+    """
+    s, c = whole("tokens", tokens), whole("past", past, least=0)
+    return s * c + (s * (s + 1) // 2 if flag("causal", causal) else s * s)
+
+
+def _default_tokens(model: Model, tokens: int | None) -> int:
+    return model.context if tokens is None else whole("tokens", tokens)
+
+
+def forward(
+    model: str | Model,
+    *,
+    sequences: int = 1,
+    tokens: int | None = None,
+    past: int = 0,
+    causal: bool = False,
+) -> Parts:
+    """FLOP of one forward pass over B sequences of s tokens, by part.
+
+    GPT-2: B (24 L s h^2 + 4 L s^2 h + 2 s h V) with full attention (Narayanan et al. 2021,
+    appendix).
+    tokens: the model's context if not given; past: tokens in the KV cache; causal: count only the
+    pairs a mask keeps.
+    """
+    model, B = find_model(model), whole("sequences", sequences)
+    s = _default_tokens(model, tokens)
+    L, a = model.layers, model.heads
+    seen = B * pairs(tokens=s, past=past, causal=causal)
+    scored, valued = _head_dims(model)
+    products = matrices(model)
+
+    def weights(group: str) -> Part:
+        found = {
+            m.name: 2 * B * s * m.layers * m.used * m.inputs * m.outputs
+            for m in products
+            if m.group == group
+        }
+        return Parts(group, "FLOP", found) if len(found) > 1 else found[group]
+
+    parts: dict[str, Part] = {
+        "embedding": 0,
+        "attention projections": weights("attention"),
+        "attention scores": 2 * L * a * scored * seen,
+        "attention values": 2 * L * a * valued * seen,
+    }
+    for group in dict.fromkeys(m.group for m in products if m.group not in ("attention", "head")):
+        parts[group] = weights(group)
+    return Parts(f"forward of {model.name}", "FLOP", parts | {"vocabulary": weights("head")})
+
+
+def _times(part: Part, factor: int) -> Part:
+    return part.scaled(factor) if isinstance(part, Parts) else part * factor
+
+
+def backward(
+    model: str | Model,
+    *,
+    sequences: int = 1,
+    tokens: int | None = None,
+    causal: bool = False,
+    attention_backward: float = 2,
+    frozen: bool = False,
+) -> Parts:
+    """FLOP of one backward pass: two products for each of the forward's, one for each of its two
+    factors' gradients.
+
+    attention_backward: 2, or 2.5 where the scores are computed again inside (FlashAttention, Dao et
+    al. 2022, algorithm 4: five products against the forward's two).  frozen: no weight gradients,
+    so one product instead of two.
+    """
+    one_of("attention_backward", attention_backward, (2, 2.5))
+    flag("frozen", frozen)
+    once = forward(model, sequences=sequences, tokens=tokens, causal=causal)
+    special = {"attention scores": 3 if attention_backward == 2.5 else 2, "attention values": 2}
+    parts = {name: _times(once[name], special.get(name, 1 if frozen else 2)) for name in once}
+    return Parts(once.title.replace("forward", "backward"), "FLOP", parts)
+
+
+def recomputation(
+    model: str | Model,
+    *,
+    recompute: str,
+    sequences: int = 1,
+    tokens: int | None = None,
+    causal: bool = False,
+    convention: str = "counted",
+) -> Parts:
+    """FLOP a backward pass adds because activations were not kept.
+
+    none: 0.  full: the layers' forward again, not the vocabulary (Narayanan et al. 2021, equation
+    3).
+    selective, convention "counted": the two attention products once more, 4 B L s^2 h;
+    "korthikanti": 12 B L s^2 h, what equation 8 of Korthikanti et al. 2022 charges over equation 7
+    (three times as much).
+    """
+    one_of("recompute", recompute, RECOMPUTE)
+    one_of("convention", convention, ("counted", "korthikanti"))
+    once = forward(model, sequences=sequences, tokens=tokens, causal=causal)
+    again = {
+        "none": (),
+        "selective": ("attention scores", "attention values"),
+        "full": [name for name in once if name not in ("embedding", "vocabulary")],
+    }[recompute]
+    factor = 3 if (recompute, convention) == ("selective", "korthikanti") else 1
+    parts = {name: _times(once[name], factor) for name in again}
+    return Parts(once.title.replace("forward", "recomputation"), "FLOP", parts)
+
+
+def training(
+    model: str | Model,
+    *,
+    sequences: int = 1,
+    tokens: int | None = None,
+    causal: bool = False,
+    attention_backward: float = 2,
+    frozen: bool = False,
+    recompute: str = "none",
+    convention: str = "counted",
+) -> Parts:
+    """FLOP of one training step: forward, backward and what is computed again.
+
+    The defaults give model FLOP (for MFU); attention_backward and recompute add what the hardware
+    does besides (HFU).
+    """
+    shape: dict[str, Any] = {"sequences": sequences, "tokens": tokens, "causal": causal}
+    name = find_model(model).name
+    return Parts(
+        f"training step of {name}",
+        "FLOP",
+        {
+            "forward": forward(model, **shape),
+            "backward": backward(
+                model, **shape, attention_backward=attention_backward, frozen=frozen
+            ),
+            "recomputation": recomputation(
+                model, **shape, recompute=recompute, convention=convention
+            ),
+        },
+    )
+
+
+def run(
+    model: str | Model,
+    *,
+    total_tokens: float,
+    tokens: int | None = None,
+    causal: bool = False,
+    attention_backward: float = 2,
+    recompute: str = "none",
+    convention: str = "counted",
+) -> Parts:
+    """FLOP of a whole training run over D tokens, in sequences of s: D / s training steps of one
+    sequence.
+    """
+    D, s = positive("total_tokens", total_tokens), _default_tokens(find_model(model), tokens)
+    once = training(
+        model,
+        tokens=s,
+        causal=causal,
+        attention_backward=attention_backward,
+        recompute=recompute,
+        convention=convention,
+    )
+    return once.scaled(D / s, once.title.replace("step", "run"))
+
+
+def per_token(
+    model: str | Model,
+    *,
+    tokens: int | None = None,
+    causal: bool = False,
+    attention_backward: float = 2,
+    recompute: str = "none",
+    convention: str = "counted",
+) -> float:
+    """FLOP of training on one token, forward and backward: what 6N approximates."""
+    return run(
+        model,
+        total_tokens=1,
+        tokens=tokens,
+        causal=causal,
+        attention_backward=attention_backward,
+        recompute=recompute,
+        convention=convention,
+    ).total
+
+
+def six_nd(*, parameters: float, tokens: float, multiplier: float = 6) -> float:
+    """C = 6 P D: two FLOP a weight and token forward, four backward (Kaplan et al. 2020, section
+    2.1).
+
+    multiplier: 2 forward only, 6 training, 8 with full recomputation, 3 an encoder-decoder whose
+    tokens meet half the weights (Brown et al. 2020, appendix D).
+    """
+    P, D = positive("parameters", parameters), positive("tokens", tokens)
+    return positive("multiplier", multiplier) * P * D
+
+
+def palm_per_token(
+    *,
+    parameters: float,
+    layers: int,
+    heads: int,
+    head_dim: int,
+    tokens: int,
+    attention: str = "full",
+    multiplier: float = 6,
+) -> float:
+    """6 P + 12 L H Q T, in the paper's letters: training FLOP a token (Chowdhery et al. 2022,
+    appendix B).
+
+    attention: "full" counts all pairs, "causal" half of them, "none" gives 6 P.  multiplier: 8
+    gives 8 P + 16 L H Q T, what full recomputation makes of it.
+    """
+    P, L, H = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
+    Q, T, factor = (
+        whole("head_dim", head_dim),
+        whole("tokens", tokens),
+        positive("multiplier", multiplier),
+    )
+    share = {"full": 2, "causal": 1, "none": 0}[one_of("attention", attention, ATTENTION)]
+    return factor * (P + share * L * H * Q * T)
+
+
+def _plain(layers: int, width: int, vocab: int, tokens: int) -> Model:
+    """A GPT by its shape; heads change neither parameters nor FLOP."""
+    return Model(
+        name="GPT",
+        layers=layers,
+        width=width,
+        heads=1,
+        vocab=vocab,
+        context=whole("tokens", tokens),
+    )
+
+
+def narayanan(*, sequences: int, tokens: int, layers: int, width: int, vocab: int) -> int:
+    """96 B s L h^2 (1 + s/(6h) + V/(16 L h)): a step with full recomputation (Narayanan et al.
+    2021, equation 3).
+    """
+    return int(
+        training(_plain(layers, width, vocab, tokens), sequences=sequences, recompute="full").total
+    )
+
+
+def korthikanti(
+    *,
+    sequences: int,
+    tokens: int,
+    layers: int,
+    width: int,
+    vocab: int,
+    recompute: str = "none",
+    convention: str = "korthikanti",
+) -> int:
+    """72 B L s h^2 (1 + s/(6h) + V/(12 h L)), a step that keeps everything (Korthikanti et al.
+    2022, equation 7).
+
+    Selective recomputation makes the s/(6h) an s/(3h) (equation 8).
+    """
+    model = _plain(layers, width, vocab, tokens)
+    return int(
+        training(model, sequences=sequences, recompute=recompute, convention=convention).total
+    )
+
+
+def chinchilla(
+    model: str | Model,
+    *,
+    sequences: int = 1,
+    tokens: int | None = None,
+    embedding: bool = True,
+    logits: bool = True,
+    softmax: bool = True,
+) -> Parts:
+    """Training FLOP as Hoffmann et al. 2022 count them (appendix F): three times a forward that
+    multiplies the one-hot embedding out (2 s V h) and charges softmax 3 a s^2, for a plain
+    transformer.
+
+    As printed, it does not give their Table A4.  Without embedding and logits, over 6 P D with P
+    counted as for Gopher (relative positions), it gives all six rows.
+    """
+    model, B = find_model(model), whole("sequences", sequences)
+    s = _default_tokens(model, tokens)
+    L, h, a, f, V = model.layers, model.width, model.heads, model.ffn_width, model.vocab
+    key = a * model.head_dim
+    if model.experts or model.latent or model.gated or model.kv_heads != a:
+        raise InputError(
+            f"model = {model.name!r}: expected a plain transformer (no experts, gate or shared key "
+            "heads)"
+        )
+    for name, wanted in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
+        flag(name, wanted)
+    once = Parts(
+        f"training step of {model.name}, as Chinchilla counts",
+        "FLOP",
+        {
+            "embedding": embedding * 2 * s * V * h,
+            "attention projections": L * (2 * 3 * s * h * key + 2 * s * key * h),
+            "attention scores": L * 2 * s * s * key,
+            "softmax": softmax * L * 3 * a * s * s,
+            "attention values": L * 2 * s * s * key,
+            "mlp": L * 2 * s * (h * f + f * h),
+            "vocabulary": logits * 2 * s * h * V,
+        },
+    )
+    return once.scaled(3 * B)

@@ -1,0 +1,233 @@
+"""Parameters, counted exactly from the architecture.
+
+L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V padded vocabulary
+s context · r LoRA rank
+Counts are whole numbers.  A matrix from n_in to n_out features holds n_in * n_out weights, and
+n_out biases if any.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from mathlib.checks import InputError, one_of, whole
+from mathlib.parts import Part, Parts
+from mathlib.specs import Latent, Model, find_model
+
+EMBEDDINGS = ("both", "head", "none")
+NOT_IN_BODY = ("embedding", "positions", "head")
+
+
+class Matrix(NamedTuple):
+    """A weight that tokens are multiplied with; parameters and FLOP are both read from this."""
+
+    group: str  # attention, mlp, experts, shared experts, router, head
+    name: str
+    inputs: int
+    outputs: int
+    layers: int  # layers that hold it
+    bias: bool = False
+    copies: int = 1  # how many of it a layer holds
+    used: int = 1  # how many of these one token visits
+
+    @property
+    def parameters(self) -> int:
+        return self.layers * self.copies * (self.inputs + self.bias) * self.outputs
+
+    @property
+    def active(self) -> int:
+        bias = (
+            self.bias and self.group != "router"
+        )  # a router's correction only steers the choice of experts
+        return self.layers * self.used * (self.inputs + bias) * self.outputs
+
+
+def _latent_attention(model: Model, z: Latent) -> list[Matrix]:
+    """DeepSeek-V2, section 2.1: what the heads see is unpacked from narrow latents."""
+    L, h, a = model.layers, model.width, model.heads
+    scored = a * (z.nope_dim + z.rope_dim)
+    query = [("query", h, scored)]
+    if z.query_rank:
+        query = [("query down", h, z.query_rank), ("query up", z.query_rank, scored)]
+    rest = [
+        ("key-value down", h, z.kv_rank + z.rope_dim),
+        ("key-value up", z.kv_rank, a * (z.nope_dim + z.value_dim)),
+        ("output", a * z.value_dim, h),
+    ]
+    return [Matrix("attention", name, n, m, L) for name, n, m in query + rest]
+
+
+def _attention(model: Model) -> list[Matrix]:
+    L, h, d, a, k = model.layers, model.width, model.head_dim, model.heads, model.kv_heads
+    if model.latent:
+        return _latent_attention(model, model.latent)
+    found = [
+        Matrix("attention", name, h, n * d, L, model.qkv_bias)
+        for name, n in (("query", a), ("key", k), ("value", k))
+    ]
+    if model.positions == "relative":  # Transformer-XL, equation 5: W_{k,R} projects the distances
+        found.append(Matrix("attention", "position", h, a * d, L))
+    return found + [Matrix("attention", "output", a * d, h, L, model.output_bias)]
+
+
+def _feed_forward(
+    model: Model, group: str, width: int, layers: int, copies: int = 1, used: int = 1
+) -> list[Matrix]:
+    h, shape = model.width, (layers, model.mlp_bias, copies, used)
+    gate = [Matrix(group, "gate", h, width, *shape)] if model.gated else []
+    return gate + [Matrix(group, "up", h, width, *shape), Matrix(group, "down", width, h, *shape)]
+
+
+def matrices(model: str | Model) -> list[Matrix]:
+    """Every weight that takes part in a matrix product, in the order a token meets them; the head
+    is the last.
+    """
+    model = find_model(model)
+    L, h, e = model.layers, model.width, model.experts
+    found = _attention(model)
+    dense = e.dense_layers if e else L
+    if dense:
+        found += _feed_forward(model, "mlp", model.ffn_width, dense)
+    if e and dense < L:
+        found.append(Matrix("router", "router", h, e.routed, L - dense, e.router_bias))
+        found += _feed_forward(model, "experts", e.width, L - dense, e.routed, e.active)
+        if e.shared:
+            found += _feed_forward(model, "shared experts", e.width, L - dense, e.shared, e.shared)
+    return found + [Matrix("head", "head", h, model.padded_vocab, 1, model.head_bias)]
+
+
+def _norms(model: Model) -> Parts:
+    """A LayerNorm has 2h numbers, one without bias and an RMSNorm h; one on a latent or head has
+    its width.
+    """
+    L, h, per = model.layers, model.width, {"layernorm": 2, "none": 0}.get(model.norm, 1)
+    parts = {"block": L * model.block_norms * h * per}
+    if model.query_key_norm:
+        parts["query and key"] = L * 2 * model.head_dim
+    if model.latent:
+        parts["latent"] = L * (model.latent.kv_rank + model.latent.query_rank)
+    parts["embedding"] = model.embedding_norm * h * per
+    parts["final"] = model.final_norm * h * per
+    return Parts("norms", "parameter", {name: n for name, n in parts.items() if n})
+
+
+def _positions(model: Model) -> int:
+    """A learned table has a row a position; Transformer-XL's u and v have a number a feature of
+    every head.
+    """
+    if model.positions == "learned":
+        return model.position_rows * model.width
+    return model.layers * 2 * model.heads * model.head_dim if model.positions == "relative" else 0
+
+
+def _assembled(
+    model: Model, title: str, amounts: list[tuple[Matrix, int]], embedding: int, head: int
+) -> Parts:
+    parts: dict[str, Part] = {"embedding": embedding, "positions": _positions(model)}
+    for group in dict.fromkeys(m.group for m, _ in amounts):
+        found = {m.name: n for m, n in amounts if m.group == group}
+        parts[group] = Parts(group, "parameter", found) if len(found) > 1 else found[group]
+    return Parts(
+        f"{title} of {model.name}", "parameter", parts | {"norms": _norms(model), "head": head}
+    )
+
+
+def count(model: str | Model) -> Parts:
+    """Parameters by part, exact.  A GPT-2: V h + s h + L (12 h^2 + 13 h) + 2h (Narayanan et al.
+    2021, equation 2).
+
+    A tied head is the embedding table again and counts 0.
+    """
+    model = find_model(model)
+    *body, head = matrices(model)
+    own = model.head_bias * model.padded_vocab if model.tied else head.parameters
+    return _assembled(
+        model,
+        "parameters",
+        [(m, m.parameters) for m in body],
+        model.padded_vocab * model.width,
+        own,
+    )
+
+
+def total(model: str | Model) -> int:
+    """All parameters a model holds, each once."""
+    return int(count(model).total)
+
+
+def active(model: str | Model, *, embeddings: str = "both") -> Parts:
+    """Parameters one token meets: of the experts only those the router picks.
+
+    embeddings: "both" counts the input table and the head, "head" the head alone (the table is a
+    look-up, no product; DeepSeek-V3's 37B), "none" neither.  A tied table counts once, under "both"
+    and under "head".
+    """
+    model = find_model(model)
+    one_of("embeddings", embeddings, EMBEDDINGS)
+    *body, last = matrices(model)
+    table = model.padded_vocab * model.width
+    tied_bias = model.head_bias * model.padded_vocab
+    own = tied_bias if model.tied else last.parameters
+    shown = {"both": (table, own), "head": (0, last.parameters), "none": (0, 0)}
+    return _assembled(model, "active parameters", [(m, m.active) for m in body], *shown[embeddings])
+
+
+def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY) -> int:
+    """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and head (section
+    2.1).
+
+    without: the parts left out; ("positions",) is nanoGPT's count, ("embedding",) leaves the head
+    in.
+    """
+    parts = count(model)
+    if isinstance(without, str) or not isinstance(without, Collection):
+        raise InputError(
+            f"without = {without!r}: expected names of parts, such as ('embedding', 'head')"
+        )
+    for name in without:
+        one_of("without", name, parts)
+    return int(parts.total - sum(parts.amount(name) for name in set(without)))
+
+
+def shorthand(*, layers: int, width: int) -> int:
+    """12 L h^2: the matrices of a plain transformer's layers, nothing else (Kaplan et al. 2020,
+    equation 2.1).
+    """
+    L, h = whole("layers", layers), whole("width", width)
+    return 12 * L * h**2
+
+
+def megatron(*, layers: int, width: int, vocab: int, context: int) -> int:
+    """12 L h^2 (1 + 13/(12h) + (V + s)/(12 L h)), multiplied out (Narayanan et al. 2021, equation
+    2).
+
+    The final norm's 2h are not in the equation.
+    """
+    L, h, V, s = (
+        whole("layers", layers),
+        whole("width", width),
+        whole("vocab", vocab),
+        whole("context", context),
+    )
+    return 12 * L * h**2 + 13 * L * h + (V + s) * h
+
+
+def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", "value")) -> Parts:
+    """Trainable parameters of LoRA: r (n_in + n_out) for every adapted matrix (Hu et al. 2021,
+    section 4.1).
+
+    targets: names as in `matrices`; the paper adapts query and value.
+    """
+    model, r = find_model(model), whole("rank", rank)
+    body = matrices(model)[:-1]
+    if isinstance(targets, str) or not isinstance(targets, Collection) or not targets:
+        raise InputError(
+            f"targets = {targets!r}: expected names of matrices, such as ('query', 'value')"
+        )
+    for name in targets:
+        one_of("targets", name, dict.fromkeys(m.name for m in body))
+    found = [m for m in body if m.name in targets]
+    groups = {
+        g: sum(r * (m.inputs + m.outputs) * m.layers * m.copies for m in found if m.group == g)
+        for g in dict.fromkeys(m.group for m in found)
+    }
+    return Parts(f"LoRA of rank {r} on {model.name}", "parameter", groups)

@@ -1,1 +1,0 @@
-"""Real runs on torch: the only room that imports it."""

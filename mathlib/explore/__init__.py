@@ -1,0 +1,1 @@
+"""The experiments, one module a chapter, named as the chapter is: `show.experiments` finds them."""

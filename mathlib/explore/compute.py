@@ -1,0 +1,141 @@
+"""Experiments of the compute chapter: where six breaks, and what a run takes in time and money."""
+
+from mathlib import specs, units
+from mathlib.compute import cost, flops, params
+from mathlib.show import plot, svg
+from mathlib.show.equation import equation
+from mathlib.show.experiments import Choice, Range, Toggle, doubling, experiment
+
+PARTS = {
+    "mlp": ("mlp",),
+    "attention projections": ("attention projections",),
+    "attention core": ("attention scores", "attention values"),
+    "vocabulary": ("vocabulary",),
+}
+
+
+@experiment(
+    "six",
+    "Where six breaks",
+    doubling("layers", "Layers", 2, 128, 16),
+    doubling("width", "Width", 256, 16384, 1024),
+    doubling("context", "Sequence length", 256, 65536, 1024, "tokens"),
+    doubling("vocab", "Vocabulary", 1024, 262144, 65536),
+    Toggle("causal", "Count only the pairs a causal mask keeps"),
+    Choice(
+        "which", "Parameters in P", (("all", "both"), ("all but the embeddings", "none")), "both"
+    ),
+    code=(flops.forward, flops.per_token, params.non_embedding),
+)
+def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: str) -> str:
+    model = specs.Model("yours", layers=layers, width=width, heads=1, vocab=vocab, context=context)
+    P = params.count(model).total if which == "both" else params.non_embedding(model)
+    forward = flops.forward(model, causal=causal)
+    parts = {
+        name: 3 * sum(forward.amount(p) for p in inside) / context for name, inside in PARTS.items()
+    }
+    spent = flops.per_token(model, causal=causal)
+    ratio = spent / (6 * P)
+
+    def show(value: float) -> str:
+        return units.show(value, "FLOP")
+
+    more = (
+        f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'less'} than"
+        if abs(ratio - 1) >= 0.0005
+        else "exactly"
+    )
+    say = (
+        f'<p class="mlx-say">{units.show(P, "parameter")} parameters in P: a token costs '
+        f"{spent / P:.2f} P,"
+    )
+    say += f" <b>{more} the rule</b> 6P.</p>"
+    bars = svg.bars(
+        [("Counted by part", parts), ("The rule, 6P", {"rule": 6 * P})],
+        title="FLOP to train on one token",
+        show=show,
+    )
+    law = equation(
+        "C = 72 * L * h**2 * (1 + s / (6 * h) + V / (12 * L * h))"
+        if not causal
+        else "C = 72 * L * h**2 * (1 + (s + 1) / (12 * h) + V / (12 * L * h))",
+        C=(spent, show(spent)),
+        L=layers,
+        h=width,
+        s=context,
+        V=vocab,
+    )
+    return say + bars + law
+
+
+MODELS = ("gpt2-xl", "llama3-8b", "llama2-70b", "gpt3-175b", "llama3-405b", "deepseek-v3")
+DEVICES = ("v100-32gb", "a100-80gb", "h100-sxm", "b200-sxm", "mi300x", "tpu-v5p")
+
+
+def bill(
+    model: str, tokens: float, device: str, devices: int, utilization: float, price: float
+) -> dict[str, float]:
+    """Work, wall time, device-hours and price of a training run at a given MFU."""
+    flop = flops.run(model, total_tokens=tokens).total
+    chip = specs.find_device(device)
+    rate = utilization * chip.half
+    seconds = cost.training_time(flop=flop, devices=devices, achieved=rate)
+    hours = cost.device_hours(devices=devices, seconds=seconds)
+    return {
+        "flop": flop,
+        "rate": rate,
+        "seconds": seconds,
+        "hours": hours,
+        "price": cost.price(device_hours=hours, price_per_hour=price),
+        "kWh": cost.energy_kwh(device_hours=hours, watts=chip.power) if chip.power else 0.0,
+    }
+
+
+@experiment(
+    "cost",
+    "What does a training run take?",
+    Choice("model", "Model", tuple((name, name) for name in MODELS), "gpt3-175b"),
+    doubling("billions", "Training tokens", 1, 32768, 256, "billion"),
+    Choice("device", "Device", tuple((name, name) for name in DEVICES), "a100-80gb"),
+    doubling("devices", "Number of devices", 1, 65536, 1024),
+    Range("percent", "Model FLOP utilisation", 5, 75, 1, 45, "%"),
+    Range("price", "Price of a device-hour", 0.5, 10.0, 0.25, 2.0, "$"),
+    code=(bill, cost.training_time, cost.device_hours),
+)
+def cost_of_a_run(
+    model: str, billions: int, device: str, devices: int, percent: int, price: float
+) -> str:
+    tokens = billions * 1e9
+    run = bill(model, tokens, device, devices, percent / 100, price)
+
+    def days(value: float) -> str:
+        return f"{value:,.3g}"
+
+    energy = (
+        f", {run['kWh'] / 1000:,.0f} MWh at the rated power of the devices" if run["kWh"] else ""
+    )
+    say = (
+        f'<p class="mlx-say"><b>{units.show(run["seconds"], "second", digits=3)}</b> on '
+        f"{devices:,} devices: "
+        f"{run['hours']:,.0f} device-hours, <b>{run['price']:,.0f} $</b>{energy}.</p>"
+    )
+    counts = [devices / 8, devices / 4, devices / 2, devices, devices * 2, devices * 4, devices * 8]
+    curve = [(n, run["seconds"] / 86400 * devices / n) for n in counts if n >= 1]
+    chart = plot.lines(
+        {"perfect scaling": curve, "your choice": [(devices, run["seconds"] / 86400)]},
+        title="Days against devices",
+        x_title="devices",
+        y_title="days",
+        log_x=True,
+        log_y=True,
+        show_x=lambda v: f"{v:,.0f}",
+        show_y=days,
+    )
+    law = equation(
+        "T = C / (n * X)",
+        T=(run["seconds"], units.show(run["seconds"], "second")),
+        C=(run["flop"], units.show(run["flop"], "FLOP")),
+        n=devices,
+        X=(run["rate"], units.show(run["rate"], "FLOP/s")),
+    )
+    return say + chart + law

@@ -1,0 +1,161 @@
+"""Experiments of the memory chapter: the byte recipes side by side, and all that one device must
+hold.
+"""
+
+from mathlib import specs, units
+from mathlib.compute import params
+from mathlib.memory import activations, fit, precision, states
+from mathlib.show import svg
+from mathlib.show.equation import equation
+from mathlib.show.experiments import Choice, Toggle, doubling, experiment
+
+RECIPES = (
+    "sgd",
+    "sgd-momentum",
+    "adam-fp32",
+    "adam-bf16",
+    "adam-bf16-weights",
+    "mixed-adam",
+    "mixed-adam-fp32-gradients",
+    "mixed-adam-both-gradients",
+    "mixed-adam-8bit",
+    "mixed-lion",
+)
+TRAINED = (
+    "mixed-adam",
+    "mixed-adam-fp32-gradients",
+    "mixed-adam-both-gradients",
+    "adam-fp32",
+    "mixed-adam-8bit",
+    "sgd-momentum",
+)
+MODELS = (
+    "gpt2-xl",
+    "gpt3-6.7b",
+    "llama2-7b",
+    "llama3-8b",
+    "llama2-13b",
+    "gpt-neox-20b",
+    "llama2-70b",
+    "gpt3-175b",
+)
+DEVICES = ("v100-32gb", "a100-40gb", "a100-80gb", "h200-sxm", "b200-sxm", "mi300x", "rtx-4090")
+
+
+def _bytes(value: float) -> str:
+    return units.show(value, "byte", digits=3)
+
+
+def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Recipes for a menu: how they are called, and their name."""
+    return tuple((precision.recipe(name).title, name) for name in names)
+
+
+@experiment(
+    "recipes",
+    "What a parameter costs",
+    doubling("millions", "Parameters", 125, 1024000, 8000, "million"),
+    Toggle("gradients", "Count the gradients", True),
+    Choice("device", "Limit", tuple((name, name) for name in DEVICES), "a100-80gb"),
+    code=(precision.bytes_per_parameter,),
+)
+def recipes(millions: int, gradients: bool, device: str) -> str:
+    P, limit = millions * 1e6, specs.find_device(device).memory
+    rows = []
+    for name in RECIPES:
+        each = precision.bytes_per_parameter(name)
+        parts = {part: each.amount(part) for part in each if gradients or "gradients" not in part}
+        rows.append(
+            (
+                f"{sum(parts.values()):.5g}: {precision.recipe(name).title}",
+                {part: k * P for part, k in parts.items()},
+            )
+        )
+    fit = sum(sum(parts.values()) <= limit for _, parts in rows)
+    kept = f"{units.show(P, 'parameter')} parameters within {_bytes(limit)}"
+    say = f'<p class="mlx-say">{fit} of {len(rows)} recipes keep {kept}.</p>'
+    return say + svg.bars(
+        rows,
+        title="Bytes of the model states by recipe",
+        show=_bytes,
+        limit=limit,
+        limit_label=device,
+    )
+
+
+@experiment(
+    "memory",
+    "Does it fit?",
+    Choice("model", "Model", tuple((name, name) for name in MODELS), "llama2-7b"),
+    Choice("device", "Device", tuple((name, name) for name in DEVICES), "a100-80gb"),
+    Choice("recipe", "Recipe", titles(TRAINED), "mixed-adam"),
+    Choice("zero", "ZeRO stage", (("off", 0), ("1", 1), ("2", 2), ("3", 3)), 0),
+    doubling("data", "Data-parallel ranks", 1, 1024, 8),
+    doubling("tensor", "Tensor-parallel ranks", 1, 8, 1),
+    doubling("pipeline", "Pipeline stages", 1, 16, 1),
+    doubling("micro_batch", "Sequences in a micro-batch", 1, 64, 1),
+    doubling("tokens", "Sequence length", 512, 32768, 2048, "tokens"),
+    Choice(
+        "recompute",
+        "Recomputation",
+        (("none", "none"), ("selective", "selective"), ("full", "full")),
+        "none",
+    ),
+    Toggle("flash", "FlashAttention"),
+    code=(fit.training, states.per_parameter, activations.layer),
+)
+def explorer(
+    model: str,
+    device: str,
+    recipe: str,
+    zero: int,
+    data: int,
+    tensor: int,
+    pipeline: int,
+    micro_batch: int,
+    tokens: int,
+    recompute: str,
+    flash: bool,
+) -> str:
+    layout = specs.Layout(
+        data=data,
+        tensor=tensor,
+        pipeline=pipeline,
+        zero=zero,
+        micro_batch=micro_batch,
+        micro_batches=pipeline,
+        recompute=recompute,
+    )
+    needed = fit.training(
+        model,
+        layout,
+        recipe=recipe,
+        tokens=tokens,
+        dropout=False,
+        attention="flash" if flash else "standard",
+    )
+    chip, parts = (
+        specs.find_device(device),
+        {name: needed.amount(name) for name in needed if needed.amount(name)},
+    )
+    say = (
+        f'<p class="mlx-say">On each of {layout.world:,} devices: <b>'
+        f"{fit.fits(needed, chip).text}</b>.</p>"
+    )
+    chart = svg.bars(
+        [("On one device", parts)],
+        title="Memory of one device",
+        show=_bytes,
+        limit=chip.memory,
+        limit_label=device,
+    )
+    each, P = states.per_parameter(recipe, zero=zero, shard=data), params.count(model).total
+    law = equation(
+        "M = kappa * P / (t * p)",
+        M=(each.total * P / tensor / pipeline, _bytes(each.total * P / tensor / pipeline)),
+        kappa=(each.total, f"{each.total:.4g} bytes"),
+        P=(P, units.show(P, "parameter")),
+        t=tensor,
+        p=pipeline,
+    )
+    return say + chart + f"<p>Of this, model states by the formula:</p>{law}"

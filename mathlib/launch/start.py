@@ -1,0 +1,148 @@
+"""Two ways to start the processes of a run. Both: ended(seconds) yields (rank, exit code),
+ask_stacks(), close().
+
+Forked    by the fork server, from a process that has torch loaded: milliseconds a rank. Linux.
+Fresh     an interpreter each, which loads torch itself: seconds. Anywhere.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from mathlib.launch.failure import RankError
+
+ENTRY = "import sys; sys.path[:] = sys.argv[1].split('\\n'); from mathlib.launch import"
+LOOK = 0.01  # seconds between two looks at processes that cannot be waited for together
+
+
+def module_path() -> list[str]:
+    """sys.path of this process, in words that mean the same in another directory."""
+    return [str(Path(entry or ".").absolute()) for entry in sys.path]
+
+
+def _environment() -> dict[str, str]:
+    """What has to be set before torch is loaded: one thread in numpy's BLAS, no log of what
+    exceptions tell too.
+    """
+    return {"OPENBLAS_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"} | os.environ
+
+
+class Forked:
+    """Ranks forked by a server that has torch loaded."""
+
+    _lock = threading.Lock()
+    _server: subprocess.Popen | None = None
+    _control: socket.socket | None = None
+    _owner = 0  # the process that started the server; a fork of that process starts its own
+
+    def __init__(self, home: Path, world_size: int):
+        self.rest = b""
+        self.sock, theirs = socket.socketpair()
+        self.sock.sendall(f"{world_size} {home}\n".encode())
+        with theirs, self._lock:
+            if not (self._server and self._owner == os.getpid()):
+                self._serve()
+            try:
+                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+            except OSError:  # that server has died
+                self._control.close()
+                self._server.kill()
+                self._server.wait()
+                self._serve()
+                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+
+    @classmethod
+    def _serve(cls) -> None:
+        cls._control, theirs = socket.socketpair()
+        call = f"{ENTRY} forkserver; forkserver.main({theirs.fileno()}, {os.getpid()})"
+        with theirs:
+            cls._server = subprocess.Popen(
+                [sys.executable, "-c", call, "\n".join(module_path())],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        cls._owner = os.getpid()
+
+    def ended(self, seconds: float) -> Iterator[tuple[int, int]]:
+        self.sock.settimeout(seconds)
+        try:
+            data = self.sock.recv(4096)
+        except TimeoutError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise RankError(
+                "the server that forks the ranks has died; the next run starts a new one"
+            )
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            rank, code = map(int, line.split())
+            yield rank, code
+
+    def ask_stacks(self) -> None:
+        self.sock.sendall(b"stacks\n")
+
+    def close(self) -> None:
+        """Hang up, which kills what still runs; when the server hangs up too, everything is
+        gone.
+        """
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
+            self.sock.settimeout(5)
+            while self.sock.recv(4096):
+                pass
+        self.sock.close()
+
+
+class Fresh:
+    """Ranks that are new interpreters. Each reads its standard input, and leaves when the
+    launcher's end is gone.
+    """
+
+    def __init__(self, home: Path, world_size: int):
+        self.running = {}
+        for rank in range(world_size):
+            call = (
+                f"{ENTRY} rank; rank.leave_with_launcher({str(home)!r}); "
+                f"rank.main({str(home)!r}, {rank})"
+            )
+            self.running[rank] = subprocess.Popen(
+                [sys.executable, "-c", call, "\n".join(module_path())],
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+            )
+
+    def ended(self, seconds: float) -> Iterator[tuple[int, int]]:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if gone := {
+                rank: p.returncode for rank, p in self.running.items() if p.poll() is not None
+            }:
+                for rank, code in gone.items():
+                    self.running.pop(rank).stdin.close()
+                    yield rank, code
+                return
+            time.sleep(LOOK)
+
+    def ask_stacks(self) -> None:
+        for process in self.running.values():
+            if hasattr(signal, "SIGUSR1"):
+                process.send_signal(signal.SIGUSR1)
+
+    def close(self) -> None:
+        for process in self.running.values():
+            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+        for process in self.running.values():
+            process.stdin.close()
+            process.wait()

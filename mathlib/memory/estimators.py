@@ -1,0 +1,143 @@
+"""What other programs print: their own accounting, kept apart because each has conventions of its
+own.
+
+P parameters · n devices of a node · N devices in all · l parameters of the largest layer
+Megatron-LM, DeepSpeed and Accelerate print GiB or MiB and write GB or MB: the functions here return
+bytes.
+"""
+
+from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
+from mathlib.memory.precision import bytes_of
+from mathlib.memory.states import per_parameter
+from mathlib.parts import Parts
+from mathlib.specs import Model, find_model
+
+OFFLOAD = ("none", "optimizer", "all")
+
+
+def megatron_bytes(*, data: int = 1, distributed_optimizer: bool = False) -> float:
+    """Bytes per parameter in Megatron-LM: 18, or 6 + 12/N with the distributed optimizer, which is
+    ZeRO stage 1.
+    """
+    stage = 1 if flag("distributed_optimizer", distributed_optimizer) else 0
+    return per_parameter("mixed-adam-fp32-gradients", zero=stage, shard=whole("data", data)).total
+
+
+def megatron_activations(
+    model: str | Model,
+    *,
+    micro_batch: int = 1,
+    tensor: int = 1,
+    pipeline: int = 1,
+    chunks: int = 1,
+    micro_batches: int = 0,
+) -> Parts:
+    """Megatron-LM's estimate for the first stage with sequence parallelism and selective
+    recomputation.
+
+    s b h (18 + 4 f/h) L / t, whatever the gate, plus the embedding's 8 s b p + s b h p, times 1 +
+    (p-1)/(p v) when interleaved or min(1, m/p) when not (m 0: taken as p or more), plus 4 s b (h +
+    V) when p = 1.
+    """
+    model, b, p = find_model(model), whole("micro_batch", micro_batch), whole("pipeline", pipeline)
+    t, v, m = (
+        whole("tensor", tensor),
+        whole("chunks", chunks),
+        whole("micro_batches", micro_batches, least=0),
+    )
+    s, h, f = model.context, model.width, model.ffn_width
+    penalty = 1 + (p - 1) / (p * v) if v > 1 else min(1, m / p) if m and p > 1 else 1
+    parts = {
+        "layers": s * b * (18 * h + 4 * f) * model.layers * penalty / t,
+        "embedding": s * b * p * (8 + h) * penalty / t,
+    }
+    if p == 1:
+        parts["head"] = s * b * 4 * (h + model.padded_vocab) / t
+    return Parts("Megatron-LM's estimate of activations", "byte", parts)
+
+
+def deepspeed_zero2(
+    parameters: float,
+    *,
+    devices_per_node: int = 1,
+    nodes: int = 1,
+    offload: str = "none",
+    version: str = "docs",
+    buffer_factor: float = 1.5,
+) -> dict[str, int]:
+    """DeepSpeed's ZeRO-2 estimate, {"device", "host"} in bytes; its docs and its code disagree.
+
+    Device: 2P with the optimizer on the host; else 4P + 16P/N (docs) or 2P + 18P/N (code).
+    Host: 4 n P, with the optimizer there max(4n, 16) P (docs) or max(4N, 16) P (code); all times
+    1.5.
+    """
+    psi, n, total = _cluster(parameters, devices_per_node, nodes)
+    code = one_of("version", version, ("docs", "code")) == "code"
+    factor = positive("buffer_factor", buffer_factor)
+    if one_of("offload", offload, OFFLOAD[:2]) == "optimizer":
+        return {
+            "device": int(2 * psi),
+            "host": int(psi * max(4 * (total if code else n), 16) * factor),
+        }
+    fixed, shared = (2, 18) if code else (4, 16)
+    return {
+        "device": int(fixed * psi) + int(shared * psi / total),
+        "host": int(psi * 4 * n * factor),
+    }
+
+
+def deepspeed_zero3(
+    parameters: float,
+    *,
+    largest_layer: float,
+    devices_per_node: int = 1,
+    nodes: int = 1,
+    offload: str = "none",
+    zero_init: bool = True,
+    buffer_factor: float = 1.5,
+) -> dict[str, int]:
+    """DeepSpeed's ZeRO-3 estimate, {"device", "host"} in bytes; docs and code agree.
+
+    Device: 4l, + 18P/N without offload, + 2P/N with the optimizer on the host, + 0 with all of it.
+    Host: 4 l n, 16 P n/N, 18 P n/N; without zero.Init at least 4 n P; all times 1.5.
+    """
+    psi, n, total = _cluster(parameters, devices_per_node, nodes)
+    gathered = 4 * positive("largest_layer", largest_layer)
+    if largest_layer > parameters:
+        raise InputError(
+            f"largest_layer = {largest_layer}: expected at most parameters = {parameters}"
+        )
+    on_device, on_host = {"none": (18, 0), "optimizer": (2, 16), "all": (0, 18)}[
+        one_of("offload", offload, OFFLOAD)
+    ]
+    host = psi * on_host * n / total
+    if not flag("zero_init", zero_init):
+        host = max(4 * n * psi, host)
+    elif offload == "none":
+        host = gathered * n
+    host = host * positive("buffer_factor", buffer_factor)
+    return {"device": int(gathered) + int(on_device * psi / total), "host": int(host)}
+
+
+def _cluster(parameters: float, devices_per_node: int, nodes: int) -> tuple[float, int, int]:
+    n = whole("devices_per_node", devices_per_node)
+    return positive("parameters", parameters), n, n * whole("nodes", nodes)
+
+
+def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: float = 0) -> float:
+    """Accelerate's total size: all that is there in fp32, buffers included, scaled by the width of
+    the type.
+    """
+    fp32 = bytes_of("fp32") * positive("parameters", parameters) + non_negative(
+        "buffer_bytes", buffer_bytes
+    )
+    return fp32 * bytes_of(dtype) / bytes_of("fp32")
+
+
+def accelerate_training(size: float) -> Parts:
+    """Accelerate's "Training using Adam": 4 times the size, all in one type; no real recipe for the
+    4-bit row.
+    """
+    each = positive("size", size)
+    parts = {"weights": each, "gradients": each, "optimizer states": 2 * each}
+    return Parts("Accelerate: training using Adam", "byte", parts)

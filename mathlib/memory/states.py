@@ -1,0 +1,201 @@
+"""Bytes on one device in training: weights, gradients, master weights, optimizer states,
+activations.
+
+P parameters · t tensor · p stages · N data-parallel ranks · S ranks ZeRO shards over
+M bytes of a device Tensor and pipeline divide first; ZeRO divides what is left by S, a degree of
+the data axis, never by all devices.
+GB is 1e9 bytes, GiB 2**30: `Parts(..., binary=True)` prints the latter.
+"""
+
+from collections.abc import Iterable
+
+from mathlib.checks import flag, instance, one_of, positive, whole
+from mathlib.compute import params
+from mathlib.memory import activations, precision
+from mathlib.memory.precision import Recipe
+from mathlib.parts import Part, Parts
+from mathlib.specs import Layout, Model, find_model, table
+
+STATES = ("weights", "gradients", "master weights", "optimizer states")
+SHARDED_FROM = {
+    "optimizer states": 1,
+    "master weights": 1,
+    "gradients": 2,
+    "weights": 3,
+}  # ZeRO stage
+ENDS = {"embedding": 0, "final": -1}  # norms outside the layers, and the stage that holds them
+COLUMN = {
+    "query",
+    "key",
+    "value",
+    "gate",
+    "up",
+    "query up",
+    "key-value up",
+    "position",
+}  # outputs split: biases too
+ROW = {"output", "down"}  # inputs split: biases stay whole
+
+
+def per_parameter(
+    recipe: str | Recipe = "mixed-adam",
+    *,
+    zero: int = 0,
+    shard: int = 1,
+    shapes: Iterable[tuple[int, ...]] = (),
+) -> Parts:
+    """Bytes a device keeps of each parameter: 4 + 12, 4 + 12/S, 2 + 14/S, 16/S for stage 0 to 3
+    (ZeRO, section 5).
+
+    Stage 1 shards optimizer states and master weights over S ranks, stage 2 also gradients, stage 3
+    also weights.
+    """
+    stage, s = one_of("zero", zero, (0, 1, 2, 3)), whole("shard", shard)
+    groups: dict[str, float] = dict.fromkeys(STATES, 0)
+    widths = precision.bytes_per_parameter(recipe, shapes=shapes)
+    for name in widths:
+        group = (
+            "gradients"
+            if name == "main gradients"
+            else name
+            if name in STATES
+            else "optimizer states"
+        )
+        groups[group] += widths.amount(name)
+    shared = {
+        name: width / s if s > 1 and stage >= SHARDED_FROM[name] else width
+        for name, width in groups.items()
+    }
+    return Parts(
+        f"{precision.recipe(recipe).title}, ZeRO stage {stage} over {s}: bytes per parameter",
+        "byte",
+        shared,
+    )
+
+
+def model_states(
+    parameters: float,
+    *,
+    recipe: str | Recipe = "mixed-adam",
+    zero: int = 0,
+    shard: int = 1,
+    tensor: int = 1,
+    pipeline: int = 1,
+    shapes: Iterable[tuple[int, ...]] = (),
+    binary: bool = False,
+) -> Parts:
+    """Model states of one device: P / (t p) parameters, each as `per_parameter` (ZeRO, Table 1)."""
+    psi = positive("parameters", parameters) / whole("tensor", tensor) / whole("pipeline", pipeline)
+    each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)
+    parts = {name: psi * each.amount(name) for name in each}
+    return Parts(
+        f"Model states, ZeRO stage {zero} over {shard}", "byte", parts, flag("binary", binary)
+    )
+
+
+def largest_model(
+    memory: float,
+    *,
+    recipe: str | Recipe = "mixed-adam",
+    zero: int = 0,
+    shard: int = 1,
+    tensor: int = 1,
+    pipeline: int = 1,
+) -> float:
+    """Parameters whose states alone fill a device: P = M t p / bytes per parameter (ZeRO, Table 2,
+    left).
+    """
+    each = per_parameter(recipe, zero=zero, shard=shard).total
+    return positive("memory", memory) * whole("tensor", tensor) * whole("pipeline", pipeline) / each
+
+
+def checkpoint(
+    parameters: float, *, recipe: str | Recipe = "mixed-adam", weights_only: bool = False
+) -> Parts:
+    """Bytes of a checkpoint: everything that lives from step to step, so no gradients; 14 P for
+    mixed Adam.
+    """
+    kept = model_states(parameters, recipe=recipe)
+    names = (
+        ("weights",)
+        if flag("weights_only", weights_only)
+        else ("weights", "master weights", "optimizer states")
+    )
+    return Parts("Checkpoint", "byte", {name: kept[name] for name in names if kept[name]})
+
+
+def adapters(
+    parameters: float,
+    trainable: float,
+    *,
+    recipe: str | Recipe = "mixed-adam",
+    base: str = "bf16",
+    block: int = 0,
+    second_block: int = 0,
+) -> Parts:
+    """LoRA and QLoRA: P frozen weights in type `base`, and all copies of the recipe for the
+    trainable ones alone.
+
+    `block` and `second_block` add the scales of a quantised base: QLoRA is nf4, 64, 256
+    (arXiv:2305.14314).
+    """
+    frozen, own = (
+        positive("parameters", parameters),
+        model_states(positive("trainable", trainable), recipe=recipe),
+    )
+    parts: dict[str, Part] = {
+        "frozen weights": frozen * precision.bytes_of(one_of("base", base, table("types")))
+    }
+    if whole("block", block, least=0):
+        bits = precision.scale_bits(
+            block=block, scale_bits=8 if second_block else 32, second_block=second_block
+        )
+        parts["scales"] = frozen * bits / 8
+    parts["adapters"] = Parts("adapters", "byte", own)
+    return Parts("Frozen weights and adapters", "byte", parts)
+
+
+def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Parts:
+    """Parameters on one device of a stage, exact: embedding on the first, final norm and head on
+    the last.
+
+    Matrices split by t; norms, routers, positions, latents and the biases of row-split matrices
+    stay whole on each.
+    A tied head on another stage than the embedding is a second copy of the table.
+    """
+    model, layout = find_model(model), instance("layout", layout, Layout)
+    t, p = layout.tensor, layout.pipeline
+    held = activations.layers_of(model, layout, stage)
+    dense = model.experts.dense_layers if model.experts else model.layers
+    few = sum(i < dense for i in held)
+    counts = {"attention": len(held), "mlp": few}
+    *body, head = params.matrices(model)
+    table, norms = model.padded_vocab * model.width, params.count(model)["norms"]
+    parts: dict[str, float] = {}
+    if stage == 0:
+        parts["embedding"] = table / t
+        if model.positions == "learned":
+            parts["positions"] = params.count(model).amount("positions")
+    if model.positions == "relative":
+        parts["positions"] = params.count(model).amount("positions") * len(held) / model.layers / t
+    for m in body:
+        each = _on_device(m, model, t) * counts.get(m.group, len(held) - few)
+        parts[m.group] = parts.get(m.group, 0) + each
+    assert isinstance(norms, Parts)
+    at_ends = {name: stage == at % p for name, at in ENDS.items()}
+    parts["norms"] = sum(norms.amount(n) * at_ends.get(n, len(held) / model.layers) for n in norms)
+    if stage == p - 1:
+        own = 0 if model.tied and p == 1 else table
+        parts["head"] = (own + model.head_bias * model.padded_vocab) / t
+    whole = {name: int(n) if n == int(n) else n for name, n in parts.items() if n}
+    return Parts(f"Parameters of {model.name} on a device of stage {stage}", "parameter", whole)
+
+
+def _on_device(m: params.Matrix, model: Model, t: int) -> float:
+    """Parameters of one layer's matrix that a tensor rank holds."""
+    weight, bias = m.copies * m.inputs * m.outputs, m.copies * m.bias * m.outputs
+    if m.name in ("key", "value"):  # a device holds at least one head
+        return (weight + bias) * -(-model.kv_heads // t) / model.kv_heads
+    if m.name in COLUMN:
+        return (weight + bias) / t
+    return weight / t + bias if m.name in ROW else weight + bias

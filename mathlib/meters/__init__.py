@@ -1,0 +1,1 @@
+"""What a real run does, counted while it runs."""

@@ -1,0 +1,106 @@
+"""What a real step does, counted: FLOP by part, bytes saved for backward.  `live` follows them over
+time.
+
+FLOP are those of matrix products (2 m n k each), as in the formulas.  Bytes are those of tensor
+storages, each storage once however many views it has.  Neither sees what a kernel allocates inside
+itself.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import set_checkpoint_early_stop
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+from mathlib.parts import Parts
+
+PARTS = {
+    "qkv": "attention projections",
+    "out": "attention projections",
+    "up": "mlp",
+    "down": "mlp",
+    "head": "vocabulary",
+}
+aten = torch.ops.aten
+# torch's counter knows flash attention on CUDA only; without these two the CPU kernel counts as
+# nothing.
+CPU_FLASH = {
+    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(
+        q.shape, k.shape, v.shape
+    ),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: (
+        sdpa_backward_flop_count(g.shape, q.shape, k.shape, v.shape)
+    ),
+}
+
+
+class FlopMeter(TorchDispatchMode):
+    """Adds up the FLOP of every product from the shapes of its call, by part.
+
+    A product belongs to the linear layer whose weight it reads, or whose input, as that layer's
+    weight gradient does.
+    Products of two activations are the attention core.  (Not by module: recomputation runs inside
+    another's backward.)
+    """
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.parts: Counter[str] = Counter()
+        self.weights = {
+            layer.weight.untyped_storage()._cdata: PARTS.get(name.rpartition(".")[2], "linear")
+            for name, layer in model.named_modules()
+            if isinstance(layer, nn.Linear)
+        }
+        self.inputs: dict[int, str] = {}
+
+    # type: ignore[no-untyped-def]
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result, kernel = function(*args, **(kwargs or {})), function.overloadpacket
+        old, new = (
+            {t.untyped_storage()._cdata for t in tree_leaves(x) if isinstance(t, Tensor)}
+            for x in ((args, kwargs), result)
+        )
+        for fresh in new - old:  # the address of a tensor that is gone
+            self.inputs.pop(fresh, None)
+        if kernel in CPU_FLASH:
+            self.parts["attention core"] += CPU_FLASH[kernel](*args)
+        elif kernel in flop_registry:
+            self.parts[self._part([a for a in args if isinstance(a, Tensor)])] += flop_registry[
+                kernel
+            ](*args, out_val=result)
+        return result
+
+    def _part(self, operands: list[Tensor]) -> str:
+        storages = [tensor.untyped_storage()._cdata for tensor in operands]
+        found = [self.weights[key] for key in storages if key in self.weights]
+        if found:
+            self.inputs |= dict.fromkeys(storages, found[0])
+            return found[0]
+        return next((self.inputs[key] for key in storages if key in self.inputs), "attention core")
+
+
+def by_kernel(parts: Parts) -> dict[str, float]:
+    """The parts as a counter of kernels sees them: both attention products are one core, the
+    look-up is nothing.
+    """
+    amounts = {name: parts.amount(name) for name in parts if parts.amount(name)}
+    core = amounts.pop("attention scores", 0) + amounts.pop("attention values", 0)
+    return amounts | ({"attention core": core} if core else {})
+
+
+def count_flop(
+    forward: Callable[[], Tensor], model: nn.Module
+) -> tuple[Counter[str], Counter[str]]:
+    """FLOP of one forward and of its backward, each by part; recomputation falls into the
+    backward.
+    """
+    with FlopMeter(model) as meter, set_checkpoint_early_stop(False):
+        loss = forward()
+        ahead = Counter(meter.parts)
+        loss.backward()
+    meter.parts.subtract(ahead)
+    return ahead, +meter.parts

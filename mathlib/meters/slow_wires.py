@@ -1,0 +1,69 @@
+"""Slow wires: a machine's own sockets are faster than its ranks, and show nothing of a network.
+
+latency      seconds that every message waits before it leaves; a pause in the program
+bandwidth    bytes/s at which this rank's connections send, each; held by the kernel (Linux), else
+by a pause too A rank that sends to one other at a time, as in a ring, then has a link of that
+bandwidth.
+"""
+
+import contextlib
+import math
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mathlib.checks import non_negative, one_of, positive
+from mathlib.meters import wire
+
+PACING_RATE = (
+    47  # SO_MAX_PACING_RATE, which Python does not name (include/uapi/asm-generic/socket.h)
+)
+UNLIMITED = 2**64 - 1
+
+
+class _Pause(TorchDispatchMode):
+    """Before a message leaves, wait alpha + K / W."""
+
+    def __init__(self, latency: float, bandwidth: float):
+        super().__init__()
+        self.alpha, self.w = latency, bandwidth
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if function.namespace == "c10d" and function.__name__.startswith("send"):
+            (tensor,) = args[0]
+            time.sleep(self.alpha + tensor.nbytes / self.w)
+        return function(*args, **(kwargs or {}))
+
+
+def pace(rate: int) -> None:
+    """Let the kernel hold each of this process's connections to `rate` bytes/s, headers not counted
+    (Linux 4.13).
+
+    It lets the first ten packets of a connection go as they like; on a machine's own wires they may
+    hold 64 kB each.
+    """
+    for _, connection in wire.connections():
+        connection.setsockopt(socket.SOL_SOCKET, PACING_RATE, struct.pack("=Q", rate))
+
+
+@contextlib.contextmanager
+def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") -> Iterator[str]:
+    """Slow down what this rank sends inside the block; yields who holds the bandwidth, "kernel" or
+    "program".
+    """
+    alpha = non_negative("latency", latency)
+    w = bandwidth if bandwidth == math.inf else positive("bandwidth", bandwidth)
+    by = one_of(
+        "by", by or ("kernel" if sys.platform == "linux" else "program"), ["kernel", "program"]
+    )
+    kernel = by == "kernel" and w < math.inf
+    with _Pause(alpha, math.inf if kernel else w):
+        pace(int(w)) if kernel else None
+        try:
+            yield by
+        finally:
+            pace(UNLIMITED) if kernel else None

@@ -1,0 +1,1 @@
+"""Bytes between devices, and the grids of ranks they travel in."""

@@ -1,0 +1,237 @@
+"""Bytes one rank sends in a training step: tensor, pipeline, data parallelism, ZeRO, and what hides
+behind compute.
+
+b sequences a micro-batch · s tokens · h width · L layers · t tensor · p stages · v chunks a stage
+m micro-batches
+P parameters on the rank before sharding · N data-parallel ranks · S ranks of a shard group
+R = N / S replicas Every (N - 1)/N is exact; `large_group` takes it as 1, which is what papers print
+(2 P, 3 P, 12 b s h).
+"""
+
+from mathlib.checks import (
+    InputError,
+    divides,
+    flag,
+    fraction,
+    non_negative,
+    one_of,
+    positive,
+    whole,
+)
+from mathlib.parts import Parts
+from mathlib.specs import RECOMPUTE, Model, find_model
+
+
+def _share(n: int, large_group: bool) -> float:
+    """(N - 1)/N: what one pass around a ring of N sends of K; none for a group of one, 1 for a
+    large group.
+    """
+    return 1.0 if flag("large_group", large_group) and n > 1 else (n - 1) / n
+
+
+def tensor_parallel(
+    model: str | Model,
+    *,
+    tensor: int,
+    micro_batch: int = 1,
+    tokens: int | None = None,
+    layers: int = 0,
+    micro_batches: int = 1,
+    recompute: str = "none",
+    sequence_parallel: bool = False,
+    regather: bool = False,
+    bytes_per_element: float = 2,
+    large_group: bool = False,
+) -> Parts:
+    """A layer all-reduces b s h twice forward and twice backward, twice more with full
+    recomputation.
+
+    Ring: 2 (t-1)/t of b s h each (Shoeybi et al. 2019; ZeRO section 8: 12 b s h with
+    recomputation).
+    Sequence parallelism replaces each all-reduce by an all-gather and a reduce-scatter, the same
+    bytes; `regather` adds its two all-gathers a layer that rebuild the inputs in the backward pass
+    (Korthikanti et al. 2022, 4.2.2).
+    """
+    one_of("recompute", recompute, RECOMPUTE)
+    model = find_model(model)
+    t, b, m = (
+        whole("tensor", tensor),
+        whole("micro_batch", micro_batch),
+        whole("micro_batches", micro_batches),
+    )
+    s = model.context if tokens is None else whole("tokens", tokens)
+    depth = whole("layers", layers, least=0) or model.layers
+    regather, sequence_parallel = (
+        flag("regather", regather),
+        flag("sequence_parallel", sequence_parallel),
+    )
+    if regather and not sequence_parallel:
+        raise InputError(
+            "regather = True: expected sequence_parallel = True, which alone gathers again"
+        )
+    k = b * s * model.width * positive("bytes_per_element", bytes_per_element)
+    ring = _share(t, large_group) * k * depth * m
+    parts = {"forward": 2 * 2 * ring, "backward": 2 * 2 * ring}
+    if recompute == "full":
+        parts["recomputation"] = 2 * 2 * ring
+    if regather:
+        parts["gathering inputs again"] = 2 * ring
+    return Parts(f"Tensor parallel over {t}: sent by a rank in a step", "byte", parts)
+
+
+def pipeline_parallel(
+    model: str | Model,
+    *,
+    pipeline: int,
+    stage: int = 0,
+    chunks: int = 1,
+    micro_batch: int = 1,
+    micro_batches: int = 1,
+    tokens: int | None = None,
+    tensor: int = 1,
+    scatter_gather: bool = False,
+    bytes_per_element: float = 2,
+) -> Parts:
+    """A stage sends b s h on for every micro-batch and chunk, and as much back: v chunks send v
+    times the messages.
+
+    The last stage sends nothing on after its last chunk, the first nothing back from its first.
+    `scatter_gather`:
+    each of t tensor ranks sends 1/t (Narayanan et al. 2021, section 4.1); so does sequence
+    parallelism.
+    """
+    model = find_model(model)
+    p, v, m = (
+        whole("pipeline", pipeline),
+        whole("chunks", chunks),
+        whole("micro_batches", micro_batches),
+    )
+    if whole("stage", stage, least=0) >= p:
+        raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
+    s, t = model.context if tokens is None else whole("tokens", tokens), whole("tensor", tensor)
+    k = (
+        whole("micro_batch", micro_batch)
+        * s
+        * model.width
+        * positive("bytes_per_element", bytes_per_element)
+    )
+    k = k / t if flag("scatter_gather", scatter_gather) else k
+    forward, backward = (v if stage < p - 1 else v - 1), (v if stage > 0 else v - 1)
+    if p == 1:
+        forward = backward = 0
+    parts = {"forward": m * forward * k, "backward": m * backward * k}
+    return Parts(f"Pipeline stage {stage} of {p}: sent in a step", "byte", parts)
+
+
+def zero(
+    *,
+    parameters: float,
+    data: int,
+    stage: int = 0,
+    shard: int = 0,
+    micro_batches: int = 1,
+    weight_bytes: float = 2,
+    gradient_bytes: float = 2,
+    stage_one: str = "reduce-scatter",
+    each_micro_batch: bool = True,
+    keep_gathered: bool = False,
+    large_group: bool = False,
+) -> Parts:
+    """Data-parallel bytes a rank sends in a step, times (N-1)/N: 2 P for stages 0 to 2, 3 P for 3
+    (ZeRO, section 7).
+
+    Accumulating over m micro-batches, stage 2 reduce-scatters and stage 3 also gathers twice at
+    every one (`each_micro_batch` False: gradients only once); `keep_gathered` saves stage 3 its
+    second gather.
+    `stage_one` "all-reduce": gradients all-reduced, then weights gathered: 3 P, not 2.
+    MiCS (arXiv:2205.00119): sharding over S of N ranks adds an all-reduce of P/S over the N/S
+    replicas, once a step.
+    """
+    one_of("stage", stage, (0, 1, 2, 3))
+    one_of("stage_one", stage_one, ("reduce-scatter", "all-reduce"))
+    flag("keep_gathered", keep_gathered)
+    n, m = whole("data", data), whole("micro_batches", micro_batches)
+    group = divides("shard", whole("shard", shard, least=0) or n, "data", n) if stage else n
+    psi = positive("parameters", parameters)
+    ring, weights = _share(group, large_group), psi * positive("weight_bytes", weight_bytes)
+    gradients = psi * positive("gradient_bytes", gradient_bytes)
+    reductions = m if flag("each_micro_batch", each_micro_batch) and stage >= 2 else 1
+    passes = 2 if stage == 0 or (stage == 1 and stage_one == "all-reduce") else 1
+    parts = {"gradients": passes * reductions * ring * gradients}
+    if stage == 3:
+        parts["weights, forward"] = m * ring * weights
+        parts["weights, backward"] = 0 if keep_gathered else m * ring * weights
+    elif stage:
+        parts["weights"] = ring * weights
+    if group < n:
+        parts["gradients, replicas"] = 2 * _share(n // group, large_group) * gradients / group
+    return Parts(
+        f"Data parallel, ZeRO stage {stage}, {n} ranks: sent by a rank in a step", "byte", parts
+    )
+
+
+def zero_plus_plus(
+    *,
+    parameters: float,
+    quantised_weights: bool = True,
+    node_copy: bool = True,
+    quantised_gradients: bool = True,
+) -> Parts:
+    """Stage 3 between nodes with ZeRO++ (arXiv:2306.10209): 0.5 M + 0 + 0.25 M instead of 3 M,
+    where M = 2 P bytes.
+
+    Weights travel as int8, the second gather stays inside a node that holds a copy, gradients
+    travel as int4.
+    """
+    m = 2 * positive("parameters", parameters)
+    gather = m / 2 if flag("quantised_weights", quantised_weights) else m
+    parts = {
+        "weights, forward": gather,
+        "weights, backward": 0 if flag("node_copy", node_copy) else gather,
+        "gradients": m / 4 if flag("quantised_gradients", quantised_gradients) else m,
+    }
+    return Parts("ZeRO++: sent between nodes by a rank in a step", "byte", parts)
+
+
+def compression(*, warm_up: float, bits: float = 1, full_bits: float = 16) -> float:
+    """How many times less 1-bit Adam sends: 1 / (w + (1 - w) bits/full_bits), w the share of steps
+    sent in full.
+
+    Tang et al. 2021, arXiv:2102.02888: 15% warm-up with fp16 gives the "up to 5x".
+    """
+    w, ratio = (
+        fraction("warm_up", warm_up),
+        positive("bits", bits) / positive("full_bits", full_bits),
+    )
+    return 1 / (w + (1 - w) * ratio)
+
+
+def overlap_tokens(
+    *,
+    flops_per_second: float,
+    bandwidth: float,
+    data: int,
+    gradient_bytes: float = 2,
+    large_group: bool = False,
+) -> float:
+    """Tokens a rank needs in a step for its backward pass to last as long as the gradients' ring
+    all-reduce.
+
+    4 P D / X = 2 e P (N-1)/N / W: the parameter count cancels, D = e X (N-1)/N / (2 W). More layers
+    do not help.
+    """
+    x, b = positive("flops_per_second", flops_per_second), positive("bandwidth", bandwidth)
+    return (
+        positive("gradient_bytes", gradient_bytes)
+        * x
+        * _share(whole("data", data), large_group)
+        / (2 * b)
+    )
+
+
+def exposed(*, compute: float, communication: float, overlap: float = 1.0) -> float:
+    """Seconds of communication left in sight: what exceeds the share `overlap` of compute it can
+    hide behind.
+    """
+    hidden = non_negative("overlap", overlap) * non_negative("compute", compute)
+    return max(0.0, non_negative("communication", communication) - hidden)

@@ -1,0 +1,49 @@
+"""The bench runs, and its ratios are what they say: their time over ours, round by round."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from mathlib import launch
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(BENCH)
+    return importlib.import_module
+
+
+def test_a_ratio_is_that_of_a_typical_round(bench):
+    times = {"ours": [1.0, 1.0, 2.0, 10.0], "theirs": [2.0, 3.0, 4.0, 10.0]}  # ratios 2, 3, 2, 1
+    row = bench("rounds").row("a step", times, "ours", "theirs", ranks=2)
+    assert (row["ratio"], row["ours_seconds"], row["theirs_seconds"], row["rounds"]) == (
+        2,
+        1.5,
+        3.5,
+        4,
+    )
+    assert row["low"] < 2 < row["high"] and row["ranks"] == 2
+
+
+def test_candidates_are_timed_on_all_ranks_in_a_new_order_each_round(bench):
+    def order() -> tuple[list[str], dict]:
+        ran: list[str] = []
+        times = bench("rounds").on_ranks(
+            {name: lambda name=name: ran.append(name) for name in "abc"}, 8, warm_up=1
+        )
+        return ran, times
+
+    (ran, times), (other, same) = launch.run(order, 2)
+    assert ran == other and times == same and {len(rounds) for rounds in times.values()} == {8}
+    rounds = {tuple(ran[i : i + 3]) for i in range(0, len(ran), 3)}
+    assert all(sorted(names) == ["a", "b", "c"] for names in rounds) and len(rounds) > 2
+
+
+def test_what_is_compared_runs(bench):
+    for times in launch.run(bench("bench_ring").all_sizes, 2, [1024], True)[0]:
+        assert {"gloo", "ring", "tree"} < set(times)
+    times, size = launch.run(bench("bench_ddp").race, 2, True)[0]
+    assert {"mini DDP", "torch DDP", "naive"} < set(times) and size > 25e6

@@ -1,0 +1,316 @@
+"""The command line: its own examples, its numbers against the library's, and one line for whatever
+is wrong.
+"""
+
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mathlib
+from mathlib import specs
+from mathlib.cli import parser as cli
+from mathlib.compute import flops, params
+from mathlib.memory import fit
+from mathlib.traffic import comm, mesh
+
+EXAMPLES = [
+    line.strip() for _, (_, lines) in cli.COMMANDS.items() for line in lines.strip().splitlines()
+]
+
+
+@pytest.fixture
+def run(capsys):
+    def call(command):
+        try:
+            code = cli.main(shlex.split(command) if isinstance(command, str) else command)
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def answered(run, command):
+    code, out, err = run(f"{command} --json")
+    assert (code, err) == (0, ""), err
+
+    def no_constant(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(out, parse_constant=no_constant)
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_example_of_the_help_runs(run, line):
+    name, command = line.split(" ", 1)
+    assert name == "mathlib"
+    code, out, err = run(command.removesuffix(" --json"))
+    assert (code, err) == (0, "") and len(out.splitlines()) >= 3
+    assert all(line == line.rstrip() for line in out.splitlines())
+    assert answered(run, command.removesuffix(" --json"))
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_shows_examples(run, command):
+    code, out, _ = run(f"{command} --help")
+    assert code == 0 and f"  mathlib {command}" in out.split("examples:")[1]
+    assert run("--help")[0] == 0 and command in run("--help")[1]
+
+
+def test_params_are_the_librarys(run):
+    assert answered(run, "params gpt2-xl")["total"] == params.total("gpt2-xl")
+    assert answered(run, "params gpt2-xl")["unit"] == "parameter"
+    assert (
+        answered(run, "params deepseek-v3 --active --embeddings head")["total"]
+        == params.active("deepseek-v3", embeddings="head").total
+    )
+    assert answered(run, "params --layers 24 --width 1024")["total"] == params.total("gpt2-medium")
+    variant = specs.find_model("llama2-7b").but(kv_heads=8, tied=True)
+    assert answered(run, "params llama2-7b --kv-heads 8 --tied")["total"] == params.total(variant)
+    assert "1,557,611,200" in run("params gpt2-xl")[1]
+
+
+def test_flops_are_the_librarys(run):
+    data = answered(
+        run,
+        "flops gpt2 --sequences 8 --tokens 512 --causal --recompute selective --attention-backward "
+        "2.5",
+    )
+    counted = flops.training(
+        "gpt2", sequences=8, tokens=512, causal=True, recompute="selective", attention_backward=2.5
+    )
+    assert data["total"] == counted.total and data["unit"] == "FLOP"
+    assert data["parts"]["backward"]["total"] == counted.amount("backward")
+
+
+def test_a_run_has_time_and_price(run):
+    also = answered(
+        run,
+        "flops gpt3-175b --train 300B --device a100-80gb --devices 1024 --utilization 0.45 --price "
+        "2",
+    )["also"]
+    flop = flops.run("gpt3-175b", total_tokens=300e9).total
+    assert also["time"] == {"value": pytest.approx(flop / (1024 * 0.45 * 312e12)), "unit": "second"}
+    assert also["price"]["value"] == pytest.approx(2 * 1024 * also["time"]["value"] / 3600)
+    assert also["run in PF/s-days"]["value"] == pytest.approx(flop / 8.64e19)
+
+
+def test_memory_is_the_librarys_and_says_whether_it_fits(run):
+    layout = specs.Layout(data=8, zero=3)
+    needed = fit.training("llama2-7b", layout, recipe="mixed-adam", dropout=False)
+    data = answered(
+        run, "memory llama2-7b --recipe mixed-adam --zero 3 --data 8 --no-dropout --memory 80GB"
+    )
+    assert data["total"] == pytest.approx(needed.total) and data["unit"] == "byte"
+    assert data["verdict"].startswith("fits") == (needed.total <= 80e9)
+    assert "does not fit" in run("memory llama2-7b --memory 24GiB")[1]
+    assert run("memory gpt2 --device a100-80gb")[1] == run("memory gpt2 --memory 80GB")[1]
+
+
+def test_comm_is_the_librarys(run):
+    data = answered(
+        run, "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s --latency 5us"
+    )
+    assert data["a rank sends"] == {
+        "value": comm.sent("all-reduce", payload=1e9, ranks=8),
+        "unit": "byte",
+    }
+    whole = comm.time("all-reduce", payload=1e9, ranks=8, bandwidth=300e9, latency=5e-6).total
+    assert data["time"] == {"value": pytest.approx(whole), "unit": "second"}
+    step = answered(run, "comm step gpt2 --data 4 --zero 3")
+    assert step["parts"]["data"]["total"] == pytest.approx(3 * 3 / 4 * 2 * params.total("gpt2"))
+    assert step["parts"]["tensor"]["total"] == step["parts"]["pipeline"]["total"] == 0
+
+
+def test_groups_are_the_librarys(run):
+    assert answered(run, "groups --world 16 --tensor 2 --pipeline 4")["groups"][
+        "tp"
+    ] == mesh.megatron(world=16, tp=2, pp=4).groups("tp")
+    rows = mesh.deepspeed(("pipe", "data", "model"), (2, 4, 2))
+    topology = answered(run, "groups --world 16 --tensor 2 --pipeline 2 --order deepspeed")
+    assert topology["groups"]["data"] == rows.groups("data")
+    assert (
+        answered(run, "groups --world 32 --tensor 2 --shard 8 --order sagemaker")["sizes"][
+            "replica"
+        ]
+        == 2
+    )
+
+
+def test_lists_are_whole_and_can_be_narrowed(run):
+    everything = answered(run, "models")
+    assert [one["name"] for one in everything] == list(specs.table("models"))
+    assert all(
+        one["source"] and one["parameters"] == params.total(one["name"]) for one in everything
+    )
+    assert {one["name"] for one in answered(run, "models palm")} == {
+        "palm-8b",
+        "palm-62b",
+        "palm-540b",
+    }
+    devices = answered(run, "devices")
+    assert [one["name"] for one in devices["devices"]] == list(specs.table("devices"))
+    assert devices["units"]["memory"] == "byte"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("", "COMMAND"),
+        ("paramz gpt2", "invalid choice: 'paramz'"),
+        ("params", "expected a name"),
+        ("params gtp2", "did you mean gpt2"),
+        ("params gpt2 --layers 0", "layers = 0"),
+        ("params gpt2 --layers -3", "layers = -3"),
+        ("params gpt2 --layers 2.5", "layers = 2.5"),
+        ("params gpt2 --layers many", "--layers: 'many'"),
+        ("params gpt2 --heads 7", "heads = 7: does not divide width = 768"),
+        ("params --layers 2 --width 100", "--heads"),
+        ("params gpt2 --positions rope", "positions = 'rope'"),
+        ("params gpt2 --embeddings some --active", "embeddings = 'some'"),
+        ("params gpt2 --layres 3", "--layres"),
+        ("params gpt2 --layers nan", "--layers"),
+        ("params gpt2 --layers 1e400", "--layers"),
+        ("params gpt2 --layers", "--layers"),
+        ("flops gpt2 --tokens 5GB", "--tokens: '5GB': 'GB' is not a unit of token"),
+        ("flops gpt2 --tokens 0", "tokens = 0"),
+        ("flops gpt2 --attention-backward 3", "attention_backward = 3: expected one of 2, 2.5"),
+        ("flops gpt2 --recompute all", "recompute = 'all'"),
+        ("flops gpt2 --train 1B --device a100", "device"),
+        ("flops gpt2 --train 1B --device a100-80gb --devices 0", "devices = 0"),
+        ("flops gpt2 --devices 8", "train"),
+        (
+            "flops gpt2 --train 1B --device a100-80gb --devices 8 --utilization 40",
+            "utilization = 40",
+        ),
+        ("memory gpt2 --memory 80", ""),
+        ("memory gpt2 --memory 80GB/s", "--memory: '80GB/s'"),
+        ("memory gpt2 --zero 4", "zero = 4"),
+        ("memory gpt2 --data 8 --shard 3", "shard = 3: does not divide data = 8"),
+        ("memory gpt2 --recipe adm", "recipe = 'adm'"),
+        ("memory gpt2 --pipeline 5", "layers = 12"),
+        ("memory gpt2 --stage 3", "stage = 3"),
+        ("memory gpt2 --memory 0", "memory = 0"),
+        ("comm all-reduce", "payload: needed"),
+        ("comm all-recude --payload 1 --ranks 2", "did you mean all-reduce"),
+        ("comm all-reduce --payload 1GB --ranks 0", "ranks = 0"),
+        ("comm all-reduce --payload -1 --ranks 2", "payload = -1"),
+        ("comm all-reduce --payload 1GB --ranks 8 --bandwidth 0", "bandwidth = 0"),
+        ("comm step gpt2 --tensor 5", "tensor = 5"),
+        ("groups", "--world"),
+        ("groups --world 10 --tensor 4", "does not divide world = 10"),
+        ("groups --world 8 --order xy", "order = 'xy'"),
+        ("models zzz", "name = 'zzz'"),
+        ("devices zzz", "name = 'zzz'"),
+        ("groups --world 1e30", "world"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_code_2(run, command, said):
+    if not said:
+        assert run(command)[0] == 0
+        return
+    code, out, err = run(command)
+    assert code == 2 and out == "" and err.count("\n") == 1 and err.endswith("\n")
+    assert said in err and err.startswith("mathlib") and "Traceback" not in err
+
+
+WORDS = st.sampled_from(
+    [
+        "gpt2",
+        "llama2-7b",
+        "deepseek-v3",
+        "--layers",
+        "--heads",
+        "--tokens",
+        "--data",
+        "--zero",
+        "--json",
+        "3",
+        "8",
+        "0",
+        "-1",
+        "1e9",
+        "80GB",
+        "nan",
+        "--memory",
+        "--recompute",
+        "full",
+        "--tensor",
+        "--pipeline",
+        "--world",
+        "all-reduce",
+        "step",
+        "--payload",
+        "--ranks",
+        "--causal",
+        "",
+        "--",
+        "-x",
+        "--experts",
+        "--width",
+        "64",
+    ]
+)
+
+
+@given(st.sampled_from(sorted(cli.COMMANDS)), st.lists(WORDS, max_size=6))
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_words_end_in_an_answer_or_one_line(run, command, words):
+    code, out, err = run([command, *words])
+    assert code in (0, 2) and (code == 0) == (err == "") and err.count("\n") <= 1
+    assert (out == "") == (code == 2)
+    assert "nan" not in out.split() and "inf" not in out.split() and not math.isnan(len(out))
+
+
+def test_an_interrupt_is_quiet(run, monkeypatch):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.commands, "params_command", interrupted)
+    assert run("params gpt2") == (130, "", "")
+
+
+def test_a_reader_who_leaves_is_no_error():
+    """As in `python -m mathlib models --json | head -1`: the pipe closes before everything is
+    written.
+    """
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = os.environ | {"PYTHONPATH": str(Path(mathlib.__file__).parent.parent)}
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "mathlib", "models", "--json"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            env=environment,
+            timeout=60,
+            check=False,
+        )
+    assert done.stderr == b"" and done.returncode == 141
+
+
+def test_the_module_exits_with_the_code(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(mathlib.__file__).parent.parent)}
+    for words, code in ((["params", "gpt2"], 0), (["params", "nosuch"], 2)):
+        done = subprocess.run(
+            [sys.executable, "-m", "mathlib", *words],
+            capture_output=True,
+            env=environment,
+            cwd=tmp_path,
+            timeout=60,
+            check=False,
+        )
+        assert (
+            done.returncode == code
+            and bool(done.stdout) == (code == 0)
+            and bool(done.stderr) == (code == 2)
+        )

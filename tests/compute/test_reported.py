@@ -1,0 +1,43 @@
+"""Reported runs: what their sources print comes out, and nothing is claimed where the source is
+silent.
+"""
+
+import pytest
+
+from mathlib.compute import reported
+
+PRINTED = [
+    ("Megatron 1008B", "hfu", 0.52),
+    ("Megatron 145.6B", "hfu", 0.47),
+    ("PaLM 540B", "mfu", 0.462),
+    ("OPT-175B", "of peak", 0.47),
+    ("MPT 70B, 64 A100", "mfu", 0.5333),
+    ("Megatron 8.3B, one V100", "of peak", 0.30),
+]
+
+
+@pytest.mark.parametrize("name, what, printed", PRINTED)
+def test_printed_utilisations(name, what, printed):
+    assert reported.utilizations(reported.find_run(name))[what] == pytest.approx(
+        printed, abs=0.015 if what == "of peak" else 0.005
+    )
+
+
+def test_full_recomputation_makes_mfu_three_quarters_of_hfu():
+    shares = reported.utilizations(reported.find_run("Megatron 1008B"))
+    assert (
+        shares["mfu"] / shares["hfu"] == pytest.approx(3 / 4, rel=0.01)
+        and shares["hfu"] == shares["of peak"]
+    )
+
+
+def test_a_silent_source_gives_no_mfu():
+    assert reported.utilizations(reported.find_run("OPT-175B"))["mfu"] is None
+
+
+@pytest.mark.parametrize("name", reported.names())
+def test_every_run_names_its_source(name):
+    run = reported.find_run(name)
+    assert (
+        run.source and run.date and run.peak > 0 and (run.rate > 0) != (run.tokens_per_second > 0)
+    )

@@ -1,0 +1,65 @@
+"""The ring's picture, the slow link's clock, and who sends to whom, before any page."""
+
+import re
+
+import pytest
+
+from mathlib.explore.collectives import held_after
+from mathlib.show import links
+from mathlib.show.experiments import find
+from mathlib.traffic import comm
+
+ARROW = re.compile(r"m-4 -5l4 5l4 -5")
+
+
+@pytest.mark.parametrize("n", range(2, 9))
+def test_pieces_fill_and_finish_as_the_text_says(n):
+    everyone = frozenset(range(n))
+    for step in range(n):
+        held, _ = held_after(n, step)
+        assert sorted(len(piece) for row in held for piece in row)[-n:] == [step + 1] * n, (
+            "one longer chain a rank"
+        )
+    assert [row.index(everyone) for row in held_after(n, n - 1)[0]] == list(range(n)), (
+        "piece r is finished on rank r"
+    )
+    for step in range(n - 1, 2 * n - 1):
+        assert all(row.count(everyone) == step - n + 2 for row in held_after(n, step)[0])
+
+
+@pytest.mark.parametrize(("step", "arrows"), [(0, 0), (1, 5), (8, 5)])
+def test_every_rank_receives_one_piece_a_step(step, arrows):
+    assert len(ARROW.findall(find("ring").run({"ranks": 5, "step": step}))) == arrows
+
+
+def test_the_ring_stops_when_it_is_done():
+    done = find("ring").run({"ranks": 3, "step": 4})
+    assert "Step 4 of 4" in done and "the whole sum" in done and "<pattern" in done
+    assert find("ring").run({"ranks": 3, "step": 14}) == done
+
+
+def test_only_the_slowest_link_counts():
+    same = [find("slow-link").run({"slow": slow, "times": 5}) for slow in range(4)]
+    assert all("5 times as long" in html for html in same)
+    hidden = find("slow-link").run({"times": 2, "megabytes": 1, "microseconds": 1000})
+    assert "1 times as long" in hidden, "where latency is all, bandwidth does not show"
+
+
+def test_the_fastest_is_named_and_the_balance_is_right():
+    assert "Fastest: ring" in find("all-reduce").run({"ranks": 2})
+    assert "Fastest: halving-doubling" in find("all-reduce").run({"ranks": 1024})
+    balance = comm.ring_balance(payload=4000, bandwidth=50e9, latency=1e-5)
+    assert f"= {balance:,.4g} ranks" in find("all-reduce").run({"payload": 4000})
+
+
+def test_links_are_dark_where_much_is_sent_and_tell_what_crosses_the_nodes():
+    sent = {"a & b": [{1: 100}, {2: 400}, {3: 100}, {0: 400}]}
+    drawn = links(sent, node=2, title="Who")
+    assert repr(drawn) == "Who: a & b: 1 kB in all, 800 B between nodes"
+    assert sorted(re.findall(r'fill-opacity="([\d.]+)"', drawn._repr_html_())) == [
+        "0.36",
+        "0.36",
+        "1.00",
+        "1.00",
+    ]
+    assert "<title>a &amp; b: rank 1 sends 400 B to rank 2</title>" in drawn._repr_html_()

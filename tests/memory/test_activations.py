@@ -1,0 +1,297 @@
+"""Activations: the constants of the papers derived from named tensors, and laws of splitting and
+recomputing.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.memory import activations, inference
+from mathlib.specs import Experts, Latent, Layout, Model
+
+shapes = st.builds(
+    lambda d, a, s: Model("any", layers=4, width=a * d, heads=a, vocab=1000, context=s),
+    st.sampled_from([4, 8, 64]),
+    st.sampled_from([8, 16, 24]),
+    st.integers(1, 4096),
+)
+micro, splits = st.integers(1, 16), st.sampled_from([1, 2, 4, 8])
+RECOMPUTE = ("full", "selective", "none")
+
+
+def named(parts: object) -> dict[str, float]:
+    return {name: amount for group in parts.values() for name, amount in group.items()}  # type: ignore[attr-defined]
+
+
+@given(shapes, micro, splits)
+def test_korthikanti_table_2(model: Model, b: int, t: int) -> None:
+    s, h, a = model.context, model.width, model.heads
+    sbh, scores = s * b * h, 5 * a * s / h
+
+    def total(**how: object) -> float:
+        return activations.layer(model, micro_batch=b, tensor=t, **how).total / sbh  # type: ignore[arg-type]
+
+    assert total() == pytest.approx(10 + 24 / t + scores / t)
+    assert total(sequence_parallel=True) == pytest.approx((34 + scores) / t)
+    assert total(recompute="selective") == pytest.approx(10 + 24 / t)
+    assert total(recompute="selective", sequence_parallel=True) == pytest.approx(34 / t)
+    assert total(recompute="full") == pytest.approx(2)
+
+
+def test_34_is_the_sum_of_its_tensors() -> None:
+    model = Model("plain", layers=1, width=64, heads=4, vocab=100, context=16)
+    kept = activations.layer(model, recompute="selective")
+    in_sbh = {name: amount / (16 * 64) for name, amount in named(kept).items()}
+    assert [kept.amount(group) / (16 * 64) for group in ("norms", "attention", "mlp")] == [
+        4,
+        11,
+        19,
+    ]
+    assert in_sbh["activation input"] == in_sbh["second input"] == 8
+    assert (
+        in_sbh["queries"] == in_sbh["keys"] == in_sbh["values"] == in_sbh["projection input"] == 2
+    )
+    scores = {
+        name: amount / (4 * 16 * 16) for name, amount in named(activations.layer(model)).items()
+    }
+    assert (scores["softmax"], scores["softmax mask"], scores["softmax after dropout"]) == (2, 1, 2)
+
+
+@given(shapes, micro, st.sampled_from([1, 2, 4]))
+def test_masks_are_a_byte_whatever_the_width_of_the_rest(model: Model, b: int, e: int) -> None:
+    """(16 e + 2) s b h + (2 e + 1) a s^2 b; multiplying 34 by the width again counts the masks and
+    the halves twice.
+    """
+    s, h, a = model.context, model.width, model.heads
+    expected = (16 * e + 2) * s * b * h + (2 * e + 1) * a * s * s * b
+    assert activations.layer(model, micro_batch=b, bytes_per_element=e).total == pytest.approx(
+        expected
+    )
+    plain = activations.layer(model, micro_batch=b, bytes_per_element=e, dropout=False).total
+    assert plain == pytest.approx(16 * e * s * b * h + e * a * s * s * b)
+
+
+@given(shapes, micro, splits, st.booleans(), st.sampled_from(activations.ATTENTION))
+def test_recomputing_more_never_keeps_more(
+    model: Model, b: int, t: int, sp: bool, kind: str
+) -> None:
+    full, selective, none = (
+        activations.layer(
+            model, micro_batch=b, tensor=t, sequence_parallel=sp, recompute=r, attention=kind
+        ).total
+        for r in RECOMPUTE
+    )
+    assert full <= selective <= none
+
+
+@given(
+    shapes,
+    micro,
+    splits,
+    st.sampled_from(RECOMPUTE),
+    st.sampled_from(activations.ATTENTION),
+    st.booleans(),
+)
+def test_tensor_and_sequence_parallelism_divide_exactly(
+    model: Model, b: int, t: int, r: str, kind: str, small: bool
+) -> None:
+    def total(**how: object) -> float:
+        return activations.layer(
+            model, micro_batch=b, recompute=r, attention=kind, small_tensors=small, **how
+        ).total  # type: ignore[arg-type]
+
+    one = total()
+    assert total(tensor=t, sequence_parallel=True) == pytest.approx(one / t)
+    assert one / t * (1 - 1e-12) <= total(tensor=t) <= one * (1 + 1e-12)
+
+
+def test_with_flash_attention_selective_saves_next_to_nothing() -> None:
+    for name in ("korthikanti-22b", "llama3-8b"):
+        none, selective = (
+            activations.layer(name, attention="flash", recompute=r, small_tensors=True).total
+            for r in ("none", "selective")
+        )
+        assert 0 < (none - selective) / none < 0.002, (
+            "the log-sum-exp: one number a query, not one a pair"
+        )
+    plain = activations.layer("korthikanti-22b").total
+    assert activations.layer("korthikanti-22b", attention="flash").total < plain / 3
+
+
+def test_a_gate_keeps_three_tensors_or_four() -> None:
+    model = Model(
+        "gated", layers=1, width=64, heads=4, vocab=100, context=16, gated=True, ffn_width=160
+    )
+    for fused, kept in ((True, 3), (False, 4)):
+        mlp = activations.layer(model, dropout=False, fused_gate=fused).amount("mlp")
+        assert mlp == 2 * 16 * 64 + kept * 2 * 16 * 160
+
+
+def test_grouped_heads_keep_smaller_keys_and_a_device_at_least_one() -> None:
+    model = Model("grouped", layers=1, width=64, heads=8, kv_heads=2, vocab=100, context=16)
+    whole = named(activations.layer(model))
+    assert whole["keys"] == whole["values"] == whole["queries"] / 4 == 2 * 16 * 16
+    assert named(activations.layer(model, tensor=2))["keys"] == whole["keys"] / 2
+    assert named(activations.layer(model, tensor=8))["keys"] == whole["keys"] / 2, (
+        "8 devices, 2 heads: one each"
+    )
+
+
+def test_one_norm_a_layer_is_read_by_both_halves() -> None:
+    two = Model("two", layers=1, width=64, heads=8, vocab=100, context=16)
+    saved = activations.layer(two).total - activations.layer(two.but(block_norms=1)).total
+    assert saved == 2 * (2 * 16 * 64), "the second norm's input and the MLP's own"
+
+
+def test_experts_multiply_what_a_token_keeps() -> None:
+    dense = Model("dense", layers=2, width=64, heads=4, vocab=100, context=16, ffn_width=96)
+    moe = dense.but(experts=Experts(routed=8, active=2, width=96, dense_layers=1))
+    assert activations.layer(moe, index=0).total == activations.layer(dense).total
+    first, second = named(activations.layer(dense)), named(activations.layer(moe, index=1))
+    assert second["activation input"] == 2 * first["activation input"]
+    stage = activations.stage(moe, Layout())
+    assert stage.amount("layers") == activations.layer(moe).total
+    assert stage.amount("expert layers") == activations.layer(moe, index=1).total
+
+
+def test_latent_attention_keeps_its_latents() -> None:
+    latent = Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16, query_rank=48)
+    kept = named(
+        activations.layer(
+            Model("mla", layers=1, width=64, heads=4, vocab=100, context=10, latent=latent)
+        )
+    )
+    assert kept["query latent"] == 2 * 2 * 10 * 48 and kept["key-value latent"] == 2 * 2 * 10 * 32
+    assert kept["queries"] == kept["keys"] == 2 * 10 * 4 * 24 and kept["values"] == 2 * 10 * 4 * 16
+
+
+def executed(p: int, m: int, v: int) -> list[float]:
+    """Peak of chunk activations alive on every stage: Megatron-LM's interleaved order, walked
+    action by action.
+    """
+    peaks = []
+    for rank in range(p):
+        warm_up = (p - rank - 1) * 2 + (v - 1) * p if v > 1 else p - rank - 1
+        warm_up = m * v if v > 1 and m == p else min(warm_up, m * v)
+        actions = ["F"] * warm_up + ["F", "B"] * (m * v - warm_up) + ["B"] * warm_up
+        alive = peak = 0
+        for action in actions:
+            alive += 1 if action == "F" else -1
+            peak = max(peak, alive)
+        assert alive == 0
+        peaks.append(peak / v)
+    return peaks
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 5), st.integers(0, 11))
+def test_in_flight_is_the_schedule_walked(p: int, rounds: int, v: int, extra: int) -> None:
+    m = p * rounds if v > 1 else p * rounds + extra
+    if p == 1 and v > 1:
+        return
+    said = [activations.in_flight(pipeline=p, micro_batches=m, chunks=v, stage=i) for i in range(p)]
+    assert said == executed(p, m, v)
+    assert activations.in_flight(pipeline=p, micro_batches=m, schedule="gpipe") == m
+
+
+@pytest.mark.parametrize(
+    ("p", "m", "v", "held"),
+    [
+        (4, 8, 1, 4),
+        (4, 8, 2, 5.5),
+        (4, 8, 4, 4.75),
+        (8, 32, 1, 8),
+        (8, 32, 2, 11.5),
+        (8, 32, 4, 9.75),
+        (4, 4, 2, 4),
+        (8, 3, 1, 3),
+    ],
+)
+def test_first_stage_of_known_schedules(p: int, m: int, v: int, held: float) -> None:
+    assert activations.in_flight(pipeline=p, micro_batches=m, chunks=v) == held
+
+
+@given(shapes, micro, st.sampled_from([1, 2, 4]), splits, st.booleans(), st.sampled_from(RECOMPUTE))
+def test_a_stage_is_its_layers_in_flight_and_its_ends(
+    model: Model, b: int, p: int, t: int, sp: bool, r: str
+) -> None:
+    layout = Layout(
+        pipeline=p, tensor=t, sequence_parallel=sp, micro_batch=b, micro_batches=8, recompute=r
+    )
+    one = activations.layer(model, micro_batch=b, tensor=t, sequence_parallel=sp, recompute=r).total
+    for i in range(p):
+        stage = activations.stage(model, layout, stage=i)
+        assert stage.amount("layers") == pytest.approx(one * 4 / p * (p - i))
+        assert ("embedding" in stage, "head" in stage) == (i == 0, i == p - 1)
+    sbh, split = b * model.context * model.width, t if sp else 1
+    assert activations.stage(model, layout).amount("embedding") == pytest.approx(sbh * p / split)
+    head = activations.stage(model, layout, stage=p - 1).amount("head")
+    assert head == pytest.approx(4 * sbh / split + 4 * b * model.context * 1000 / t)
+
+
+def test_gpipe_holds_every_micro_batch() -> None:
+    layout = Layout(pipeline=4, micro_batches=16)
+    ours, gpipe = (
+        activations.stage("gpt2", layout, schedule=s, stage=1).total for s in activations.SCHEDULES
+    )
+    assert gpipe == pytest.approx(ours * 16 / 3)
+
+
+@given(st.integers(1, 5000), st.integers(1, 64), st.sampled_from([0.5, 1, 2, 4]))
+def test_the_cache_is_keys_and_values_of_every_layer(tokens: int, sequences: int, e: float) -> None:
+    model = specs.find_model("llama3-8b")
+    cache = inference.kv_cache(model, tokens=tokens, sequences=sequences, bytes_per_element=e)
+    assert cache["keys"] == cache["values"]
+    assert cache.total == 2 * 32 * 8 * 128 * e * tokens * sequences
+    by_degree = [inference.kv_cache(model, tokens=tokens, tensor=t).total for t in (1, 8, 16)]
+    assert by_degree[1] == by_degree[2] == by_degree[0] / 8, (
+        "8 heads go to 8 devices, and no head is split"
+    )
+
+
+def test_small_tensors_are_small() -> None:
+    for kind in activations.ATTENTION:
+        bare, all_of_it = (
+            activations.stage("gpt2-xl", Layout(), attention=kind, small_tensors=small).total
+            for small in (False, True)
+        )
+        assert 0 < all_of_it - bare < 0.01 * bare
+
+
+@pytest.mark.parametrize(
+    ("call", "named_argument"),
+    [
+        (lambda: activations.layer("gpt2", micro_batch=0), "micro_batch = 0"),
+        (lambda: activations.layer("gpt2", tokens=-1), "tokens = -1"),
+        (lambda: activations.layer("gpt2", tensor=5), "tensor = 5: does not divide heads = 12"),
+        (lambda: activations.layer("gpt2", recompute="some"), "recompute = 'some'"),
+        (lambda: activations.layer("gpt2", attention="fast"), "attention = 'fast'"),
+        (lambda: activations.layer("gpt2", bytes_per_element=0), "bytes_per_element = 0"),
+        (
+            lambda: activations.layer("gpt2", bytes_per_element=float("nan")),
+            "bytes_per_element = nan",
+        ),
+        (lambda: activations.layer("gpt2", index=12), "index = 12: expected 0 to 11"),
+        (lambda: activations.layer("gpt3"), "model = 'gpt3': did you mean"),
+        (
+            lambda: activations.stage("gpt2", Layout(pipeline=2), stage=2),
+            "stage = 2: expected 0 to 1",
+        ),
+        (lambda: activations.stage("gpt2", Layout(), logits_bytes=-4), "logits_bytes = -4"),
+        (
+            lambda: activations.in_flight(pipeline=4, micro_batches=6, chunks=2),
+            "does not divide micro_batches = 6",
+        ),
+        (
+            lambda: activations.in_flight(pipeline=4, micro_batches=8, schedule="zero-bubble"),
+            "schedule = 'zero-bubble'",
+        ),
+        (lambda: inference.kv_cache("gpt2", tokens=1.5), "tokens = 1.5"),
+        (lambda: activations.zero_rule(layers=True, width=1, tokens=1), "layers = True"),
+    ],
+)
+def test_bad_input_names_the_argument(call: object, named_argument: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call()  # type: ignore[operator]
+    assert named_argument in str(refused.value)

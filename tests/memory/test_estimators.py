@@ -1,0 +1,120 @@
+"""Other programs' estimators: laws that tie them to the library's own accounting."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib.checks import InputError
+from mathlib.memory import activations, estimators, states
+from mathlib.specs import Layout
+
+counts = st.integers(10**6, 10**12)
+
+
+@given(counts, st.integers(1, 16), st.integers(1, 64))
+def test_deepspeed_stage_2_on_the_device(psi: int, n: int, nodes: int) -> None:
+    shape = {"devices_per_node": n, "nodes": nodes}
+    code = estimators.deepspeed_zero2(psi, version="code", **shape)["device"]
+    named = states.model_states(
+        psi, recipe="mixed-adam-both-gradients", zero=2, shard=n * nodes
+    ).total
+    assert code == pytest.approx(named, abs=2), "the code is ZeRO-2 of the 20-byte recipe"
+    assert estimators.deepspeed_zero2(psi, offload="optimizer", **shape)["device"] == 2 * psi
+
+
+@given(counts, st.integers(1, 16), st.integers(1, 64))
+def test_docs_and_code_disagree_about_the_host_from_two_nodes_on(
+    psi: int, n: int, nodes: int
+) -> None:
+    shape = {"devices_per_node": n, "nodes": nodes}
+    docs, code = (
+        estimators.deepspeed_zero2(psi, offload="optimizer", version=version, **shape)["host"]
+        for version in ("docs", "code")
+    )
+    assert docs == pytest.approx(1.5 * psi * max(4 * n, 16), abs=1)
+    assert (code > docs) == (nodes > 1 and 4 * n * nodes > 16)
+
+
+@given(counts, st.integers(1, 16), st.integers(1, 64), st.booleans())
+def test_deepspeed_stage_3_trades_device_for_host(psi: int, n: int, nodes: int, init: bool) -> None:
+    shape = {"devices_per_node": n, "nodes": nodes}
+    each = [
+        estimators.deepspeed_zero3(
+            psi, largest_layer=psi / 10, offload=offload, zero_init=init, **shape
+        )
+        for offload in estimators.OFFLOAD
+    ]
+    devices, hosts = [e["device"] for e in each], [e["host"] for e in each]
+    assert devices == sorted(devices, reverse=True)
+    assert hosts[1] <= hosts[2]
+    assert devices[2] == int(4 * psi / 10)
+    assert devices[0] - devices[2] == int(18 * psi / (n * nodes))
+    kept = [0, 16 / nodes, 18 / nodes]  # bytes a parameter on one host
+    floor = [
+        4 * n / 10 if init else 4 * n,
+        0 if init else 4 * n,
+        0 if init else 4 * n,
+    ]  # the model as it is created
+    assert hosts == pytest.approx(
+        [1.5 * psi * max(k, f) for k, f in zip(kept, floor, strict=True)], abs=2
+    )
+
+
+@given(st.integers(1, 4096))
+def test_megatrons_distributed_optimizer_is_stage_1(data: int) -> None:
+    assert estimators.megatron_bytes(data=data, distributed_optimizer=True) == pytest.approx(
+        6 + 12 / data
+    )
+    assert estimators.megatron_bytes(data=data) == 18, "without it, every rank keeps all 18"
+
+
+@pytest.mark.parametrize(("p", "v", "m"), [(1, 1, 1), (4, 1, 8), (4, 1, 2), (4, 3, 12)])
+def test_megatrons_estimate_is_the_first_stage_in_the_steady_state(p: int, v: int, m: int) -> None:
+    shape = {"pipeline": p, "chunks": v, "tensor": 8, "micro_batch": 2, "micro_batches": m}
+    ours = activations.stage(
+        "gpt3-175b", Layout(sequence_parallel=True, recompute="selective", **shape)
+    )
+    theirs = estimators.megatron_activations("gpt3-175b", **shape)
+    assert theirs["layers"] == pytest.approx(ours.amount("layers"))
+    mask = theirs.amount("embedding") * 12288 / (12288 + 8)  # without the tokens' numbers
+    assert mask == pytest.approx(ours.amount("embedding"))
+    assert ("head" in theirs) == (p == 1) and (
+        p > 1 or theirs["head"] == pytest.approx(ours.amount("head"))
+    )
+
+
+@given(counts, st.integers(0, 10**6))
+def test_accelerate_scales_everything(psi: int, buffers: int) -> None:
+    fp32, fp16, int4 = (
+        estimators.accelerate_size(psi, dtype=dtype, buffer_bytes=buffers)
+        for dtype in ("fp32", "fp16", "int4")
+    )
+    assert fp32 == 4 * psi + buffers and fp16 == fp32 / 2 and int4 == fp32 / 8
+    assert estimators.accelerate_training(fp16).total == pytest.approx(4 * fp16)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: estimators.deepspeed_zero2(-1), "parameters = -1"),
+        (lambda: estimators.deepspeed_zero2(1e9, offload="all"), "offload = 'all'"),
+        (lambda: estimators.deepspeed_zero2(1e9, version="blog"), "version = 'blog'"),
+        (lambda: estimators.deepspeed_zero2(1e9, nodes=0), "nodes = 0"),
+        (
+            lambda: estimators.deepspeed_zero3(1e6, largest_layer=1e7),
+            "largest_layer = 10000000.0: expected at most",
+        ),
+        (
+            lambda: estimators.deepspeed_zero3(1e6, largest_layer=1e5, buffer_factor=float("nan")),
+            "buffer_factor = nan",
+        ),
+        (lambda: estimators.megatron_bytes(data=0), "data = 0"),
+        (lambda: estimators.megatron_activations("gpt2", chunks=True), "chunks = True"),
+        (lambda: estimators.accelerate_size(1e6, dtype="half"), "dtype = 'half'"),
+        (lambda: estimators.accelerate_training(0), "size = 0"),
+    ],
+)
+def test_bad_input_names_the_argument(call: object, named: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call()  # type: ignore[operator]
+    assert named in str(refused.value)

@@ -1,0 +1,154 @@
+"""Number types against Python's own floats, recipes against the widths of their parts."""
+
+import struct
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.memory import precision
+
+
+def every_value(exponent: int, mantissa: int, top: str) -> list[float]:
+    """All finite values of a small floating type, decoded bit pattern by bit pattern."""
+    values, bias, last = [], 2 ** (exponent - 1) - 1, 2**exponent - 1
+    for e in range(2**exponent):
+        for m in range(2**mantissa):
+            if e == last and (top == "special" or (top == "number" and m == 2**mantissa - 1)):
+                continue
+            scale = 2.0 ** (max(e, 1) - bias)
+            values.append(scale * ((e > 0) + m / 2**mantissa))
+    return values
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1"])
+def test_limits_agree_with_every_bit_pattern(name: str) -> None:
+    kind = precision.number_type(name)
+    values = sorted(every_value(kind.exponent, kind.mantissa, kind.top))
+    assert kind.largest == values[-1]
+    assert kind.epsilon == values[values.index(1.0) + 1] - 1.0
+    assert kind.smallest_normal == values[2**kind.mantissa], (
+        "the first value after zero and the subnormals"
+    )
+
+
+@pytest.mark.parametrize(("name", "code"), [("fp16", "<e"), ("fp32", "<f")])
+def test_python_packs_the_same_limits(name: str, code: str) -> None:
+    kind = precision.number_type(name)
+    assert struct.calcsize(code) == kind.bytes
+    assert struct.unpack(code, struct.pack(code, kind.largest))[0] == kind.largest
+    with pytest.raises(OverflowError):
+        struct.pack(code, kind.largest * 2)
+
+
+def test_fp64_is_pythons_own_float() -> None:
+    kind, own = precision.number_type("fp64"), sys.float_info
+    assert (kind.largest, kind.smallest_normal, kind.epsilon) == (own.max, own.min, own.epsilon)
+
+
+def test_bfloat16_has_the_range_of_fp32_and_fp16_has_not() -> None:
+    bf16, fp16, fp32 = map(precision.number_type, ("bf16", "fp16", "fp32"))
+    assert (bf16.exponent, fp32.exponent, fp16.exponent) == (8, 8, 5)
+    assert bf16.smallest_normal == fp32.smallest_normal < fp16.smallest_normal
+    assert bf16.epsilon > fp16.epsilon > fp32.epsilon
+
+
+def test_four_bits_are_half_a_byte() -> None:
+    widths = {
+        name: precision.bytes_of(name) for name in ("nf4", "int4", "fp4_e2m1", "fp8_e4m3", "bf16")
+    }
+    assert widths == {"nf4": 0.5, "int4": 0.5, "fp4_e2m1": 0.5, "fp8_e4m3": 1, "bf16": 2}
+
+
+def test_tf32_is_a_mode_of_the_multiplier_not_of_memory() -> None:
+    assert precision.bytes_of("tf32") == 4
+    assert precision.number_type("tf32").epsilon == precision.number_type("fp16").epsilon
+
+
+TOTALS = {
+    "sgd": 8,
+    "sgd-momentum": 12,
+    "adam-fp32": 16,
+    "adam-fp32-kept": 12,
+    "adam-bf16": 8,
+    "adam-bf16-weights": 10,
+    "mixed-adam": 16,
+    "mixed-adam-fp32-gradients": 18,
+    "mixed-adam-both-gradients": 20,
+    "mixed-lion": 12,
+    "inference": 2,
+}
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_bytes_per_parameter(name: str) -> None:
+    assert precision.bytes_per_parameter(name).total == TOTALS[name]
+
+
+def test_every_recipe_is_tested_and_says_who_uses_it() -> None:
+    assert set(precision.names()) == set(TOTALS) | {"adam-8bit", "mixed-adam-8bit", "adafactor"}
+    for name in precision.names():
+        recipe = precision.recipe(name)
+        assert recipe.used_by and recipe.source, name
+
+
+@given(st.integers(1, 10**6))
+def test_block_scales_cost_four_bytes_a_block_and_moment(block: int) -> None:
+    parts = precision.bytes_per_parameter(precision.recipe("adam-8bit", block=block))
+    assert parts["scales"] == 2 * 4 / block
+    assert parts.total == pytest.approx(4 + 4 + 1 + 1 + 8 / block)
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000))
+def test_adafactor_keeps_a_row_and_a_column(rows: int, columns: int) -> None:
+    variance = precision.bytes_per_parameter("adafactor", shapes=[(rows, columns)])["second moment"]
+    assert variance == pytest.approx(4 * (rows + columns) / (rows * columns))
+
+
+def test_adafactor_over_several_weights() -> None:
+    kept = precision.factored_bytes([(4, 6), (10,), (3, 4, 5)]) * (24 + 10 + 60)
+    assert kept == pytest.approx(4 * ((4 + 6) + 10 + 3 * (4 + 5))), (
+        "a stack of matrices is factored one by one"
+    )
+
+
+@given(st.integers(1, 10**5), st.integers(1, 64), st.integers(1, 10**4))
+def test_double_quantisation_pays_when_its_blocks_are_not_tiny(
+    block: int, bits: int, second: int
+) -> None:
+    once = precision.scale_bits(block=block, scale_bits=32)
+    twice = precision.scale_bits(block=block, scale_bits=bits, second_block=second)
+    assert (twice < once) == (bits + 32 / second < 32)
+
+
+def test_changed_recipes() -> None:
+    changed = precision.recipe("mixed-adam", weights="bf16", gradients="")
+    assert precision.bytes_per_parameter(changed).total == 14
+    assert precision.recipe(changed) is changed
+    assert specs.table("recipes")["mixed-adam"]["weights"] == "fp16", "the table stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: precision.number_type("fp31"), "dtype = 'fp31': did you mean"),
+        (
+            lambda: precision.bytes_per_parameter("mixed-adm"),
+            "recipe = 'mixed-adm': did you mean mixed-adam",
+        ),
+        (lambda: precision.recipe("mixed-adam", weights="half"), "weights = 'half'"),
+        (lambda: precision.recipe("mixed-adam", weight="bf16"), "did you mean weights"),
+        (lambda: precision.recipe("mixed-adam-8bit", block=-1), "block = -1"),
+        (lambda: precision.bytes_per_parameter("adafactor"), "shapes = ()"),
+        (lambda: precision.factored_bytes([(4, 0)]), "shapes = 0"),
+        (lambda: precision.scale_bits(block=0), "block = 0"),
+        (lambda: precision.number_type("int8").largest, "int8"),
+    ],
+)
+def test_bad_input_names_the_argument(call: object, named: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call()  # type: ignore[operator]
+    assert named in str(refused.value)

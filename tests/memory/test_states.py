@@ -1,0 +1,318 @@
+"""Laws of model states and of a device's memory."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.compute import params
+from mathlib.memory import activations, fit, precision, states
+from mathlib.specs import Layout, Model
+
+RECIPES = st.sampled_from([name for name in precision.names() if name != "adafactor"])
+counts, degrees = st.floats(1, 1e13), st.integers(1, 4096)
+SMALL = Model("small", layers=8, width=64, heads=8, vocab=512, context=128)
+
+
+@given(counts, RECIPES, st.integers(0, 3), degrees)
+def test_parts_add_up_to_the_recipe(psi: float, recipe: str, zero: int, shard: int) -> None:
+    kept = states.model_states(psi, recipe=recipe, zero=zero, shard=shard)
+    assert list(kept) == ["weights", "gradients", "master weights", "optimizer states"]
+    assert kept.total == pytest.approx(
+        psi * states.per_parameter(recipe, zero=zero, shard=shard).total
+    )
+    whole = states.model_states(psi, recipe=recipe)
+    assert whole.total == pytest.approx(psi * precision.bytes_per_parameter(recipe).total)
+    for part, stage in states.SHARDED_FROM.items():
+        assert kept.amount(part) == pytest.approx(
+            whole.amount(part) / (shard if zero >= stage else 1)
+        )
+
+
+@given(counts, RECIPES, degrees)
+def test_more_sharding_never_costs_memory(psi: float, recipe: str, shard: int) -> None:
+    by_stage = [
+        states.model_states(psi, recipe=recipe, zero=z, shard=shard).total for z in range(4)
+    ]
+    assert all(
+        later <= earlier * (1 + 1e-12)
+        for earlier, later in zip(by_stage, by_stage[1:], strict=False)
+    )
+    for zero in range(4):
+        wider = states.model_states(psi, recipe=recipe, zero=zero, shard=2 * shard).total
+        assert wider <= by_stage[zero] * (1 + 1e-12)
+        assert (wider < by_stage[zero] * (1 - 1e-12)) == (zero in shrinking(recipe))
+
+
+def shrinking(recipe: str) -> set[int]:
+    """Stages that have something to shard in this recipe."""
+    parts = states.per_parameter(recipe)
+    return {
+        z
+        for z in (1, 2, 3)
+        if any(parts.amount(p) for p, s in states.SHARDED_FROM.items() if s <= z)
+    }
+
+
+@given(counts, RECIPES, st.integers(0, 3))
+def test_a_group_of_one_saves_nothing(psi: float, recipe: str, zero: int) -> None:
+    assert (
+        states.model_states(psi, recipe=recipe, zero=zero, shard=1).total
+        == states.model_states(psi, recipe=recipe).total
+    )
+
+
+def test_what_is_left_when_the_group_is_endless() -> None:
+    left = [states.per_parameter("mixed-adam", zero=zero, shard=10**12).total for zero in range(4)]
+    assert left == pytest.approx([16, 4, 2, 0], abs=1e-9)
+
+
+@given(counts, st.integers(0, 3), st.integers(1, 64), st.integers(1, 64), st.integers(1, 64))
+def test_zero_divides_after_tensor_and_pipeline(
+    psi: float, zero: int, t: int, p: int, shard: int
+) -> None:
+    both = states.model_states(psi, zero=zero, shard=shard, tensor=t, pipeline=p).total
+    assert both == pytest.approx(states.model_states(psi, zero=zero, shard=shard).total / (t * p))
+    wrong = states.model_states(psi, zero=zero, shard=shard * t * p).total
+    assert zero in (0, 1, 2) or both == pytest.approx(wrong), (
+        "only stage 3 divides everything by all devices"
+    )
+
+
+@given(
+    st.floats(1e9, 1e12),
+    RECIPES,
+    st.integers(0, 3),
+    st.integers(1, 512),
+    st.integers(1, 16),
+    st.integers(1, 16),
+)
+def test_the_largest_model_fills_the_device(
+    room: float, recipe: str, zero: int, shard: int, t: int, p: int
+) -> None:
+    psi = states.largest_model(room, recipe=recipe, zero=zero, shard=shard, tensor=t, pipeline=p)
+    assert states.model_states(
+        psi, recipe=recipe, zero=zero, shard=shard, tensor=t, pipeline=p
+    ).total == pytest.approx(room)
+
+
+@given(counts)
+def test_a_checkpoint_has_no_gradients(psi: float) -> None:
+    assert states.checkpoint(psi).total == pytest.approx(14 * psi)
+    assert states.checkpoint(psi, weights_only=True).total == pytest.approx(2 * psi)
+    kept = states.model_states(psi, recipe="adam-fp32-kept").total
+    assert states.checkpoint(psi, recipe="adam-fp32").total == pytest.approx(kept)
+
+
+def test_qlora_is_a_quarter_of_lora_and_its_scales_an_eighth_of_a_bit() -> None:
+    lora, qlora = (
+        states.adapters(65e9, 1e8),
+        states.adapters(65e9, 1e8, base="nf4", block=64, second_block=256),
+    )
+    assert qlora["frozen weights"] == pytest.approx(lora.amount("frozen weights") / 4)
+    assert qlora["scales"] == pytest.approx(65e9 * 0.127 / 8, rel=2e-3)
+    assert qlora.amount("adapters") == lora.amount("adapters") == pytest.approx(1.6e9)
+
+
+@pytest.mark.parametrize("name", specs.table("models"))
+def test_one_device_holds_every_parameter(name: str) -> None:
+    assert states.stage_parameters(name, Layout()).total == params.total(name)
+
+
+KINDS = {
+    "plain": SMALL,
+    "untied": SMALL.but(tied=False),
+    "grouped": SMALL.but(kv_heads=2, qkv_bias=False),
+    "gated": SMALL.but(gated=True, norm="rmsnorm", positions="rotary"),
+    "relative": SMALL.but(positions="relative", embedding_norm=True),
+    "experts": SMALL.but(
+        experts=specs.Experts(routed=4, active=2, width=32, shared=1, dense_layers=3)
+    ),
+    "latent": SMALL.but(
+        latent=specs.Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16, query_rank=48)
+    ),
+    "normed heads": SMALL.but(query_key_norm=True, head_bias=True),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_stages_together_hold_the_model_once_and_a_tied_table_twice(kind: str, chunks: int) -> None:
+    model = KINDS[kind]
+    layout = Layout(pipeline=4, chunks=chunks, micro_batches=4)
+    held = [states.stage_parameters(model, layout, stage=i) for i in range(4)]
+    again = model.padded_vocab * model.width if model.tied else 0
+    assert sum(one.total for one in held) == pytest.approx(params.total(model) + again)
+    assert (
+        "embedding" in held[0]
+        and "head" in held[3]
+        and not {"embedding", "head"} & {*held[1], *held[2]}
+    )
+
+
+def test_norms_outside_the_layers_stand_at_the_ends() -> None:
+    model = SMALL.but(embedding_norm=True)
+    norms = [states.stage_parameters(model, Layout(pipeline=4), stage=i)["norms"] for i in range(4)]
+    one, per_layer = 2 * 64, 2 * 2 * 64
+    assert norms == [2 * per_layer + one, 2 * per_layer, 2 * per_layer, 2 * per_layer + one]
+
+
+def tensors(model: Model) -> list[tuple[int, bool]]:
+    """A plain GPT's parameters by hand: elements, and whether tensor parallelism splits them."""
+    h, f, V = model.width, model.ffn_width, model.padded_vocab
+    attention = [(3 * h * h, True), (3 * h, True), (h * h, True), (h, False)]
+    mlp = [(f * h, True), (f, True), (h * f, True), (h, False)]
+    layer = [*attention, *mlp, (2 * h, False), (2 * h, False)]
+    return [(V * h, True), (model.position_rows * h, False), *layer * model.layers, (2 * h, False)]
+
+
+@pytest.mark.parametrize("t", [1, 2, 4, 8])
+def test_tensor_parallelism_splits_matrices_and_repeats_the_rest(t: int) -> None:
+    expected = sum(n // t if split else n for n, split in tensors(SMALL))
+    assert states.stage_parameters(SMALL, Layout(tensor=t)).total == expected
+
+
+def test_grouped_heads_are_repeated_when_there_are_more_devices() -> None:
+    model = SMALL.but(kv_heads=2, qkv_bias=False)
+    two, eight = (
+        states.stage_parameters(model, Layout(tensor=t)).amount("attention") for t in (2, 8)
+    )
+    h, d = model.width, model.head_dim
+    per_layer = (
+        h * d * (8 // 8 + 1 + 1) + d * h + h
+    )  # a head of each kind, the projection's rows, its whole bias
+    assert eight == model.layers * per_layer and two > eight
+
+
+layouts = st.builds(
+    Layout,
+    data=st.just(4),
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    pipeline=st.sampled_from([1, 2, 4]),
+    zero=st.integers(0, 3),
+    micro_batch=st.integers(1, 8),
+    micro_batches=st.just(8),
+    recompute=st.sampled_from(["none", "selective", "full"]),
+)
+
+
+@given(layouts, RECIPES, st.sampled_from(activations.ATTENTION))
+def test_training_is_the_sum_of_its_named_parts(layout: Layout, recipe: str, kind: str) -> None:
+    need = fit.training(SMALL, layout, recipe=recipe, attention=kind, buffers={"context": 1e9})
+    assert need.total == pytest.approx(sum(need.amount(name) for name in need))
+    assert need["context"] == 1e9
+    stages = [
+        fit.training(
+            SMALL, layout, recipe=recipe, stage=i, attention=kind, buffers={"context": 1e9}
+        )
+        for i in range(layout.pipeline)
+    ]
+    assert need.total == max(one.total for one in stages), (
+        "the fullest stage is found without looking at all of them"
+    )
+    own = states.stage_parameters(SMALL, layout).total
+    first = states.model_states(own, recipe=recipe, zero=layout.zero, shard=4)
+    assert stages[0].amount("optimizer states") == pytest.approx(first.amount("optimizer states"))
+    assert stages[0].amount("activations") == activations.stage(SMALL, layout, attention=kind).total
+
+
+def test_recomputing_a_layer_brings_back_what_it_dropped() -> None:
+    none, selective, full = (
+        fit.training(SMALL, Layout(recompute=r)) for r in ("none", "selective", "full")
+    )
+    one = activations.layer(SMALL)
+    core = sum(amount for name, amount in one["attention"].items() if name.startswith("softmax"))  # type: ignore[union-attr]
+    assert "recomputation" not in none
+    assert selective["recomputation"] == pytest.approx(core)
+    assert full["recomputation"] == pytest.approx(
+        one.total - activations.layer(SMALL, recompute="full").total
+    )
+    assert full.total < selective.total < none.total
+
+
+def test_stage_3_gathers_its_largest_piece() -> None:
+    sharded = fit.training(SMALL, Layout(data=4, zero=3))
+    assert sharded["gathered layer"] == (2 + 2) * (12 * 64 * 64 + 13 * 64)
+    assert "gathered layer" not in fit.training(SMALL, Layout(zero=3)), (
+        "a group of one has nothing to gather"
+    )
+    wide = fit.training(SMALL.but(vocab=50000), Layout(data=4, zero=3))
+    assert wide["gathered layer"] == 4 * 50000 * 64, "a large vocabulary is the largest piece"
+
+
+def test_verdicts_in_words() -> None:
+    need = fit.training("llama3-8b", Layout(data=8, zero=1))
+    bad, good = (
+        fit.fits(need, "a100-80gb"),
+        fit.fits(60e9, specs.find_device("a100-80gb"), reserve=2e9),
+    )
+    assert not bad and str(bad).startswith("does not fit") and "activations" in str(bad)
+    assert good and str(good) == "fits: 60 GB of 78 GB, 18 GB free"
+    assert fit.fits(80e9, 80e9) and not fit.fits(80e9 + 1, 80e9)
+
+
+@pytest.mark.parametrize("vary", ["shard", "zero", "tensor", "pipeline", "recompute"])
+def test_smallest_is_the_first_that_fits(vary: str) -> None:
+    layout = Layout(
+        data=8, zero=0 if vary == "zero" else 3, shard=1 if vary == "shard" else 0, micro_batches=8
+    )
+    every = {
+        "shard": [1, 2, 4, 8],
+        "zero": [0, 1, 2, 3],
+        "tensor": [1, 2, 4, 8],
+        "pipeline": [1, 2, 4, 8],
+        "recompute": ["none", "selective", "full"],
+    }[vary]
+    needs = [fit.training(SMALL, replace(layout, **{vary: value})).total for value in every]
+    for room in [n * 1.001 for n in needs]:
+        wanted = next(value for value, need in zip(every, needs, strict=True) if need <= room)
+        assert getattr(fit.smallest(SMALL, layout, room, vary=vary), vary) == wanted
+    with pytest.raises(InputError, match="no degree makes small fit"):
+        fit.smallest(SMALL, layout, min(needs) * 0.9, vary=vary)
+
+
+@given(st.floats(1e6, 1e10), st.sampled_from([1, 4]), st.sampled_from(["none", "full"]))
+def test_the_largest_micro_batch_fits_and_one_more_does_not(
+    room: float, p: int, recompute: str
+) -> None:
+    layout = Layout(pipeline=p, micro_batches=8, recompute=recompute)
+    most = fit.largest_micro_batch(SMALL, layout, room)
+    if most:
+        assert fit.fits(fit.training(SMALL, replace(layout, micro_batch=most)), room * (1 + 1e-12))
+    assert not fit.fits(fit.training(SMALL, replace(layout, micro_batch=most + 1)), room)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: states.model_states(-1), "parameters = -1"),
+        (lambda: states.model_states(float("inf")), "parameters = inf"),
+        (lambda: states.model_states("7B"), "parameters = '7B'"),
+        (lambda: states.model_states(7e9, zero=4), "zero = 4"),
+        (lambda: states.model_states(7e9, zero=True), "zero = True"),
+        (lambda: states.model_states(7e9, shard=0), "shard = 0"),
+        (lambda: states.model_states(7e9, tensor=1.5), "tensor = 1.5"),
+        (lambda: states.largest_model(0), "memory = 0"),
+        (lambda: fit.training("gpt2", Layout(pipeline=5)), "layers = 12"),
+        (
+            lambda: fit.training("gpt2", Layout(tensor=5)),
+            "tensor = 5: does not divide heads = 12",
+        ),
+        (lambda: fit.training("gtp2"), "did you mean gpt2"),
+        (lambda: fit.training("gpt2", stage=1), "stage = 1: expected 0 to 0"),
+        (lambda: fit.training("gpt2", buffers={"context": -1}), "buffers['context'] = -1"),
+        (lambda: fit.fits(-1, 1e9), "needed = -1"),
+        (lambda: fit.fits(1, "a100"), "memory = 'a100': did you mean"),
+        (lambda: fit.fits(1, 1e9, reserve=-1), "reserve = -1"),
+        (lambda: fit.smallest("gpt2", Layout(), 1e9, vary="expert"), "vary = 'expert'"),
+        (lambda: states.adapters(1e9, 0), "trainable = 0"),
+        (lambda: states.adapters(1e9, 1e6, base="nf5"), "base = 'nf5': did you mean nf4"),
+    ],
+)
+def test_bad_input_names_the_argument(call: object, named: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call()  # type: ignore[operator]
+    assert named in str(refused.value)

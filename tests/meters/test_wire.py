@@ -1,0 +1,143 @@
+"""The two meters of the wire, on what they are meant to tell apart."""
+
+import socket
+import sys
+import threading
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from mathlib import launch
+from mathlib.meters import wire
+from mathlib.parallel import collectives as own
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def to_a_slow_reader(amount: int, then: threading.Event) -> socket.socket:
+    """Hand the system more than the other end's buffer takes; that end reads when `then` is set, a
+    little later.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * KIB
+        )  # what it accepts inherits this
+        writer = socket.create_connection(server.getsockname())
+        reader = server.accept()[0]
+
+    def read() -> None:
+        then.wait()
+        time.sleep(0.2)
+        while reader.recv(MIB):
+            pass
+        reader.close()
+
+    threading.Thread(target=read, daemon=True).start()
+    writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, amount)
+    writer.sendall(bytes(amount))
+    return writer
+
+
+def during_and_after() -> tuple[int, int]:
+    go = threading.Event()
+    with wire.tcp() as during:
+        first = to_a_slow_reader(200 * KIB, go)
+        go.set()
+    go.clear()
+    second = to_a_slow_reader(200 * KIB, go)
+    go.set()
+    with wire.tcp() as after:
+        pass
+    first.close()
+    second.close()
+    return during.sent, after.sent
+
+
+def test_bytes_belong_to_the_block_that_wrote_them_however_slow_the_link():
+    assert launch.run(during_and_after, 1) == [(200 * KIB, 0)]
+
+
+def test_a_receiver_that_never_reads_is_reported():
+    def stuck() -> None:
+        with to_a_slow_reader(200 * KIB, threading.Event()):
+            wire.settle(0.1)
+
+    with pytest.raises(
+        launch.RankError, match="TimeoutError: data is still on its way after 0.1 seconds"
+    ):
+        launch.run(stuck, 1)
+
+
+def one_message(source: int | None) -> tuple[int, int]:
+    x = torch.zeros(MIB)
+    with wire.counted() as program, wire.tcp() as system:
+        dist.isend(x, 1).wait() if dist.get_rank() == 0 else dist.recv(x, source)
+    return program.on_wire, system.sent
+
+
+@pytest.mark.parametrize("source", [0, None], ids=["from rank 0", "from any"])
+def test_what_gloo_adds_to_a_message(source):
+    assert launch.run(one_message, 2, source) == [
+        (4 * MIB + wire.ANNOUNCED,) * 2,
+        (wire.READY,) * 2,
+    ]
+
+
+def some_collectives() -> wire.Counted:
+    n = dist.get_world_size()
+    whole, piece = torch.zeros(12 * n), torch.zeros(12)
+    with wire.counted() as counted:
+        dist.all_reduce(whole)
+        dist.broadcast(whole, 0)
+        dist.all_gather_into_tensor(whole, piece)
+        dist.all_to_all_single(torch.empty_like(whole), whole)
+        whole + whole  # not a collective
+    return counted
+
+
+def test_a_collective_counts_with_the_whole_buffer():
+    counted = launch.run(some_collectives, 3, echo=False)[0]
+    assert counted.calls == dict.fromkeys(
+        ["allreduce_", "broadcast_", "_allgather_base_", "alltoall_base_"], 1
+    )
+    assert counted.payload == dict.fromkeys(counted.calls, 4 * 12 * 3)
+    assert (counted.messages, counted.sent, counted.on_wire) == (0, 0, 0)
+
+
+def to_neighbours() -> list[dict[int, int]]:
+    """A ring over all ranks, and one over the odd or even ranks, whose neighbours have other
+    numbers in the group.
+    """
+    groups, sent = [None, own.process_group_of([[0, 2], [1, 3]])], []
+    for group in groups:
+        with wire.counted() as counted:
+            own.ring_all_reduce(torch.zeros(24), group)
+        sent.append(dict(counted.to))
+    return sent
+
+
+def test_receivers_are_ranks_of_the_world():
+    ring, pair = 2 * 96 * 3 // 4, 96
+    assert launch.run(to_neighbours, 4) == [
+        [{(r + 1) % 4: ring}, {(r + 2) % 4: pair}] for r in range(4)
+    ]
+
+
+def in_backward() -> wire.Counted:
+    x = torch.ones(5, requires_grad=True)
+    x.register_post_accumulate_grad_hook(lambda p: dist.all_reduce(p.grad))
+    with wire.counted() as counted:
+        (x * x).sum().backward()
+    return counted
+
+
+def test_what_hooks_send_during_backward_is_counted():
+    assert launch.run(in_backward, 2)[0].payload == {"allreduce_": 20}
+
+
+def test_other_systems_get_one_clear_line(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(NotImplementedError, match="on Linux only; wire.counted works anywhere"):
+        wire.totals()

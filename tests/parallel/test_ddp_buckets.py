@@ -1,0 +1,171 @@
+"""Buckets: when they are full, when they leave, in which order, and what a hook does to them."""
+
+import random
+
+import torch
+import torch.distributed as dist
+from small_models import FLOATS, ONE_LAYER, Chain, step
+from torch import nn
+from torch.futures import Future
+
+from mathlib import launch
+from mathlib.meters import wire
+from mathlib.meters.trace import Trace
+from mathlib.parallel import ddp
+from mathlib.parallel.ddp import DDP
+
+
+def layouts() -> list[list[list[str]]]:
+    model = DDP(Chain(use="bca"), bucket_bytes=ONE_LAYER, first_bucket_bytes=4 * 8)
+    seen = [model.layout()]
+    for _ in range(2):
+        step(model)
+        seen.append(model.layout())
+    return seen
+
+
+def test_buckets_start_in_reverse_and_are_rebuilt_once_in_the_order_of_arrival():
+    before, after, later = launch.run(layouts, 2)[1]
+    assert before == [["c.bias"], ["c.weight", "b.bias"], ["b.weight", "a.bias"], ["a.weight"]]
+    assert (
+        after == [["a.bias"], ["a.weight", "c.bias"], ["c.weight", "b.bias"], ["b.weight"]] == later
+    )
+
+
+def test_only_the_first_step_sends_an_order():
+    def calls() -> list[dict]:
+        model, counts = DDP(Chain()), []
+        for _ in range(3):
+            with wire.counted() as counted:
+                step(model)
+            counts.append(dict(counted.calls))
+        return counts
+
+    assert launch.run(calls, 1)[0] == [
+        {"allreduce_": 1, "broadcast_": 1},
+        {"allreduce_": 1},
+        {"allreduce_": 1},
+    ]
+
+
+def test_all_ranks_take_rank_0s_order():
+    def disagree() -> tuple[list[list[str]], list[float]]:
+        model = DDP(
+            Chain(use=["abc", "cab"][dist.get_rank()]),
+            bucket_bytes=ONE_LAYER,
+            first_bucket_bytes=ONE_LAYER,
+        )
+        for _ in range(2):
+            model.zero_grad()
+            step(model)
+        return model.layout(), model.module.b.weight.grad
+
+    (layout, gradient), (other, same) = launch.run(disagree, 2)
+    assert (
+        layout == other == [["c.bias", "c.weight"], ["b.bias", "b.weight"], ["a.bias", "a.weight"]]
+    )
+    assert torch.equal(gradient, same)
+
+
+def test_a_bucket_is_full_where_torchs_is():
+    draw = random.Random(0)
+    for _ in range(200):
+        tensors = [
+            torch.empty(draw.randrange(1, 100), dtype=draw.choice(FLOATS))
+            for _ in range(draw.randrange(1, 30))
+        ]
+        first, later = draw.randrange(1, 1000), draw.randrange(1, 2000)
+        theirs, _ = dist._compute_bucket_assignment_by_size(tensors, [first, later])
+        ours = ddp.buckets_of(map(nn.Parameter, tensors), first, later)
+        number = {tensor.data_ptr(): i for i, tensor in enumerate(tensors)}
+        assert sorted([number[p.data_ptr()] for p in bucket.slots] for bucket in ours) == sorted(
+            theirs
+        )
+
+
+def test_a_bucket_holds_one_type_of_number():
+    def types() -> list[list[str]]:
+        model = Chain()
+        model.b.to(torch.bfloat16)
+        return DDP(model, first_bucket_bytes=1e9).layout()
+
+    assert launch.run(types, 1)[0] == [
+        ["b.bias", "b.weight"],
+        ["c.bias", "c.weight", "a.bias", "a.weight"],
+    ]
+
+
+def events(bucket_bytes: float) -> tuple[list, int]:
+    trace = Trace(dist.get_rank())
+    chain = Chain()
+    for p in (
+        chain.parameters()
+    ):  # before DDP's own hooks, so that these note a gradient before it may leave
+        p.register_post_accumulate_grad_hook(lambda _: trace.begin("gradient")())
+    step(DDP(chain, bucket_bytes=bucket_bytes, first_bucket_bytes=bucket_bytes, trace=trace))
+    return trace.events, sum(p.nbytes for p in chain.parameters())
+
+
+def test_full_buckets_leave_while_backward_goes_on():
+    for found, volume in launch.run(events, 2, ONE_LAYER):
+        sends = sorted((e for e in found if e.kind == "communication"), key=lambda e: e.start)
+        last = max(e.start for e in found if e.what == "gradient")
+        assert [e.what for e in sends] == [f"all-reduce of bucket {i}" for i in range(3)]
+        assert [e.start < last for e in sends] == [True, True, False]
+        assert sum(e.bytes for e in sends) == volume and all(e.end > e.start for e in sends)
+        (wait,) = (e for e in found if e.kind == "idle")
+        assert last <= wait.start and max(e.end for e in sends) <= wait.end, (
+            "from the last gradient to the last mean"
+        )
+    for found, volume in launch.run(events, 2, 1e9):
+        assert [e.bytes for e in found if e.kind == "communication"] == [volume]
+
+
+def test_backward_does_not_wait_for_a_bucket():
+    """A bucket whose average comes only when the next one leaves would hang a DDP that waits for
+    each.
+    """
+
+    def patient() -> list[float]:
+        waiting: list[tuple[Future, torch.Tensor]] = []
+
+        def late(flat: torch.Tensor, group) -> Future:
+            for future, before in waiting:
+                ddp.summed(before, group).wait()
+                future.set_result(None)
+            waiting[:] = [(Future(), flat)]
+            if len(sent) == 2:
+                ddp.summed(flat, group).wait()
+                waiting[0][0].set_result(None)
+            sent.append(flat.numel())
+            return waiting[0][0]
+
+        sent: list[int] = []
+        model = DDP(Chain(), bucket_bytes=ONE_LAYER, first_bucket_bytes=ONE_LAYER, hook=late)
+        step(model)
+        return model.module.c.bias.grad.tolist()
+
+    assert launch.run(patient, 2, timeout=20) == [[2.0] * 8] * 2
+
+
+def compressed(hook) -> tuple[wire.Counted, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(dist.get_rank())
+    x = torch.randn(16, 8)
+    torch.manual_seed(0)
+    model, plain = Chain(), Chain()
+    plain.load_state_dict(model.state_dict())
+    wrapped, reference = DDP(model, hook=hook), DDP(plain)
+    reference(x).square().sum().backward()
+    with wire.counted() as counted:
+        wrapped(x).square().sum().backward()
+    return counted, model.a.weight.grad.clone(), plain.a.weight.grad.clone()
+
+
+def test_fp16_halves_the_bytes_and_rounds_the_gradient():
+    gradients = 3 * ONE_LAYER
+    for hook, volume in ((ddp.summed, gradients), (ddp.summed_in_fp16, gradients / 2)):
+        for counted, got, exact in launch.run(compressed, 3, hook):
+            assert counted.payload["allreduce_"] == volume
+            rounded = not torch.equal(got, exact)
+            assert rounded == (hook is ddp.summed_in_fp16)
+            torch.testing.assert_close(got, exact, rtol=4 * 2**-11, atol=1e-3)  # fp16 has 11 bits

@@ -1,0 +1,196 @@
+"""Arrows go one way, by one ordered list of rooms. Formulas need nothing but Python, and load at
+once.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mathlib
+
+ROOT = Path(mathlib.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+FORMULAS = ["base", "compute", "memory", "traffic", "schedule", "plan"]
+RUNS = ["launch", "meters", "model", "parallel"]
+# A room may import itself and every room before it, less those named with it.
+ROOMS: dict[str, list[str]] = {
+    **{room: [] for room in FORMULAS + RUNS},
+    "show": RUNS,
+    "explore": RUNS,
+    "cli": [*RUNS, "show", "explore"],
+    "main": [*RUNS, "show", "explore"],
+}
+HEAVY = {"torch", "matplotlib", "ipywidgets", "numpy", "IPython", "cloudpickle"}
+LATE = {"show": {"matplotlib", "ipywidgets", "IPython", "numpy"}}  # only inside functions
+
+
+def room_of(parts):
+    """The room of a module, given as the parts of its name below mathlib."""
+    if parts == ["__main__"]:
+        return "main"
+    inside = parts and (ROOT / parts[0]).is_dir() and parts[0] != "data"
+    return parts[0] if inside else "base"
+
+
+def module_parts(path):
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def allowed(here):
+    """The rooms that a room may import."""
+    order = list(ROOMS)
+    return set(order[: order.index(here) + 1]) - set(ROOMS[here])
+
+
+def imports(tree):
+    """(module, at module level) of every import in a file."""
+    inside = {
+        id(node)
+        for f in ast.walk(tree)
+        if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(f)
+    }
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names = [node.module]
+            if node.module.split(".")[0] == "mathlib":
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from ((name, id(node) not in inside) for name in names)
+
+
+def wrongs(here, source):
+    """What a file of this room imports and must not, in words."""
+    for name, at_top in imports(ast.parse(source)):
+        first, *rest = name.split(".")
+        if first == "mathlib":
+            there = room_of(rest)
+            if there not in allowed(here):
+                yield f"{here} imports {name}: expected only {', '.join(sorted(allowed(here)))}"
+        elif here not in RUNS and first not in sys.stdlib_module_names:
+            if at_top or first not in LATE.get(here, ()):
+                yield f"{here} imports {name}" + (" at the top" if here in LATE else "")
+        elif first in {"matplotlib", "ipywidgets"} and here in RUNS:
+            yield f"{here} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_a_file_imports_only_what_its_room_may(path):
+    assert not list(wrongs(room_of(module_parts(path)), path.read_text("utf-8")))
+
+
+def test_every_folder_is_a_room_of_the_list():
+    folders = {path.parent.name for path in ROOT.glob("*/*.py")}
+    assert folders <= set(ROOMS), f"say where {folders - set(ROOMS)} stands in ROOMS of this file"
+
+
+@pytest.mark.parametrize(
+    ("here", "source"),
+    [
+        ("base", "import torch"),
+        ("compute", "def f():\n    import numpy"),
+        ("compute", "from mathlib.show import svg"),
+        ("memory", "from mathlib import traffic"),
+        ("memory", "from mathlib import launch"),
+        ("compute", "from mathlib.memory import states"),
+        ("meters", "from mathlib.show import svg"),
+        ("meters", "from mathlib.model import gpt"),
+        ("parallel", "import matplotlib"),
+        ("show", "import matplotlib.pyplot"),
+        ("show", "def f():\n    import torch"),
+        ("show", "from mathlib.model import gpt"),
+        ("show", "def f():\n    from mathlib.explore import memory"),
+        ("explore", "from mathlib import launch"),
+        ("cli", "from mathlib.show import svg"),
+    ],
+)
+def test_the_rules_see_a_wrong_arrow(here, source):
+    assert list(wrongs(here, source))
+
+
+@pytest.mark.parametrize(
+    ("here", "source"),
+    [
+        ("show", "def f():\n    import matplotlib"),
+        ("parallel", "import torch"),
+        ("base", "import math, tomllib"),
+        ("parallel", "from mathlib.compute import flops"),
+        ("explore", "from mathlib.show import svg"),
+        ("cli", "from mathlib.plan import bill"),
+        ("main", "from mathlib.cli.parser import main"),
+    ],
+)
+def test_the_rules_allow_a_right_one(here, source):
+    assert not list(wrongs(here, source))
+
+
+def test_modules_import_each_other_without_a_circle():
+    arrows = {".".join(module_parts(path)): set() for path in FILES}
+    for path in FILES:
+        name = ".".join(module_parts(path))
+        for other, at_top in imports(ast.parse(path.read_text("utf-8"))):
+            inner = other.removeprefix("mathlib.")
+            while inner and inner not in arrows:
+                inner = inner.rpartition(".")[0]
+            if at_top and other.startswith("mathlib.") and inner != name:
+                arrows[name].add(inner)
+    done = {""}
+    while len(done - {""}) < len(arrows.keys() - {""}):
+        free = {name for name, needs in arrows.items() if name not in done and needs <= done}
+        assert free, f"a circle among {sorted(set(arrows) - done)}"
+        done |= free
+
+
+def test_no_leaf_name_stands_twice_among_formulas_and_runs():
+    leaves = [p.stem for p in FILES if room_of(module_parts(p)) in FORMULAS + RUNS]
+    twice = {leaf for leaf in leaves if leaves.count(leaf) > 1 and leaf != "__init__"}
+    assert not twice, f"{twice}: a formula is named by its quantity, a run by its mechanism"
+
+
+@pytest.fixture(scope="module")
+def python():
+    """Run Python as a user's machine does; what it prints."""
+    environment = {name: value for name, value in os.environ.items() if name[:6] != "PYTHON"}
+    environment |= {"PYTHONPATH": str(ROOT.parent)}
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    return run
+
+
+LIGHT = [
+    ".".join(["mathlib", *module_parts(path)])
+    for path in FILES
+    if room_of(module_parts(path)) not in {*RUNS, "main"}
+]
+
+
+def test_nothing_heavy_is_loaded(python):
+    out = python("-c", f"import sys, {', '.join(LIGHT)}; print(*sys.modules)")
+    assert not HEAVY & {name.split(".")[0] for name in out.split()}
+
+
+def test_a_command_loads_no_more_than_it_needs(python):
+    """What takes time to start is what is imported; counted, since seconds know the neighbours."""
+    code = "import sys; from mathlib.cli.parser import main; main(['params', 'gpt2'])"
+    loaded = python("-c", f"{code}; print(*sys.modules)").splitlines()[-1].split()
+    own = {name for name in loaded if name.startswith("mathlib.")}
+    rooms = {name.split(".")[1] for name in own if name.count(".") == 2}
+    assert rooms == {"cli", "compute"}, f"params needs two rooms, and {rooms} were loaded"
+    needed = "argparse, dataclasses, locale, numbers, pathlib, shutil, tomllib"
+    base = python("-c", f"import sys, {needed}; print(*sys.modules)")
+    more = set(loaded) - own - set(base.split())
+    assert more <= {"mathlib"}, f"{more} take time to load"

@@ -1,0 +1,91 @@
+"""A trace's events as a picture: a line for a rank's work, and lines for what it has on the
+wire.
+"""
+
+import re
+import xml.etree.ElementTree as ET
+from types import SimpleNamespace
+
+import pytest
+
+from mathlib.explore import data_parallel
+from mathlib.show import ranks_timeline
+from mathlib.traffic import overlap
+
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+def event(what: str, kind: str, rank: int, start: float, end: float) -> SimpleNamespace:
+    return SimpleNamespace(what=what, kind=kind, rank=rank, start=start, end=end)
+
+
+EVENTS = [
+    event("forward", "compute", 0, 0, 0.001),
+    event("backward", "compute", 0, 0.001, 0.003),
+    event("gradient", "gradient", 0, 0.002, 0.002),
+    event("bucket 0", "communication", 0, 0.002, 0.004),
+    event("bucket 1", "communication", 0, 0.003, 0.005),  # beside bucket 0
+    event("bucket 2", "communication", 0, 0.004, 0.006),  # after bucket 0
+    event("wait", "idle", 0, 0.003, 0.006),
+    event("forward", "compute", 1, 0, 0.002),
+]
+
+
+def picture(events: list) -> ET.Element:
+    html = ranks_timeline(events, title="One step")._repr_html_()
+    return ET.fromstring(re.search("<svg.*</svg>", html, re.DOTALL)[0])
+
+
+def boxes(chart: ET.Element) -> dict[str, tuple[float, float]]:
+    """Hint of each box: its line (from the top) and its width."""
+    return {
+        title.text: (float(rect.get("y")), float(rect.get("width")))
+        for rect in chart.iter(f"{SPACE}rect")
+        for title in rect.iter(f"{SPACE}title")
+    }
+
+
+def test_each_rank_has_a_line_and_its_wire_beneath():
+    labels = [t.text or "" for t in picture(EVENTS).iter(f"{SPACE}text")]
+    assert labels[:4] == ["rank 0", "wire", "wire 2", "rank 1"], (
+        "rank 1 sends nothing, so it has no wire"
+    )
+
+
+def test_messages_in_flight_together_are_drawn_apart():
+    lines = {
+        hint.split(",")[1].split(":")[0].strip(): y
+        for hint, (y, _) in boxes(picture(EVENTS)).items()
+    }
+    assert lines["bucket 0"] == lines["bucket 2"] != lines["bucket 1"]
+
+
+def test_boxes_are_as_long_as_their_events():
+    width = {hint: w for hint, (_, w) in boxes(picture(EVENTS)).items()}
+    three, one = width["rank 0, wait: 3 ms to 6 ms"], width["rank 0, forward: 0 s to 1 ms"]
+    assert three == pytest.approx(3 * one, abs=0.2), "lengths are printed with one decimal"
+
+
+def test_other_kinds_are_not_drawn():
+    assert not any("gradient" in hint for hint in boxes(picture(EVENTS)))
+
+
+def test_the_last_time_on_the_axis_stays_inside():
+    chart = picture([event("forward", "compute", 0, 0, 0.2)])
+    edge = float(chart.get("viewBox").split()[2])
+    (last,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "200 ms")
+    assert float(last.get("x")) > edge - 25 and last.get("text-anchor") == "end"
+
+
+def test_more_buckets_than_can_be_told_apart_are_drawn_as_stretches():
+    """The wire is as busy as before; only the borders between buckets that touch are gone."""
+    step = overlap.bucketed(
+        layers=4, ranks=8, backward=1.0, payload=400.0, bucket=1.0, bandwidth=1e4
+    )
+    few = data_parallel._stretches(step.buckets[:50])
+    assert few == [(b.start, b.end, b.what) for b in step.buckets[:50]]
+    drawn = data_parallel._stretches(step.buckets)
+    assert [what for *_, what in drawn] == [f"bucket {i} to {i + 99}" for i in (0, 100, 200, 300)]
+    assert sum(b - a for a, b, _ in drawn) == pytest.approx(
+        sum(b.end - b.start for b in step.buckets)
+    )

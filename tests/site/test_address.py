@@ -1,0 +1,104 @@
+"""What the one setting BOOK_REPOSITORY adds: links that name the repository, a sitemap, social
+cards.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from address import configure, site_of
+from colab_cell import with_first_cell
+from pages import ROOT, toc_pages
+from sphinx.config import Config
+from sphinx.errors import ConfigError
+
+REPOSITORY = "https://github.com/Somebody/transformer-math"
+HOME = "https://somebody.github.io/transformer-math/"
+
+
+def build(target: Path, repository: str) -> subprocess.CompletedProcess:
+    command = [
+        Path(sys.executable).parent / "jupyter-book",
+        "build",
+        ROOT,
+        "--path-output",
+        target,
+        "-n",
+        "-W",
+    ]
+    given = {**os.environ, "BOOK_REPOSITORY": repository}
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory) -> Path:
+    target = tmp_path_factory.mktemp("published")
+    done = build(target, REPOSITORY)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    yield target / "_build/html"
+    shutil.rmtree(target)
+
+
+def test_chapters_offer_binder_colab_source_and_issues(published):
+    chapter = next(page for page in toc_pages() if page.startswith("chapters/"))
+    text = (published / f"{chapter}.html").read_text("utf-8")
+    assert "https://mybinder.org/v2/gh/Somebody/transformer-math/launch?" in text
+    assert (
+        f"https://colab.research.google.com/github/Somebody/transformer-math/blob/launch/{chapter}.ipynb"
+        in text
+    )
+    assert f"{REPOSITORY}/blob/main/{chapter}.ipynb" in text
+    assert f"{REPOSITORY}/issues/new" in text
+
+
+def test_the_sitemap_lists_every_page(published):
+    text = (published / "sitemap.xml").read_text("utf-8")
+    for page in toc_pages():
+        assert f"<loc>{HOME}{page}.html</loc>" in text
+
+
+def test_every_page_has_a_social_card(published):
+    for page in toc_pages():
+        text = (published / f"{page}.html").read_text("utf-8")
+        said = dict(re.findall(r'<meta property="(og:[\w:]+)" content="([^"]*)"', text))
+        assert (
+            said["og:title"] and said["og:description"] and said["og:url"] == f"{HOME}{page}.html"
+        )
+        assert said["og:site_name"] == "Transformer Math, Measured"
+        assert said["og:image"].startswith(HOME)
+        assert (published / said["og:image"].removeprefix(HOME)).stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    "wrong", ["http://example.org/x", "somebody/transformer-math", "https://github.com/somebody"]
+)
+def test_an_address_that_is_none_stops_the_build(monkeypatch, wrong):
+    monkeypatch.setenv("BOOK_REPOSITORY", wrong)
+    with pytest.raises(ConfigError, match=f"BOOK_REPOSITORY = '{wrong}'"):
+        configure(None, Config())
+
+
+def test_where_pages_serves_a_repository():
+    assert site_of(REPOSITORY) == HOME
+    assert (
+        site_of("https://github.com/Somebody/somebody.github.io") == "https://somebody.github.io/"
+    )
+
+
+def test_colabs_first_code_cell_installs_the_library():
+    path = next((ROOT / "chapters").glob("*.ipynb"))
+    before = json.loads(path.read_text("utf-8"))
+    after = with_first_cell(before, REPOSITORY)
+    nbformat.validate(nbformat.from_dict(after))
+    first = next(cell for cell in after["cells"] if cell["cell_type"] == "code")
+    assert f"git+{REPOSITORY}@main" in "".join(first["source"])
+    assert [c for c in after["cells"] if c is not first] == before["cells"]
+    namespace = {"pip": 0}
+    exec("".join(first["source"]).replace("%pip install", "pip +=  1 #"), namespace)
+    assert namespace["pip"] == 0, "it is not installed again where it is there"

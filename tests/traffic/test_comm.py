@@ -1,0 +1,397 @@
+"""Every algorithm is executed on lists of numbers between virtual ranks; bytes and rounds are
+counted, not derived.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib.checks import InputError
+from mathlib.traffic import comm
+from mathlib.traffic.mesh import Mesh
+
+Span = tuple[int, int]
+Rounds = list[
+    list[tuple[int, int, Span, bool]]
+]  # messages of a round: from, to, which elements, added or copied
+
+
+def split(span: Span, n: int) -> list[Span]:
+    """n consecutive pieces that differ by one element at most."""
+    low, length = span[0], span[1] - span[0]
+    edges = [low + length * i // n for i in range(n + 1)]
+    return list(zip(edges, edges[1:], strict=False))
+
+
+def ring_reduce_scatter(group: list[int], span: Span) -> Rounds:
+    """Position i ends up with the sum of piece i + 1."""
+    n, pieces = len(group), split(span, len(group))
+    return [
+        [(group[i], group[(i + 1) % n], pieces[(i - step) % n], True) for i in range(n)]
+        for step in range(n - 1)
+    ]
+
+
+def ring_all_gather(group: list[int], span: Span) -> Rounds:
+    n, pieces = len(group), split(span, len(group))
+    return [
+        [(group[i], group[(i + 1) % n], pieces[(i + 1 - step) % n], False) for i in range(n)]
+        for step in range(n - 1)
+    ]
+
+
+def ring(group: list[int], span: Span) -> Rounds:
+    return ring_reduce_scatter(group, span) + ring_all_gather(group, span)
+
+
+def tree_reduce(group: list[int], span: Span) -> Rounds:
+    n, rounds, near = len(group), [], 1
+    while near < n:
+        rounds.append(
+            [(group[i + near], group[i], span, True) for i in range(0, n - near, 2 * near)]
+        )
+        near *= 2
+    return rounds
+
+
+def tree_broadcast(group: list[int], span: Span) -> Rounds:
+    upwards = reversed(tree_reduce(group, span))
+    return [
+        [(parent, child, where, False) for child, parent, where, _ in messages]
+        for messages in upwards
+    ]
+
+
+def naive(group: list[int], span: Span) -> Rounds:
+    root, others = group[0], group[1:]
+    return [[(r, root, span, True)] for r in others] + [[(root, r, span, False)] for r in others]
+
+
+def halving_doubling(group: list[int], span: Span) -> Rounds:
+    n = len(group)
+    m = 1 << (n.bit_length() - 1)
+    extra = [(group[m + i], group[i]) for i in range(n - m)]
+    core, mine, down = group[:m], dict.fromkeys(range(m), span), []
+    near = m // 2
+    while near:
+        messages = []
+        for i in range(m):
+            low, high = split(mine[i], 2)
+            keep, give = (high, low) if i & near else (low, high)
+            messages.append((core[i], core[i ^ near], give, True))
+            mine[i] = keep
+        down.append(messages)
+        near //= 2
+    up = []
+    for step in range(len(down)):
+        near = 1 << step
+        up.append([(core[i], core[i ^ near], mine[i], False) for i in range(m)])
+        mine = {
+            i: (min(mine[i][0], mine[i ^ near][0]), max(mine[i][1], mine[i ^ near][1]))
+            for i in range(m)
+        }
+    before = [[(a, b, span, True) for a, b in extra]] if extra else []
+    after = [[(b, a, span, False) for a, b in extra]] if extra else []
+    return before + down + up + after
+
+
+def together(schedules: list[Rounds]) -> Rounds:
+    """Schedules of disjoint groups, side by side."""
+    return [
+        [message for messages in parallel for message in messages]
+        for parallel in zip(*schedules, strict=True)
+    ]
+
+
+def by_levels(levels: list[int], span: Span) -> tuple[list[Rounds], list[Rounds]]:
+    """Reduce-scatters of every level going out and all-gathers coming back."""
+    mesh = Mesh({str(i): n for i, n in enumerate(levels)})
+    owned = dict.fromkeys(range(mesh.world), span)
+    out, back = [], []
+    for level, n in enumerate(levels):
+        groups = mesh.groups(str(level))
+        out.append(together([ring_reduce_scatter(g, owned[g[0]]) for g in groups]))
+        back.append(together([ring_all_gather(g, owned[g[0]]) for g in groups]))
+        for group in groups:
+            pieces = split(owned[group[0]], n)
+            for i, rank in enumerate(group):
+                owned[rank] = pieces[(i + 1) % n]
+    return out, back
+
+
+class Run:
+    """Executes rounds on lists of numbers; one send and one receive a rank and round, as on a real
+    link.
+    """
+
+    def __init__(self, ranks: int, length: int, rounds: Rounds):
+        self.held = [[(rank + 1) * 1000 + i for i in range(length)] for rank in range(ranks)]
+        self.wanted = [sum(column) for column in zip(*self.held, strict=True)]
+        self.sent, self.serial, self.rounds = [0] * ranks, 0, len(rounds)
+        for messages in rounds:
+            assert len({m[0] for m in messages}) == len({m[1] for m in messages}) == len(messages)
+            payloads = [self.held[frm][low:high] for frm, _, (low, high), _ in messages]
+            for (frm, to, (low, high), add), payload in zip(messages, payloads, strict=True):
+                self.sent[frm] += len(payload)
+                old = self.held[to][low:high]
+                self.held[to][low:high] = (
+                    [a + b for a, b in zip(old, payload, strict=True)] if add else payload
+                )
+            self.serial += max(map(len, payloads))
+
+
+ALL_REDUCE = {
+    "ring": ring,
+    "halving-doubling": halving_doubling,
+    "naive": naive,
+    "tree": lambda group, span: tree_reduce(group, span) + tree_broadcast(group, span),
+}
+
+
+@pytest.mark.parametrize("algorithm", ALL_REDUCE)
+@pytest.mark.parametrize("n", range(1, 10))
+def test_all_reduce_sums_and_sends_what_the_formula_says(algorithm: str, n: int) -> None:
+    for length in [*range(0, 2 * n + 1), 64 * n]:
+        run = Run(n, length, ALL_REDUCE[algorithm](list(range(n)), (0, length)))
+        assert all(held == run.wanted for held in run.held), "a rank holds a wrong sum"
+        said = comm.traffic("all-reduce", payload=length, ranks=n, algorithm=algorithm)
+        assert said.total == sum(run.sent) == 2 * (n - 1) * length, (
+            "all of these move as much in total"
+        )
+        assert said.rounds == run.rounds
+        if length == 64 * n:  # pieces of equal size, however often it is halved
+            assert said.busiest == pytest.approx(max(run.sent), rel=1e-12)
+            assert said.serial == pytest.approx(run.serial, rel=1e-12)
+
+
+HALVES = {
+    "reduce-scatter": ring_reduce_scatter,
+    "all-gather": ring_all_gather,
+    "broadcast": tree_broadcast,
+    "reduce": tree_reduce,
+}
+
+
+def counted(run: Run) -> tuple[float, ...]:
+    return run.rounds, run.serial, max(run.sent), sum(run.sent)
+
+
+def claimed(collective: str, payload: float, ranks: int, algorithm: str = "") -> tuple[float, ...]:
+    said = comm.traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
+    assert said.mean * ranks == pytest.approx(said.total)
+    return said.rounds, said.serial, said.busiest, said.total
+
+
+@pytest.mark.parametrize("collective", HALVES)
+@pytest.mark.parametrize("n", range(1, 10))
+def test_the_other_collectives(collective: str, n: int) -> None:
+    run = Run(n, 12 * n, HALVES[collective](list(range(n)), (0, 12 * n)))
+    assert claimed(collective, 12 * n, n) == counted(run)
+    pieces = split((0, 12 * n), n)
+    where = {
+        "reduce-scatter": [(i, pieces[(i + 1) % n]) for i in range(n)],
+        "reduce": [(0, (0, 12 * n))],
+    }
+    for rank, (low, high) in where.get(collective, []):
+        assert run.held[rank][low:high] == run.wanted[low:high]
+    if collective == "broadcast":
+        assert all(held == run.held[0] for held in run.held)
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_all_to_all_and_its_naive_relatives(n: int) -> None:
+    """Direct messages of K / N: rank r sends piece p to rank p, and in no round two to one rank."""
+    length = 12 * n
+    pieces = split((0, length), n)
+    exchange = [
+        [(r, (r + step) % n, pieces[(r + step) % n], False) for r in range(n)]
+        for step in range(1, n)
+    ]
+    gather = [[(r, 0, pieces[r], False)] for r in range(1, n)]
+    scatter = [[(0, r, pieces[r], False)] for r in range(1, n)]
+    broadcast = [[(0, r, (0, length), False)] for r in range(1, n)]
+    for rounds, collective in ((exchange, "all-to-all"), (gather, "gather"), (scatter, "scatter")):
+        assert claimed(collective, length, n) == counted(Run(n, length, rounds))
+    assert claimed("broadcast", length, n, "naive") == counted(Run(n, length, broadcast))
+
+
+@pytest.mark.parametrize("levels", [[4], [2, 3], [3, 2], [2, 2, 2], [4, 1], [1, 5], [3, 3]])
+def test_hierarchical_all_reduce_by_levels(levels: list[int]) -> None:
+    world = 1
+    for n in levels:
+        world *= n
+    length = 6 * world
+    out, back = by_levels(levels, (0, length))
+    run = Run(world, length, sum(out, []) + sum(reversed(back), []))
+    assert all(held == run.wanted for held in run.held)
+    for level, said in enumerate(comm.hierarchical(payload=length, levels=levels)):
+        alone = Run(world, length, out[level] + back[level])
+        assert said.rounds == alone.rounds
+        assert said.serial == pytest.approx(alone.serial) and said.busiest == pytest.approx(
+            max(alone.sent)
+        )
+    assert sum(t.mean for t in comm.hierarchical(payload=length, levels=levels)) == pytest.approx(
+        run.sent[0]
+    )
+
+
+sizes, counts = st.floats(0, 1e12), st.integers(1, 4096)
+
+
+@given(sizes, st.lists(st.integers(1, 12), min_size=1, max_size=4))
+def test_levels_send_as_much_as_one_ring(k: float, levels: list[int]) -> None:
+    world = 1
+    for n in levels:
+        world *= n
+    for collective in ("all-reduce", "reduce-scatter", "all-gather"):
+        split_up = sum(t.mean for t in comm.hierarchical(collective, payload=k, levels=levels))
+        assert split_up == pytest.approx(
+            comm.sent(collective, payload=k, ranks=world), rel=1e-9, abs=1e-9
+        )
+
+
+@given(sizes, counts, st.floats(1e6, 1e12), st.floats(0, 1))
+def test_one_level_is_the_flat_ring(k: float, n: int, b: float, alpha: float) -> None:
+    flat = comm.time("all-reduce", payload=k, ranks=n, bandwidth=b, latency=alpha)
+    one = comm.hierarchical_time(payload=k, levels=[n], bandwidths=[b], latencies=[alpha])
+    assert one.total == pytest.approx(flat.total)
+
+
+@given(st.sampled_from(list(ALL_REDUCE)), sizes, counts, st.floats(1e6, 1e12), st.floats(0, 1))
+def test_time_grows_with_payload_and_ranks_and_falls_with_bandwidth(
+    algorithm: str, k: float, n: int, b: float, alpha: float
+) -> None:
+    def seconds(k: float, n: int, b: float) -> float:
+        return comm.time(
+            "all-reduce", payload=k, ranks=n, bandwidth=b, latency=alpha, algorithm=algorithm
+        ).total
+
+    now = seconds(k, n, b)
+    assert seconds(2 * k, n, b) >= now and seconds(k, n, 2 * b) <= now
+    assert (
+        seconds(k, 2 * n, b) >= now or algorithm == "halving-doubling"
+    )  # which is slower for 3 ranks than for 4
+    assert seconds(k, 1, b) == 0
+
+
+def test_ring_beats_tree_for_large_payloads_and_loses_for_small_ones() -> None:
+    def seconds(algorithm: str, k: float) -> float:
+        return comm.time(
+            "all-reduce", payload=k, ranks=64, bandwidth=1e10, latency=1e-5, algorithm=algorithm
+        ).total
+
+    assert seconds("ring", 1e9) < seconds("tree", 1e9)
+    assert seconds("ring", 1e3) > seconds("tree", 1e3)
+    assert seconds("halving-doubling", 1e3) < seconds("ring", 1e3)
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_ring_steps_sum_every_piece_and_bring_it_to_every_rank(n: int) -> None:
+    held = [[{rank} for _ in range(n)] for rank in range(n)]
+    each = [comm.ring_steps(range(n), rank) for rank in range(n)]
+    for step in range(n - 1):
+        moved = [held[rank - 1][each[rank - 1][0][step][0]] for rank in range(n)]
+        for rank, came in enumerate(moved):
+            given_left, taken = each[rank - 1][0][step][0], each[rank][0][step][1]
+            assert given_left == taken, "the left neighbour gives what this rank takes"
+            assert not held[rank][taken] & came, "nobody's numbers are added twice"
+            held[rank][taken] = held[rank][taken] | came
+    assert all(held[rank][rank] == set(range(n)) for rank in range(n)), "piece r ends on rank r"
+    for step in range(n - 1):
+        moved = [held[rank - 1][each[rank - 1][1][step][0]] for rank in range(n)]
+        assert all(len(came) == n for came in moved), "only finished sums are passed on"
+        for rank, came in enumerate(moved):
+            held[rank][each[rank][1][step][1]] = came
+    assert all(piece == set(range(n)) for row in held for piece in row)
+
+
+@given(st.floats(0, 1e12), st.lists(st.floats(1e6, 1e12), min_size=1, max_size=9), st.floats(0, 1))
+def test_a_ring_is_as_fast_as_its_slowest_link_and_no_message_leaves_before_its_piece_came(
+    k: float, links: list[float], alpha: float
+) -> None:
+    messages, n = comm.ring_messages(payload=k, bandwidths=links, latency=alpha), len(links)
+    assert [len(row) for row in messages] == [2 * (n - 1)] * n
+    for r, row in enumerate(messages):
+        for step, (start, _) in enumerate(row):
+            waits_for = [row[step - 1][1], messages[r - 1][step - 1][1]] if step else [0.0]
+            assert start == max(waits_for)
+    last = max((end for row in messages for _, end in row), default=0.0)
+    slowest = comm.time("all-reduce", payload=k, ranks=n, bandwidth=min(links), latency=alpha)
+    assert last == pytest.approx(slowest.total, rel=1e-9)
+
+
+@given(st.integers(3, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
+def test_at_the_crossover_both_take_the_same_time(n: int, w: float, alpha: float) -> None:
+    def seconds(algorithm: str, k: float) -> float:
+        return comm.time(
+            "all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha, algorithm=algorithm
+        ).total
+
+    k = comm.crossover("all-reduce", "ring", "tree", ranks=n, bandwidth=w, latency=alpha)
+    assert seconds("ring", k) == pytest.approx(seconds("tree", k), rel=1e-9) if n > 3 else k == 0
+    assert seconds("ring", 2 * k + 1) < seconds("tree", 2 * k + 1)
+    assert n == 3 or seconds("ring", k / 2) > seconds("tree", k / 2)
+
+
+def test_a_crossover_may_not_exist() -> None:
+    def crossover(first: str, second: str) -> float:
+        return comm.crossover("all-reduce", first, second, ranks=8, bandwidth=1e9, latency=1e-5)
+
+    assert crossover("tree", "ring") == float("inf"), "a tree never sends less one after the other"
+    assert crossover("halving-doubling", "tree") == 0, "as many rounds, fewer bytes"
+
+
+@given(st.integers(2, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
+def test_at_the_balance_half_the_time_of_a_ring_is_latency(n: int, w: float, alpha: float) -> None:
+    parts = comm.time("all-reduce", payload=n * alpha * w, ranks=n, bandwidth=w, latency=alpha)
+    assert parts.amount("latency") == pytest.approx(parts.amount("transfer"))
+    assert comm.ring_balance(payload=n * alpha * w, bandwidth=w, latency=alpha) == pytest.approx(n)
+
+
+@given(
+    st.sampled_from(["all-reduce", "reduce-scatter", "all-gather", "all-to-all"]),
+    st.floats(1, 1e12),
+    st.integers(2, 512),
+)
+def test_bus_bandwidth_of_a_perfect_ring_is_the_link(collective: str, k: float, n: int) -> None:
+    perfect = comm.time(collective, payload=k, ranks=n, bandwidth=3e11).total
+    assert comm.bus_bandwidth(collective, payload=k, ranks=n, seconds=perfect) == pytest.approx(
+        3e11
+    )
+    assert comm.time_at_bus_bandwidth(
+        collective, payload=k, ranks=n, bus_bandwidth=3e11
+    ) == pytest.approx(perfect)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: comm.sent("all-reduce", payload=-1, ranks=4), "payload = -1"),
+        (lambda: comm.sent("all-reduce", payload=float("nan"), ranks=4), "payload = nan"),
+        (lambda: comm.sent("all-reduce", payload=1, ranks=0), "ranks = 0"),
+        (lambda: comm.sent("all-reduce", payload=1, ranks=True), "ranks = True"),
+        (lambda: comm.sent("allreduce", payload=1, ranks=4), "did you mean all-reduce"),
+        (
+            lambda: comm.sent("all-gather", payload=1, ranks=4, algorithm="tree"),
+            "algorithm = 'tree'",
+        ),
+        (lambda: comm.time("all-reduce", payload=1, ranks=4, bandwidth=0), "bandwidth = 0"),
+        (lambda: comm.hierarchical(payload=1, levels=[]), "levels = []"),
+        (
+            lambda: comm.hierarchical_time(payload=1, levels=[2, 2], bandwidths=[1]),
+            "bandwidths = [1]",
+        ),
+        (lambda: comm.bus_factor("all-reduce", 2.5), "ranks = 2.5"),
+        (
+            lambda: comm.crossover("all-reduce", "ring", "star", ranks=8, bandwidth=1, latency=1),
+            "second = 'star'",
+        ),
+        (lambda: comm.ring_messages(payload=1, bandwidths=[1, 0]), "bandwidths = 0"),
+        (lambda: comm.ring_messages(payload=1, bandwidths=[]), "bandwidths = 0"),
+        (lambda: comm.ring_balance(payload=1, bandwidth=1, latency=0), "latency = 0"),
+    ],
+)
+def test_bad_input_names_the_argument(call: object, named: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call()  # type: ignore[operator]
+    assert named in str(refused.value)

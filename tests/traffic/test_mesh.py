@@ -1,0 +1,207 @@
+"""Groups against a brute-force enumeration of coordinates."""
+
+from itertools import combinations, product
+from math import prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib.checks import InputError
+from mathlib.compute import batches
+from mathlib.traffic import mesh
+from mathlib.traffic.mesh import Mesh
+
+grids = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(
+    lambda sizes: Mesh(dict(zip("abcd", sizes, strict=False)))
+)
+
+
+def enumerated(grid: Mesh) -> list[dict[str, int]]:
+    """Coordinates in order of rank, first axis fastest: an odometer, no arithmetic."""
+    axes = list(grid.sizes)
+    wheels = product(*(range(grid.sizes[axis]) for axis in reversed(axes)))
+    return [dict(zip(reversed(axes), turn, strict=True)) for turn in wheels]
+
+
+@given(grids)
+def test_ranks_and_coordinates_are_an_odometer(grid: Mesh) -> None:
+    places = enumerated(grid)
+    assert grid.world == len(places) == prod(grid.sizes.values())
+    for rank, place in enumerate(places):
+        assert grid.coordinates(rank) == place
+        assert grid.rank(**place) == rank
+
+
+@given(grids)
+def test_groups_of_an_axis_partition_the_ranks(grid: Mesh) -> None:
+    places = enumerated(grid)
+    for axis, size in grid.sizes.items():
+        groups = grid.groups(axis)
+        assert sorted(sum(groups, [])) == list(range(grid.world))
+        assert {len(group) for group in groups} == {size}
+        assert groups == sorted(groups) and all(group == sorted(group) for group in groups)
+        for group in groups:
+            fixed = [{a: i for a, i in places[rank].items() if a != axis} for rank in group]
+            assert all(f == fixed[0] for f in fixed), (
+                "members of a group differ in nothing but their axis"
+            )
+        assert all(grid.group_of(rank, axis) == group for group in groups for rank in group)
+
+
+@given(grids)
+def test_groups_of_two_axes_meet_in_one_rank_at_most(grid: Mesh) -> None:
+    for one, other in combinations(grid.sizes, 2):
+        for group in grid.groups(one):
+            for crossing in grid.groups(other):
+                assert len(set(group) & set(crossing)) <= 1
+        for plane in grid.groups(one, other):
+            assert all(
+                len(set(g) & set(c)) == 1
+                for g in grid.groups(one)
+                if g[0] in plane
+                for c in grid.groups(other)
+                if c[0] in plane
+            )
+
+
+@given(grids)
+def test_all_axes_together_are_the_world(grid: Mesh) -> None:
+    assert grid.groups(*grid.sizes) == [list(range(grid.world))]
+
+
+@given(grids)
+def test_a_row_major_mesh_is_the_reverse_of_a_column_major_one(grid: Mesh) -> None:
+    axes = list(grid.sizes)
+    other = mesh.deepspeed(list(reversed(axes)), [grid.sizes[a] for a in reversed(axes)])
+    assert all(other.groups(axis) == grid.groups(axis) for axis in axes)
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.permutations(["tp", "cp", "ep", "dp", "pp"]),
+)
+def test_megatron_in_any_order(tp: int, cp: int, pp: int, dp: int, order: list[str]) -> None:
+    grid = mesh.megatron(world=tp * cp * pp * dp, tp=tp, cp=cp, pp=pp, order="-".join(order))
+    assert (grid.sizes["dp"], list(grid.sizes)) == (dp, order)
+    stride = prod(grid.sizes[a] for a in order[: order.index("pp")])
+    assert all(
+        b - a == stride
+        for group in grid.groups("pp")
+        for a, b in zip(group, group[1:], strict=False)
+    )
+
+
+def test_a_tied_embedding_is_shared_by_first_and_last_stage() -> None:
+    grid = mesh.megatron(world=12, tp=2, pp=3)
+    assert mesh.embedding_groups(grid) == [[0, 8], [1, 9], [2, 10], [3, 11]]
+    assert mesh.embedding_groups(mesh.megatron(world=2, tp=2)) == [[0], [1]], (
+        "one stage shares with nobody"
+    )
+
+
+def test_experts_have_a_grid_of_their_own() -> None:
+    dense, experts = mesh.megatron(world=16, tp=2, pp=2), mesh.megatron(world=16, tp=2, pp=2, ep=4)
+    assert (dense.sizes["dp"], experts.sizes["dp"]) == (4, 1)
+    assert experts.groups("ep")[0] == [0, 2, 4, 6]
+    assert dense.groups("pp") == experts.groups("pp"), "Megatron-LM asserts the same"
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6))
+def test_mics_shards_inside_and_replicates_across(tensor: int, shard: int, replicas: int) -> None:
+    grid = mesh.sagemaker(world=tensor * shard * replicas, tensor=tensor, shard=shard)
+    assert list(grid.sizes.items()) == [
+        ("tensor", tensor),
+        ("shard", shard),
+        ("replica", replicas),
+    ], "in this order"
+    for group in grid.groups("tensor"):
+        assert group == list(range(group[0], group[0] + tensor)), "tensor groups are neighbours"
+    for rank in range(grid.world):
+        members = {
+            r for peer in grid.group_of(rank, "shard") for r in grid.group_of(peer, "replica")
+        }
+        assert sorted(members) == grid.group_of(rank, "shard", "replica")
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_hierarchical_groups_reach_everyone(levels: list[int]) -> None:
+    ranks = [10 * r + 3 for r in range(prod(levels))]
+    by_level = mesh.hierarchical_groups(ranks, levels)
+    for n, groups in zip(levels, by_level, strict=True):
+        assert sorted(sum(groups, [])) == ranks and {len(g) for g in groups} == {n}
+    reached = {ranks[0]}
+    for groups in by_level:
+        reached = {r for group in groups if reached & set(group) for r in group}
+    assert reached == set(ranks), "one step a level joins all of them"
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
+def test_every_layer_has_one_stage_and_chunks_follow_each_other(
+    pipeline: int, chunks: int, size: int
+) -> None:
+    layers = pipeline * chunks * size
+    stages = mesh.pipeline_layers(layers, pipeline, chunks, first=0)
+    assert sorted(sum(mesh.stage_layers(layers, pipeline, chunks, first=0), [])) == list(
+        range(layers)
+    )
+    walk = [stages[i % pipeline][i // pipeline] for i in range(pipeline * chunks)]
+    assert sum(walk, []) == list(range(layers)), (
+        "a micro-batch meets stage after stage, then the next chunk"
+    )
+
+
+@given(
+    st.integers(1, 8), st.integers(1, 8), st.integers(1, 8), st.integers(1, 8), st.integers(1, 8)
+)
+def test_sharding_does_not_change_the_batch(
+    data: int, tensor: int, pipeline: int, b: int, m: int
+) -> None:
+    sequences = batches.global_batch(
+        world=data * tensor * pipeline,
+        tensor=tensor,
+        pipeline=pipeline,
+        per_replica=b,
+        micro_batches=m,
+    )
+    assert sequences == data * b * m
+    assert batches.scheduled_tokens([(sequences, 3), (2 * sequences, 1)], 7) == 5 * 7 * sequences
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: Mesh({}), "sizes = {}"),
+        (lambda: Mesh({"tp": 0}), "sizes['tp'] = 0"),
+        (lambda: Mesh({"tp": 2}).groups(), "axes = ()"),
+        (lambda: Mesh({"tp": 2}).groups("pp"), "axis = 'pp'"),
+        (lambda: Mesh({"tp": 2, "dp": 2}).groups("tp", tp=0), "coordinate = 'tp'"),
+        (lambda: Mesh({"tp": 2}).coordinates(2), "rank = 2: expected 0 to 1"),
+        (lambda: Mesh({"tp": 2}).rank(tp=2), "tp = 2: expected 0 to 1"),
+        (lambda: mesh.megatron(world=10, tp=4), "does not divide world = 10"),
+        (lambda: mesh.megatron(world=8, tp=2.5), "tp = 2.5"),
+        (lambda: mesh.megatron(world=8, order="tp-dp"), "order = 'tp-dp'"),
+        (lambda: mesh.megatron(world=8, cp=2, order="tp-dp-pp"), "names no cp"),
+        (lambda: mesh.megatron(world=16, cp=2, ep=2), "cp = 2"),
+        (lambda: mesh.deepspeed(["a", "b"], [2]), "dims = [2]"),
+        (lambda: mesh.sagemaker(world=32, tensor=4, shard=3), "accepted: 1, 2, 4, 8"),
+        (lambda: mesh.sagemaker(world=32, tensor=4, shard=16), "accepted: 1, 2, 4, 8"),
+        (lambda: mesh.hierarchical_groups(16, [2, 4]), "levels = [2, 4]"),
+        (lambda: mesh.pipeline_layers(10, 4), "does not divide layers = 10"),
+        (
+            lambda: batches.global_batch(world=12, tensor=8, per_replica=1),
+            "does not divide world = 12",
+        ),
+    ],
+)
+def test_bad_input_names_the_argument(call: object, named: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call()  # type: ignore[operator]
+    assert named in str(refused.value)
+
+
+def test_a_sharding_degree_may_equal_the_data_parallel_degree() -> None:
+    assert mesh.sagemaker(world=8, shard=8).sizes["replica"] == 1

@@ -1,0 +1,170 @@
+"""Bytes of a training step against the collectives they are made of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib.checks import InputError
+from mathlib.specs import Model
+from mathlib.traffic import comm, volumes
+
+MODEL = Model("small", layers=6, width=64, heads=4, vocab=500, context=32)
+counts, ranks = st.floats(1, 1e12), st.integers(1, 512)
+
+
+@given(counts, ranks, st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(1, 16))
+def test_zero_is_made_of_collectives(psi: float, n: int, w: int, g: int, m: int) -> None:
+    scatter = comm.sent("reduce-scatter", payload=psi * g, ranks=n)
+    gather = comm.sent("all-gather", payload=psi * w, ranks=n)
+    reduce = comm.sent("all-reduce", payload=psi * g, ranks=n)
+
+    def sent(**how: object) -> float:
+        return volumes.zero(
+            parameters=psi, data=n, weight_bytes=w, gradient_bytes=g, micro_batches=m, **how
+        ).total  # type: ignore[arg-type]
+
+    assert sent(stage=0) == pytest.approx(reduce)
+    assert sent(stage=1) == pytest.approx(scatter + gather)
+    assert sent(stage=1, stage_one="all-reduce") == pytest.approx(reduce + gather)
+    assert sent(stage=2) == pytest.approx(m * scatter + gather)
+    assert sent(stage=2, each_micro_batch=False) == pytest.approx(scatter + gather)
+    assert sent(stage=3) == pytest.approx(m * (scatter + 2 * gather))
+    assert sent(stage=3, keep_gathered=True) == pytest.approx(m * (scatter + gather))
+
+
+@given(counts, st.integers(2, 512), st.integers(2, 64))
+def test_accumulation_costs_stages_2_and_3_alone(psi: float, n: int, m: int) -> None:
+    for stage in range(4):
+        once, many = (
+            volumes.zero(parameters=psi, data=n, stage=stage, micro_batches=k).total for k in (1, m)
+        )
+        assert (many > once * 1.2) == (stage >= 2) and (many == once or stage >= 2)
+
+
+@given(counts, st.integers(1, 32), st.integers(1, 32), st.integers(1, 3))
+def test_mics_sends_less_in_its_ring_and_adds_the_replicas(
+    psi: float, shard: int, replicas: int, stage: int
+) -> None:
+    flat = volumes.zero(parameters=psi, data=shard * replicas, stage=stage)
+    mics = volumes.zero(parameters=psi, data=shard * replicas, shard=shard, stage=stage)
+    between = mics.amount("gradients, replicas") if replicas > 1 else 0
+    assert between == pytest.approx(
+        comm.sent("all-reduce", payload=2 * psi / shard, ranks=replicas)
+    )
+    assert mics.total - between <= flat.total * (1 + 1e-12)
+    if stage == 1:
+        assert mics.total == pytest.approx(2 * 2 * psi * (shard - 1) / shard + between)
+
+
+@given(counts, st.integers(2, 10**6), st.integers(0, 3))
+def test_large_groups_are_the_limit(psi: float, n: int, stage: int) -> None:
+    exact = volumes.zero(parameters=psi, data=n, stage=stage).total
+    printed = volumes.zero(parameters=psi, data=n, stage=stage, large_group=True).total
+    assert exact == pytest.approx(printed * (n - 1) / n)
+    assert printed == pytest.approx((3 if stage == 3 else 2) * 2 * psi)
+    assert volumes.zero(parameters=psi, data=1, stage=stage, large_group=True).total == 0, (
+        "one rank sends nothing"
+    )
+
+
+@given(st.integers(1, 64), st.integers(1, 8), st.integers(1, 64), st.integers(1, 8))
+def test_tensor_parallel_is_four_all_reduces_a_layer(t: int, b: int, s: int, m: int) -> None:
+    each = comm.sent("all-reduce", payload=2 * b * s * 64, ranks=t)
+
+    def total(**how: object) -> float:
+        return volumes.tensor_parallel(
+            MODEL, tensor=t, micro_batch=b, tokens=s, micro_batches=m, **how
+        ).total  # type: ignore[arg-type]
+
+    assert total() == total(recompute="selective") == pytest.approx(4 * 6 * m * each)
+    assert total(recompute="full") == pytest.approx(6 * 6 * m * each)
+    assert total(sequence_parallel=True) == total()
+    gather = comm.sent("all-gather", payload=2 * b * s * 64, ranks=t)
+    assert total(sequence_parallel=True, regather=True) == pytest.approx(
+        total() + 2 * 6 * m * gather
+    )
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 16))
+def test_pipeline_messages_counted_hop_by_hop(p: int, v: int, m: int) -> None:
+    """A micro-batch visits p v chunks in order; every hop to another device is a message, there and
+    back.
+    """
+    places = [chunk % p for chunk in range(p * v)]
+    forward, backward = [0] * p, [0] * p
+    for here, there in zip(places, places[1:], strict=False):
+        if here != there:
+            forward[here] += m
+            backward[there] += m
+    message = 2 * 32 * 64
+    for stage in range(p):
+        sent = volumes.pipeline_parallel(MODEL, pipeline=p, stage=stage, chunks=v, micro_batches=m)
+        assert (sent["forward"], sent["backward"]) == (
+            forward[stage] * message,
+            backward[stage] * message,
+        )
+        split = volumes.pipeline_parallel(
+            MODEL, pipeline=p, stage=stage, chunks=v, micro_batches=m, tensor=4, scatter_gather=True
+        )
+        assert split.total == sent.total / 4
+
+
+def test_zero_plus_plus_by_part() -> None:
+    plain = volumes.zero_plus_plus(
+        parameters=1, quantised_weights=False, node_copy=False, quantised_gradients=False
+    )
+    assert plain.total == volumes.zero(parameters=1, data=64, stage=3, large_group=True).total == 6
+    for off, more in (("quantised_weights", 1), ("node_copy", 1), ("quantised_gradients", 1.5)):
+        assert volumes.zero_plus_plus(parameters=1, **{off: False}).total == 1.5 + more  # type: ignore[arg-type]
+
+
+@given(st.floats(1e-6, 1), st.floats(1, 16))
+def test_compression_lies_between_its_phases(w: float, bits: float) -> None:
+    less = volumes.compression(warm_up=w, bits=bits)
+    assert 1 - 1e-12 <= less <= 16 / bits + 1e-12
+    assert volumes.compression(warm_up=1, bits=bits) == 1
+
+
+@given(st.floats(1e12, 1e16), st.floats(1e8, 1e12), st.integers(2, 4096), st.floats(1e6, 1e12))
+def test_the_parameter_count_cancels_in_the_overlap(x: float, b: float, n: int, psi: float) -> None:
+    tokens = volumes.overlap_tokens(flops_per_second=x, bandwidth=b, data=n)
+    backward = 4 * psi * tokens / x
+    reduction = comm.time("all-reduce", payload=2 * psi, ranks=n, bandwidth=b).total
+    assert backward == pytest.approx(reduction), "for any psi"
+    assert volumes.exposed(compute=backward, communication=reduction) == pytest.approx(
+        0, abs=1e-9 * reduction
+    )
+    assert volumes.exposed(compute=0, communication=reduction) == reduction
+    assert volumes.exposed(compute=backward, communication=reduction, overlap=0) == reduction
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: volumes.zero(parameters=0, data=8), "parameters = 0"),
+        (lambda: volumes.zero(parameters=1, data=8, stage=4), "stage = 4"),
+        (
+            lambda: volumes.zero(parameters=1, data=8, stage=1, shard=3),
+            "data = 8; accepted: 1, 2, 4, 8",
+        ),
+        (lambda: volumes.zero(parameters=1, data=8, stage_one="gather"), "stage_one = 'gather'"),
+        (lambda: volumes.zero(parameters=1, data=8, gradient_bytes=-2), "gradient_bytes = -2"),
+        (lambda: volumes.tensor_parallel(MODEL, tensor=0), "tensor = 0"),
+        (lambda: volumes.tensor_parallel("gtp2", tensor=2), "model = 'gtp2'"),
+        (lambda: volumes.tensor_parallel(MODEL, tensor=2, regather=True), "regather = True"),
+        (
+            lambda: volumes.pipeline_parallel(MODEL, pipeline=4, stage=4),
+            "stage = 4: expected 0 to 3",
+        ),
+        (lambda: volumes.compression(warm_up=1.5), "warm_up = 1.5"),
+        (
+            lambda: volumes.overlap_tokens(flops_per_second=1e12, bandwidth=float("inf"), data=2),
+            "bandwidth = inf",
+        ),
+        (lambda: volumes.exposed(compute=-1, communication=1), "compute = -1"),
+    ],
+)
+def test_bad_input_names_the_argument(call: object, named: str) -> None:
+    with pytest.raises(InputError) as refused:
+        call()  # type: ignore[operator]
+    assert named in str(refused.value)
