@@ -1,5 +1,4 @@
-"""Reverse-mode automatic differentiation: what torch.autograd does, on lists of lists, in under a
-hundred lines.
+"""Reverse-mode automatic differentiation: what torch.autograd does, on lists of lists.
 
 A value remembers its parents, and for each a pull: from G = dL/dvalue to the parent's share (Baydin
 et al. 2018, 3.2).
@@ -14,18 +13,20 @@ from operator import add, mul
 from mathlib.checks import InputError
 
 Rows = list[list[float]]
+Pull = Callable[[Rows], tuple[Rows, int]]  # a gradient -> the parent's share, multiplications
 
 
 def each(f: Callable[..., float], *operands: Rows) -> Rows:
     """f, entry by entry, of matrices of one shape."""
-    if len(shapes := {(len(a), len(a[0])) for a in operands}) > 1:
+    shapes = {(len(a), len(a[0])) for a in operands}
+    if len(shapes) > 1:
         raise InputError(f"shapes {sorted(shapes)}: expected the same")
-    return [
-        [f(*entries) for entries in zip(*rows, strict=True)] for rows in zip(*operands, strict=True)
-    ]
+    rows_of_all = zip(*operands, strict=True)
+    return [[f(*entries) for entries in zip(*rows, strict=True)] for rows in rows_of_all]
 
 
 def turned(a: Rows) -> Rows:
+    """The transpose."""
     return [list(column) for column in zip(*a, strict=True)]
 
 
@@ -40,69 +41,76 @@ def product(a: Rows, b: Rows) -> tuple[Rows, int]:
         raise InputError(
             f"shapes {(len(a), len(a[0]))} @ {(len(b), len(b[0]))}: expected (m, k) @ (k, n)"
         )
-    return [[sum(map(mul, row, column)) for column in turned(b)] for row in a], len(a) * len(
-        b
-    ) * len(b[0])
+    rows = [[sum(map(mul, row, column)) for column in turned(b)] for row in a]
+    return rows, len(a) * len(b) * len(b[0])
 
 
 class Value:
-    """A matrix in a graph (a number is one of shape 1 x 1). Leaves keep `grad`, and every
-    backward() adds to it.
+    """A matrix in a graph (a number is one of shape 1 x 1).
+
+    Leaves keep `grad`, and every backward() adds to it.
+
+    Chapter: autograd (eq-chain)
     """
 
-    def __init__(
-        self,
-        rows: Rows | float,
-        needs_grad: bool = True,
-        *,
-        by: str = "",
-        made: int = 0,
-        pulls: tuple = (),
-    ):
+    def __init__(self, rows: Rows | float, needs_grad: bool = True, by: str = "", made: int = 0):
         self.rows = rows if isinstance(rows, list) else [[rows]]
-        self.by, self.made, self.pulled, self.pulls = by, made, 0, pulls
-        self.needs_grad = any(parent.needs_grad for parent, _ in pulls) if pulls else needs_grad
+        self.by = by  # the operation; empty for a leaf
+        self.made, self.pulled = made, 0  # multiplications, forward and backward
+        self.needs_grad = needs_grad if not by else False
+        self.pulls: list[tuple[Value, Pull]] = []
         self.grad: Rows | None = None
+
+    def passes_to(self, parent: "Value", pull: Pull) -> None:
+        """Say how a gradient that arrives here becomes the parent's share of it."""
+        self.pulls.append((parent, pull))
+        self.needs_grad = self.needs_grad or parent.needs_grad
 
     def __matmul__(self, b: "Value") -> "Value":
         rows, made = product(self.rows, b.rows)
-        pulls = (
-            (self, lambda g: product(g, turned(b.rows))),
-            (b, lambda g: product(turned(self.rows), g)),
-        )
-        return Value(rows, by="@", made=made, pulls=pulls)
+        out = Value(rows, by="@", made=made)
+        out.passes_to(self, lambda g: product(g, turned(b.rows)))
+        out.passes_to(b, lambda g: product(turned(self.rows), g))
+        return out
 
     def __mul__(self, b: "Value") -> "Value":
         rows, made = hadamard(self.rows, b.rows)
-        pulls = (self, lambda g: hadamard(g, b.rows)), (b, lambda g: hadamard(g, self.rows))
-        return Value(rows, by="*", made=made, pulls=pulls)
+        out = Value(rows, by="*", made=made)
+        out.passes_to(self, lambda g: hadamard(g, b.rows))
+        out.passes_to(b, lambda g: hadamard(g, self.rows))
+        return out
 
     def __add__(self, b: "Value") -> "Value":
-        return Value(
-            each(add, self.rows, b.rows),
-            by="+",
-            pulls=((self, lambda g: (g, 0)), (b, lambda g: (g, 0))),
-        )
+        out = Value(each(add, self.rows, b.rows), by="+")
+        out.passes_to(self, lambda g: (g, 0))
+        out.passes_to(b, lambda g: (g, 0))
+        return out
 
     def sum(self) -> "Value":
-        pulls = ((self, lambda g: (each(lambda _: g[0][0], self.rows), 0)),)
-        return Value(sum(map(sum, self.rows)), by="sum", pulls=pulls)
+        out = Value(sum(map(sum, self.rows)), by="sum")
+        out.passes_to(self, lambda g: ([[g[0][0] for _ in row] for row in self.rows], 0))
+        return out
 
     def exp(self) -> "Value":
-        return self._map("exp", math.exp, lambda x, y: y)
+        rows = each(math.exp, self.rows)
+        return self._entrywise("exp", rows, slopes=rows)
 
     def relu(self) -> "Value":
-        return self._map("relu", lambda x: max(x, 0.0), lambda x, y: float(x > 0))
+        rows = each(lambda x: max(x, 0.0), self.rows)
+        return self._entrywise("relu", rows, slopes=each(lambda x: float(x > 0), self.rows))
 
-    def _map(self, by: str, f: Callable, slope: Callable) -> "Value":
-        slopes = each(slope, self.rows, rows := each(f, self.rows))
-        return Value(rows, by=by, pulls=((self, lambda g: hadamard(g, slopes)),))
+    def _entrywise(self, by: str, rows: Rows, slopes: Rows) -> "Value":
+        out = Value(rows, by=by)
+        out.passes_to(self, lambda g: hadamard(g, slopes))
+        return out
 
     def graph(self) -> list["Value"]:
         """All that this value was made from, parents before children, itself last."""
-        order, stack = dict[Value, None](), [self]
+        order: dict[Value, None] = {}
+        stack = [self]
         while stack:  # not recursive: graphs get deeper than Python's stack
-            if waiting := [parent for parent, _ in stack[-1].pulls if parent not in order]:
+            waiting = [parent for parent, _ in stack[-1].pulls if parent not in order]
+            if waiting:
                 stack += waiting
             else:
                 order[stack.pop()] = None
@@ -115,15 +123,16 @@ class Value:
         if [len(row) for row in self.rows] != [1]:
             raise InputError(f"backward from {self.rows}: expected a loss, a single number")
         arrived: dict[Value, Rows] = {self: [[1.0]]}
-        for value in filter(arrived.__contains__, reversed(self.graph())):
+        for value in reversed(self.graph()):
+            if value not in arrived:
+                continue
             g = arrived[value]
             if not value.pulls:
                 value.grad = each(add, value.grad, g) if value.grad else g
             for parent, pull in value.pulls:
                 if parent.needs_grad:
-                    share, count = pull(g)
-                    value.pulled += count
-                    arrived[parent] = (
-                        each(add, arrived[parent], share) if parent in arrived else share
-                    )
+                    share, multiplications = pull(g)
+                    value.pulled += multiplications
+                    here = arrived.get(parent)
+                    arrived[parent] = each(add, here, share) if here else share
         return arrived

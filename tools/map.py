@@ -1,0 +1,51 @@
+"""Write book/map.md, where everything stands: `python tools/map.py`. A test holds it up to date."""
+
+from itertools import groupby
+from pathlib import Path
+
+from mathlib.cli import where
+
+PAGE = Path(__file__).resolve().parents[1] / "book" / "map.md"
+HEAD = """# Where is what
+
+Each formula of the library with its place: the equation it computes, the runs that try it,
+derives it. The list is made from the code; `python -m mathlib where "ring"` prints the same rows.
+A formula without an equation is a step of one, a unit, or waits for a chapter that is not written yet.
+"""
+
+
+def cell(names: list[str]) -> str:
+    return "<br>".join(f"`{name}`" for name in names)
+
+
+def line(row: where.Row) -> str:
+    equation = f"{{eq}}`{row.equation}`" if row.equation else ""
+    columns = [equation, f"`{row.function}`", cell(row.runs), ", ".join(row.experiments)]
+    return f"| {' | '.join([*columns, cell(row.tests), row.section])} |"
+
+
+def title(word: str) -> str:
+    """The chapter's heading: a link where the chapter is written."""
+    path = where.notebooks().get(word)
+    name = word.replace("_", " ").capitalize()
+    return f"{{doc}}`{name} </chapters/{path.stem}>`" if path else f"{name} (to come)"
+
+
+def page() -> str:
+    order = list(where.notebooks())
+    words = sorted({row.chapter for row in where.rows()} - set(order))
+    rows = sorted(
+        where.rows(), key=lambda row: ([*order, *words].index(row.chapter), not row.equation)
+    )
+    text = [HEAD]
+    for word, of_chapter in groupby(rows, key=lambda row: row.chapter):
+        table = [
+            "| equation | function | run | experiment | tests | section |",
+            "|---|---|---|---|---|---|",
+        ]
+        text += [f"## {title(word)}\n", *table, *map(line, of_chapter), ""]
+    return "\n".join(text).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
