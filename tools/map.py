@@ -8,9 +8,10 @@ from mathlib.cli import where
 PAGE = Path(__file__).resolve().parents[1] / "book" / "map.md"
 HEAD = """# Where is what
 
-Each formula of the library with its place: the equation it computes, the runs that try it,
-derives it. The list is made from the code; `python -m mathlib where "ring"` prints the same rows.
-A formula without an equation is a step of one, a unit, or waits for a chapter that is not written yet.
+Each formula of the library with its place: the equation it computes, the runs that try it, the
+experiment that moves it, its tests, and the section that derives it. The list is made from the
+code; `python -m mathlib where "ring"` prints the same rows. A formula without an equation is a step
+of one, or a unit, or it waits for a chapter that is not written yet.
 """
 
 
