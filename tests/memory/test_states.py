@@ -187,6 +187,15 @@ def test_grouped_heads_are_repeated_when_there_are_more_devices() -> None:
     assert eight == model.layers * per_layer and two > eight
 
 
+def test_a_tensor_degree_that_does_not_divide_is_refused_and_the_vocabulary_padded() -> None:
+    with pytest.raises(InputError, match="tensor = 5: does not divide heads = 12"):
+        states.stage_parameters("gpt2", Layout(tensor=5))
+    four = states.stage_parameters("gpt2", Layout(tensor=4))
+    assert four["embedding"] == 50260 // 4 * 768 and "padded to 50,260" in four.title
+    assert all(isinstance(four[name], int) for name in four)
+    assert "padded" not in states.stage_parameters("gpt2", Layout()).title
+
+
 layouts = st.builds(
     Layout,
     data=st.just(4),
