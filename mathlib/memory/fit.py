@@ -23,6 +23,7 @@ from mathlib.units import show
 
 OPTIMIZERS = ("foreach", "for-loop", "fused")
 LOSSES = ("plain", "fused")
+LAYER = ("attention", "mlp", "experts", "router")  # groups of parameters that layers hold
 BUCKETS = ("none", "copy", "view")
 FLOATS = ("fp32", "bf16", "fp16")  # types of a second moment that torch takes the root of
 CAST = 2  # bytes of a weight's copy under autocast
@@ -153,27 +154,54 @@ class _Step:
         each += self.gradient_bytes if backward else 0
         return each * _largest_piece(self.model, self.layout.tensor, self.own)
 
-    def working(self, index: int) -> float:
-        """Gradients of activations inside a layer's backward, less what it has dropped by then.
+    @property
+    def stream(self) -> float:
+        """A gradient of the residual stream; autocast casts it for the products as well."""
+        split = self.layout.tensor if self.layout.sequence_parallel else 1
+        cast = self.how.bytes_per_element if self.how.autocast else 0
+        return (self.how.stream_bytes + cast) * self.n * self.model.width / split
 
-        In the MLP: f-wide ones, 2 (3 with a gate), for the second input, which is gone. In the
-        attention: two of the scores, when the MLP's tensors and the second norm's input are gone.
+    def inside(self, index: int) -> tuple[float, float, float]:
+        """The fuller of a layer's two halves in its backward: bytes recomputed, bytes of working
+        tensors, parameters whose gradients are written.
         """
-        whole, h, t = self.layer(index, "none"), self.model.width, self.layout.tensor
-        split = t if self.layout.sequence_parallel else 1
-        stream = self.how.stream_bytes * self.n * h / split
-        if self.how.autocast:
-            stream += self.how.bytes_per_element * self.n * h / split
-        mlp, norms = whole["mlp"], whole["norms"]
-        assert isinstance(mlp, Parts) and isinstance(norms, Parts)
-        in_mlp = (2 if self.model.gated else 1) * mlp.amount("second input")
-        scores = 0.0
+        halves = self._in_mlp(index), self._in_attention(index)
+        return max(halves, key=lambda half: half[0] + half[1])
+
+    def _missing(self, index: int) -> float:
+        """What a layer did not keep."""
+        kept = self.layer(index, self.layout.recompute).total
+        return self.layer(index, "none").total - kept
+
+    @property
+    def _down(self) -> float:
+        """Parameters of an MLP's last matrix."""
+        return self.model.ffn_width * self.model.width / self.layout.tensor
+
+    def _in_mlp(self, index: int) -> tuple[float, float, float]:
+        """Two gradients as wide as the MLP, three with a gate; the second input is gone."""
+        mlp = self.layer(index, "none")["mlp"]
+        assert isinstance(mlp, Parts)
+        wide = (2 if self.model.gated else 1) * mlp.amount("second input")
+        again = self._missing(index) if self.layout.recompute == "full" else 0
+        return again, self.stream + wide, self._down
+
+    def _in_attention(self, index: int) -> tuple[float, float, float]:
+        """Two gradients of the scores; what the MLP and its norm kept is gone.
+
+        Recomputed alone, the core copies queries, keys and values into the order of its products.
+        """
+        whole, work = self.layer(index, "none"), 2 * self.stream
+        mlp, core = whole.amount("mlp"), whole["attention"]
+        assert isinstance(core, Parts)
         if self.how.attention == "standard":
-            width = 4 if self.how.autocast else self.how.bytes_per_element
-            s = self.n / self.layout.micro_batch
-            scores = 2 * width * self.model.heads * s * self.n / t
-        gone = mlp.total + norms.total * (1 - 1 / max(1, len(norms)))
-        return stream + max(in_mlp, scores + stream - gone)
+            work += 2 * core.amount("softmax")
+            if self.layout.recompute == "selective":
+                work += sum(core.amount(name) for name in ("queries", "keys", "values"))
+        norms = whole.amount("norms") if "norms" in whole else 0
+        work -= mlp + norms * (1 - 1 / max(1, self.model.block_norms))
+        matrices = 3 if self.model.gated else 2
+        return self._missing(index) + min(0, work), max(0, work), matrices * self._down
 
     def moment(self, name: str, **parts: Part) -> Parts:
         """What is alive together, under the name of the moment and the conventions taken."""
@@ -239,18 +267,9 @@ class _Step:
         held = activations.layers_of(self.model, self.layout, self.stage)
         index, alive = held[0 if first else -1], dict(self.kept)
         alive.pop("head", None)
-        layer = (
-            self.own.total
-            - self.own.amount("norms")
-            - sum(
-                self.own.amount(name)
-                for name in ("embedding", "positions", "head")
-                if name in self.own
-            )
-        )
-        layer /= len(held)
+        layer = sum(self.own.amount(g) for g in LAYER if g in self.own) / len(held)
         done = self.head_parameters if self.is_last else 0
-        casts = 0 if self.layout.recompute == "full" else self.cast_weights - CAST * done
+        casts = max(0, self.cast_weights - CAST * done) if self.layout.recompute != "full" else 0
         if first:
             gone = len(held) // self.layout.chunks - 1
             for name in ("layers", "expert layers"):
@@ -258,16 +277,15 @@ class _Step:
                     alive[name] = self._less(name, gone, held)
             done += layer * gone
             casts = min(casts, CAST * layer)
-        down = self.model.ffn_width * self.model.width / self.layout.tensor
+        again, work, own = self.inside(index)
         waits = self.head_parameters if self._head_is_table else 0  # until the embedding's comes
-        fresh = (down + waits) * self.gradient_bytes if self.accumulation else 0
-        missing = self.layer(index, "none").total - self.layer(index, self.layout.recompute).total
+        fresh = (self._down + waits) * self.gradient_bytes if self.accumulation else 0
         return self.moment(
             f"the backward of the {'first' if first else 'last'} layer",
-            gradients=self.gradients(done + down),
+            gradients=self.gradients(done + own),
             activations=Parts("activations", "byte", alive),
-            recomputation=missing,
-            working_tensors=self.working(index),
+            recomputation=again,
+            working_tensors=work,
             new_gradients=fresh,
             cast_weights=casts,
             gathered_layer=self.gathered(backward=True),

@@ -75,6 +75,11 @@ class MixedAdam:
         else:
             p.grad = None
 
+    @property
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """What lives from step to step beside the weights, as a torch optimizer calls it."""
+        return {"m": self.m, "v": self.v, "master": self.master, "main": self.main}
+
     @torch.no_grad()
     def step(self) -> None:
         self.steps += 1
