@@ -17,6 +17,7 @@ TABLES = ("models", "devices", "clusters", "types", "recipes", "runs", "compress
 MOST_LAYERS = 10**6  # some formulas list them one by one
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
 RECOMPUTE = ("none", "selective", "full")
+ATTENTION = ("standard", "flash")
 
 
 def _whole(spec: Any, name: str, least: int) -> None:
@@ -96,6 +97,8 @@ class Model:
     output_bias: bool = True  # of the attention's output projection
     mlp_bias: bool = True
     head_bias: bool = False
+    dropout: bool = True  # trained with dropout, as GPT-2
+    attention: str = "standard"  # the kernel it was trained with, one of ATTENTION
     latent: Latent | None = None  # multi-head latent attention
     experts: Experts | None = None  # mixture of experts
     parameters: int = field(
@@ -121,6 +124,7 @@ class Model:
             "output_bias",
             "mlp_bias",
             "head_bias",
+            "dropout",
         ):
             flag(name, getattr(self, name))
         for name, kind in (("latent", Latent), ("experts", Experts)):
@@ -154,6 +158,7 @@ class Model:
             )
         one_of("positions", self.positions, POSITIONS)
         one_of("norm", self.norm, NORMS)
+        one_of("attention", self.attention, ATTENTION)
 
     def but(self, **changes: Any) -> "Model":
         """The same model with some fields changed; widths that follow from others are worked out
@@ -275,12 +280,40 @@ class Layout:
 
     def layers_of_stage(self, layers: int) -> int:
         """Layers one stage holds; refused when they do not divide."""
-        if layers % (self.pipeline * self.chunks):
-            raise InputError(
-                f"layers = {layers}: pipeline * chunks = {self.pipeline * self.chunks} does not "
-                "divide it"
-            )
-        return layers // self.pipeline
+        return len(stage_layers(layers, self.pipeline, self.chunks)[0])
+
+
+def stage_layers(
+    layers: int, pipeline: int = 1, chunks: int = 1, first: int = 0
+) -> list[list[int]]:
+    """Layers of each stage, counted from `first`: chunk c of stage i is the (c p + i)-th slice of
+    L / (p v) layers.
+
+    16 layers, 4 stages, 2 chunks: stage 0 holds [0, 1, 8, 9].
+    """
+    L, p, v = whole("layers", layers), whole("pipeline", pipeline), whole("chunks", chunks)
+    size, start = L // (p * v), whole("first", first, least=0)
+    if L % (p * v):
+        raise InputError(f"layers = {L}: pipeline * chunks = {p * v} does not divide it")
+    return [
+        [start + (c * p + i) * size + j for c in range(v) for j in range(size)] for i in range(p)
+    ]
+
+
+def tensor_degree(model: Model, tensor: int) -> int:
+    """A tensor-parallel degree, refused by the name of what it does not divide: heads, shared key
+    heads, the MLP's width.
+    """
+    t = divides("tensor", tensor, "heads", model.heads)
+    if model.kv_heads % t and t % model.kv_heads:
+        raise InputError(
+            f"tensor = {t}: neither divides kv_heads = {model.kv_heads} nor is a multiple of it"
+        )
+    if not model.experts or model.experts.dense_layers:
+        divides("tensor", t, "ffn_width", model.ffn_width)
+    if model.experts:
+        divides("tensor", t, "experts.width", model.experts.width)
+    return t
 
 
 @cache

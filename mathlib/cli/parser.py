@@ -233,9 +233,11 @@ def add_memory(parser: ArgumentParser) -> None:
         default="mixed-adam",
         help="copies of a parameter: mixed-adam, adam-fp32, sgd, ...",
     )
-    parser.add_argument("--attention", default="standard", help="standard or flash")
+    parser.add_argument("--attention", help="standard or flash; default: the model's own")
     parser.add_argument(
-        "--dropout", action=BooleanOptionalAction, default=True, help="keep dropout's masks"
+        "--dropout",
+        action=BooleanOptionalAction,
+        help="keep dropout's masks; default: the model's own",
     )
     parser.add_argument(
         "--stage", type=NUMBER, metavar="N", help="pipeline stage, from 0; the fullest if not given"

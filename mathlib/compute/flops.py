@@ -130,6 +130,8 @@ def recomputation(
     tokens: int | None = None,
     causal: bool = False,
     convention: str = "counted",
+    early_stop: bool = False,
+    attention_backward: float = 2,
 ) -> Parts:
     """FLOP a backward pass adds because activations were not kept.
 
@@ -138,9 +140,14 @@ def recomputation(
     selective, convention "counted": the two attention products once more, 4 B L s^2 h;
     "korthikanti": 12 B L s^2 h, what equation 8 of Korthikanti et al. 2022 charges over equation 7
     (three times as much).
+    early_stop: torch's checkpoint stops at the last tensor that backward needs (non-reentrant, its
+    default), and no product whose result nobody saves is run: selective without the product with
+    the values, full without the MLP's last.  A fused kernel (attention_backward 2.5) saves its
+    result and runs whole.
     """
     one_of("recompute", recompute, RECOMPUTE)
     one_of("convention", convention, ("counted", "korthikanti"))
+    one_of("attention_backward", attention_backward, (2, 2.5))
     once = forward(model, sequences=sequences, tokens=tokens, causal=causal)
     again = {
         "none": (),
@@ -149,7 +156,22 @@ def recomputation(
     }[recompute]
     factor = 3 if (recompute, convention) == ("selective", "korthikanti") else 1
     parts = {name: _times(once[name], factor) for name in again}
+    if flag("early_stop", early_stop):
+        parts = _stopped(parts, recompute, attention_backward == 2.5)
     return Parts(once.title.replace("forward", "recomputation"), "FLOP", parts)
+
+
+def _stopped(parts: dict[str, Part], recompute: str, fused: bool) -> dict[str, Part]:
+    """What is left of a recomputation that stops early; experts' results are saved, to be
+    weighted, so theirs run whole.
+    """
+    if recompute == "selective" and not fused:
+        return {name: part for name, part in parts.items() if name != "attention values"}
+    mlp = parts.get("mlp")
+    if recompute == "full" and isinstance(mlp, Parts):
+        kept = {name: part for name, part in mlp.items() if name != "down"}
+        return parts | {"mlp": Parts("mlp", "FLOP", kept)}
+    return parts
 
 
 def training(
@@ -162,11 +184,12 @@ def training(
     frozen: bool = False,
     recompute: str = "none",
     convention: str = "counted",
+    early_stop: bool = False,
 ) -> Parts:
     """FLOP of one training step: forward, backward and what is computed again.
 
-    The defaults give model FLOP (for MFU); attention_backward and recompute add what the hardware
-    does besides (HFU).
+    The defaults give model FLOP (for MFU); attention_backward, recompute and early_stop add what
+    the hardware does besides (HFU).
     """
     shape: dict[str, Any] = {"sequences": sequences, "tokens": tokens, "causal": causal}
     name = find_model(model).name
@@ -179,7 +202,12 @@ def training(
                 model, **shape, attention_backward=attention_backward, frozen=frozen
             ),
             "recomputation": recomputation(
-                model, **shape, recompute=recompute, convention=convention
+                model,
+                **shape,
+                recompute=recompute,
+                convention=convention,
+                early_stop=early_stop,
+                attention_backward=attention_backward,
             ),
         },
     )

@@ -2,6 +2,8 @@
 hold.
 """
 
+from html import escape
+
 from mathlib import specs, units
 from mathlib.compute import params
 from mathlib.memory import activations, fit, precision, states
@@ -102,7 +104,7 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         "none",
     ),
     Toggle("flash", "FlashAttention"),
-    code=(fit.training, states.per_parameter, activations.layer),
+    code=(fit.training, fit.moments, states.per_parameter, activations.layer),
 )
 def explorer(
     model: str,
@@ -131,7 +133,6 @@ def explorer(
         layout,
         recipe=recipe,
         tokens=tokens,
-        dropout=False,
         attention="flash" if flash else "standard",
     )
     chip, parts = (
@@ -140,7 +141,7 @@ def explorer(
     )
     say = (
         f'<p class="mlx-say">On each of {layout.world:,} devices: <b>'
-        f"{fit.fits(needed, chip).text}</b>.</p>"
+        f"{fit.fits(needed, chip).text}</b>. {escape(needed.title)}.</p>"
     )
     chart = svg.bars(
         [("On one device", parts)],

@@ -8,6 +8,7 @@ already bytes.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mathlib.checks import (
@@ -21,15 +22,59 @@ from mathlib.checks import (
     whole,
 )
 from mathlib.parts import Part, Parts
-from mathlib.specs import RECOMPUTE, Experts, Latent, Layout, Model, find_model
+from mathlib.specs import (
+    ATTENTION,
+    RECOMPUTE,
+    Experts,
+    Latent,
+    Layout,
+    Model,
+    find_model,
+    stage_layers,
+    tensor_degree,
+)
 
-ATTENTION = ("standard", "flash")
 SCHEDULES = ("1f1b", "gpipe")
-MASK, FP32, INDEX = (
-    1,
-    4,
-    8,
-)  # bytes: of a dropout or causal mask's bool, of a statistic, of a token's number (int64)
+MASK = 1  # bytes of a dropout or causal mask's bool
+FP32 = 4  # of a statistic, and of the residual stream under autocast
+INDEX = 8  # of a token's number (int64)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """How a program saves: the conventions that go with a model through all functions below."""
+
+    attention: str = "standard"  # flash never holds the s x s scores
+    dropout: bool = True
+    bytes_per_element: float = 2
+    fused_gate: bool = False  # a gate's product keeps three tensors instead of four
+    small_tensors: bool = False  # norm statistics, causal mask, log-sum-exp, token numbers
+    autocast: bool = False  # fp32 residual stream and softmax, the rest in bytes_per_element
+
+    def __post_init__(self) -> None:
+        one_of("attention", self.attention, ATTENTION)
+        positive("bytes_per_element", self.bytes_per_element)
+        for name in ("dropout", "fused_gate", "small_tensors", "autocast"):
+            flag(name, getattr(self, name))
+
+    @property
+    def stream_bytes(self) -> float:
+        """Bytes of a number in the residual stream."""
+        return FP32 if self.autocast else self.bytes_per_element
+
+    @property
+    def words(self) -> str:
+        """For a title: what was taken."""
+        cast = ", autocast" if self.autocast else ""
+        return f"{self.attention} attention, {'' if self.dropout else 'no '}dropout{cast}"
+
+
+def _saving(
+    model: Model, attention: str | None = None, dropout: bool | None = None, **rest: object
+) -> Saving:
+    """The conventions asked for; attention and dropout are the model's own unless said."""
+    kernel = model.attention if attention is None else attention
+    return Saving(kernel, model.dropout if dropout is None else dropout, **rest)  # type: ignore[arg-type]
 
 
 class Kept(NamedTuple):
@@ -42,19 +87,11 @@ class Kept(NamedTuple):
     core: bool = False  # inside the attention's core: selective recomputation drops it
 
 
-def _norm(
-    group: str, name: str, model: Model, tokens: int, e: float, small: bool
-) -> Iterator[Kept]:
-    yield Kept(group, f"{name} norm input", e * tokens * model.width, False)
-    if (
-        small
-    ):  # a LayerNorm keeps mean and 1/deviation of every token in fp32, an RMSNorm only the latter
-        yield Kept(
-            group,
-            f"{name} norm statistics",
-            (1 if model.norm == "rmsnorm" else 2) * FP32 * tokens,
-            False,
-        )
+def _norm(group: str, name: str, model: Model, tokens: int, how: Saving) -> Iterator[Kept]:
+    yield Kept(group, f"{name} norm input", how.stream_bytes * tokens * model.width, False)
+    if how.small_tensors:  # 1/deviation of every token in fp32, a LayerNorm its mean as well
+        numbers = 1 if model.norm == "rmsnorm" else 2
+        yield Kept(group, f"{name} norm statistics", numbers * FP32 * tokens, False)
 
 
 def _heads(model: Model, tokens: int, e: float, t: int) -> Iterator[Kept]:
@@ -77,56 +114,62 @@ def _heads(model: Model, tokens: int, e: float, t: int) -> Iterator[Kept]:
     yield Kept("attention", "values", e * tokens * valued, True)
 
 
-def _attention(
-    model: Model, s: int, b: int, e: float, t: int, kind: str, dropout: bool, small: bool
-) -> Iterator[Kept]:
-    a, tokens, scores = model.heads, s * b, model.heads * s * s * b
+def _core(model: Model, s: int, b: int, how: Saving) -> Iterator[Kept]:
+    """Between queries and values: softmax of the scores, or what a fused kernel keeps instead."""
+    scores, e = model.heads * s * s * b, how.bytes_per_element
+    if how.attention == "flash":
+        if how.small_tensors:
+            yield Kept("attention", "log-sum-exp", FP32 * model.heads * s * b, True, core=True)
+        return
+    yield Kept("attention", "softmax", (FP32 if how.autocast else e) * scores, True, core=True)
+    if how.dropout:
+        yield Kept("attention", "softmax mask", MASK * scores, True, core=True)
+        yield Kept("attention", "softmax after dropout", e * scores, True, core=True)
+    elif how.autocast:
+        yield Kept("attention", "softmax, cast", e * scores, True, core=True)
+    if how.small_tensors:
+        yield Kept("attention", "causal mask", MASK * s * s, False, core=True)
+
+
+def _attention(model: Model, s: int, b: int, t: int, how: Saving) -> Iterator[Kept]:
+    tokens, e = s * b, how.bytes_per_element
     yield Kept("attention", "input", e * tokens * model.width, False)
     yield from _heads(model, tokens, e, t)
-    if kind == "standard":
-        yield Kept("attention", "softmax", e * scores, True, core=True)
-        if dropout:
-            yield Kept("attention", "softmax mask", MASK * scores, True, core=True)
-            yield Kept("attention", "softmax after dropout", e * scores, True, core=True)
-        if small:
-            yield Kept("attention", "causal mask", MASK * s * s, False, core=True)
-    elif small:
-        yield Kept("attention", "log-sum-exp", FP32 * a * tokens, True, core=True)
-    wide = a * (model.latent.value_dim if model.latent else model.head_dim)
+    yield from _core(model, s, b, how)
+    wide = model.heads * (model.latent.value_dim if model.latent else model.head_dim)
     yield Kept("attention", "projection input", e * tokens * wide, True)
-    if dropout:
+    if how.dropout:
         yield Kept("attention", "output mask", MASK * tokens * model.width, False)
 
 
-def _linear_pair(model: Model, width: int, tokens: int, e: float, fused: bool) -> Iterator[Kept]:
+def _linear_pair(model: Model, width: int, tokens: int, how: Saving) -> Iterator[Kept]:
     """Between the linear layers: GELU keeps its input, its output is the next input; a gate adds
     one tensor or two.
     """
     names = ["activation input", "second input"]
     if model.gated:
-        names = ["gate", "up", "second input"] + ([] if fused else ["activated gate"])
+        names = ["gate", "up", "second input"]
+        if not how.fused_gate:
+            names.append("activated gate")
     for name in names:
-        yield Kept("mlp", name, e * tokens * width, True)
+        yield Kept("mlp", name, how.bytes_per_element * tokens * width, True)
 
 
-def _mlp(
-    model: Model, tokens: int, e: float, dropout: bool, fused: bool, experts: Experts | None
-) -> Iterator[Kept]:
-    h = model.width
+def _mlp(model: Model, tokens: int, how: Saving, experts: Experts | None) -> Iterator[Kept]:
+    h, e = model.width, how.bytes_per_element
     if model.block_norms != 1:  # with one norm a layer, attention and MLP read the same tensor
         yield Kept("mlp", "input", e * tokens * h, False)
     # balanced load: every token is copied to the experts it visits, their outputs are weighted and
     # added
     if experts:
+        visited = experts.active + experts.shared
         yield Kept("mlp", "router probabilities", FP32 * tokens * experts.routed, False)
         yield Kept("mlp", "copies to experts", e * tokens * h * experts.active, False)
-        yield from _linear_pair(
-            model, experts.width * (experts.active + experts.shared), tokens, e, fused
-        )
+        yield from _linear_pair(model, experts.width * visited, tokens, how)
         yield Kept("mlp", "outputs of experts", e * tokens * h * experts.active, False)
     else:
-        yield from _linear_pair(model, model.ffn_width, tokens, e, fused)
-    if dropout:
+        yield from _linear_pair(model, model.ffn_width, tokens, how)
+    if how.dropout:
         yield Kept("mlp", "output mask", MASK * tokens * h, False)
 
 
@@ -147,11 +190,12 @@ def layer(
     tensor: int = 1,
     sequence_parallel: bool = False,
     recompute: str = "none",
-    attention: str = "standard",
-    dropout: bool = True,
+    attention: str | None = None,
+    dropout: bool | None = None,
     bytes_per_element: float = 2,
     fused_gate: bool = False,
     small_tensors: bool = False,
+    autocast: bool = False,
     index: int = 0,
 ) -> Parts:
     """Bytes one layer keeps for one micro-batch on one device (Korthikanti et al. 2022, equations 1
@@ -160,43 +204,46 @@ def layer(
     none: s b h (34 + 5as/h); tensor: s b h (10 + 24/t + 5as/(ht)); with sequence parallel all of it
     / t.
     selective drops the attention's core and leaves 34, full keeps the layer's input: 2.
-    attention "flash" never holds the s x s scores. `small_tensors` adds what papers leave out: norm
-    statistics, causal mask, log-sum-exp. `index` says which layer, where dense and expert layers
-    differ.
+    attention and dropout: the model's own unless said; "flash" never holds the s x s scores.
+    `small_tensors` adds what papers leave out: norm statistics, causal mask, log-sum-exp.
+    `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32.
+    `index` says which layer, where dense and expert layers differ.
     """
-    model, t = find_model(model), whole("tensor", tensor)
-    b, s = whole("micro_batch", micro_batch), _length(model, tokens)
-    one_of("recompute", recompute, RECOMPUTE)
-    one_of("attention", attention, ATTENTION)
-    for name, value in (
-        ("sequence_parallel", sequence_parallel),
-        ("dropout", dropout),
-        ("fused_gate", fused_gate),
-        ("small_tensors", small_tensors),
-    ):
-        flag(name, value)
-    n, e = s * b, positive("bytes_per_element", bytes_per_element)
-    divides("tensor", t, "heads", model.heads)
+    model = find_model(model)
+    how = _saving(
+        model,
+        attention,
+        dropout,
+        bytes_per_element=bytes_per_element,
+        fused_gate=fused_gate,
+        small_tensors=small_tensors,
+        autocast=autocast,
+    )
+    t, b, s = (
+        tensor_degree(model, tensor),
+        whole("micro_batch", micro_batch),
+        _length(model, tokens),
+    )
     if whole("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
+    kept = _kept(model, s, b, t, how, one_of("recompute", recompute, RECOMPUTE), index)
+    title = f"Activations of a layer of {model.name}: {how.words}"
+    return Parts(title, "byte", _shares(kept, t, flag("sequence_parallel", sequence_parallel)))
+
+
+def _kept(
+    model: Model, s: int, b: int, t: int, how: Saving, recompute: str, index: int
+) -> list[Kept]:
+    """Every tensor that layer `index` keeps."""
     if recompute == "full":
-        kept = [Kept("kept for recomputation", "layer input", e * n * model.width, False)]
-        return Parts(
-            f"Activations of a layer of {model.name}", "byte", _shares(kept, t, sequence_parallel)
-        )
-    kept = [
-        one
-        for i in range(model.block_norms)
-        for one in _norm("norms", f"{i + 1}.", model, n, e, small_tensors)
-    ]
-    kept += _attention(model, s, b, e, t, attention, dropout, small_tensors)
+        size = how.stream_bytes * s * b * model.width
+        return [Kept("kept for recomputation", "layer input", size, False)]
     moe = model.experts if model.experts and index >= model.experts.dense_layers else None
-    kept += _mlp(model, n, e, dropout, fused_gate, moe)
-    if recompute == "selective":
-        kept = [one for one in kept if not one.core]
-    return Parts(
-        f"Activations of a layer of {model.name}", "byte", _shares(kept, t, sequence_parallel)
-    )
+    kept: list[Kept] = []
+    for i in range(model.block_norms):
+        kept += _norm("norms", f"{i + 1}.", model, s * b, how)
+    kept += [*_attention(model, s, b, t, how), *_mlp(model, s * b, how, moe)]
+    return [one for one in kept if not (one.core and recompute == "selective")]
 
 
 def _length(model: Model, tokens: int | None) -> int:
@@ -222,9 +269,8 @@ def in_flight(
     """Micro-batches whose activations a stage holds at its peak, in units of all layers of the
     stage.
 
-    GPipe: m. 1F1B: min(p - stage, m). Interleaved, from m = 2p on: (2 (p - stage - 1) + (v - 1) p +
-    1) / v, which is p (1 + (p - 1)/(p v)) on the first stage (Narayanan et al. 2021, section 2.2);
-    at m = p Megatron-LM runs all forwards first, so every stage holds p.
+    GPipe: m. 1F1B: min(p - stage, m). Interleaved: min(2 (p - stage - 1) + (v - 1) p + 1, m v) / v,
+    from m = 2p on p (1 + (p - 1)/(p v)) on the first stage (Narayanan et al. 2021, section 2.2).
     """
     p, m, v = (
         whole("pipeline", pipeline),
@@ -239,7 +285,28 @@ def in_flight(
     if v == 1:
         return min(p - rank, m)
     divides("pipeline", p, "micro_batches", m)
-    return p if m == p else (2 * (p - rank - 1) + (v - 1) * p + 1) / v
+    return min(2 * (p - rank - 1) + (v - 1) * p + 1, m * v) / v
+
+
+def ends_in_flight(
+    *, pipeline: int, micro_batches: int, chunks: int = 1, schedule: str = "1f1b"
+) -> tuple[int, int]:
+    """Micro-batches held by the first stage's first chunk and by the last stage's last one, which
+    have the embedding and the head.
+
+    Interleaved: min(2p, m) and 1; else what `in_flight` says of the stages.
+    """
+    p, m, v = (
+        whole("pipeline", pipeline),
+        whole("micro_batches", micro_batches),
+        whole("chunks", chunks),
+    )
+    if one_of("schedule", schedule, SCHEDULES) == "gpipe":
+        return m, m
+    if v == 1:
+        return min(p, m), 1
+    divides("pipeline", p, "micro_batches", m)
+    return min(2 * p, m), 1
 
 
 def stage(
@@ -250,22 +317,58 @@ def stage(
     schedule: str = "1f1b",
     tokens: int | None = None,
     logits_bytes: float = 4,
-    attention: str = "standard",
-    dropout: bool = True,
+    attention: str | None = None,
+    dropout: bool | None = None,
     bytes_per_element: float = 2,
     fused_gate: bool = False,
     small_tensors: bool = False,
+    autocast: bool = False,
 ) -> Parts:
     """Bytes a device of a pipeline stage holds at its peak: its layers times the micro-batches in
     flight, and its ends.
 
     First stage: + the embedding's dropout mask s b h a micro-batch in flight. Last stage: + final
-    norm and head inputs 2 e s b h and the fp32 probabilities 4 s b V / t (Korthikanti et al. 2022,
-    section 4.3).
+    norm and head inputs 2 e s b h and the fp32 probabilities 4 s b V / t, V padded to a multiple of
+    t (Korthikanti et al. 2022, section 4.3).
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
-    b, last = layout.micro_batch, layout.pipeline - 1
-    s, e = _length(model, tokens), bytes_per_element
+    options: dict[str, object] = {
+        "attention": attention,
+        "dropout": dropout,
+        "bytes_per_element": bytes_per_element,
+        "fused_gate": fused_gate,
+        "small_tensors": small_tensors,
+        "autocast": autocast,
+    }
+    how = _saving(model, **options)  # type: ignore[arg-type]
+    parts = _layers(model, layout, stage, schedule, tokens, options)
+    flight = {
+        "pipeline": layout.pipeline,
+        "micro_batches": layout.micro_batches,
+        "chunks": layout.chunks,
+    }
+    first, last = ends_in_flight(schedule=schedule, **flight)
+    n, ends = _length(model, tokens) * layout.micro_batch, []
+    logits = non_negative("logits_bytes", logits_bytes)
+    if stage == 0:
+        ends += [one._replace(bytes=one.bytes * first) for one in _embedding(model, n, how)]
+    if stage == layout.pipeline - 1:
+        head = _head(model, n, layout.tensor, how, logits)
+        ends += [one._replace(bytes=one.bytes * last) for one in head]
+    parts |= _shares(ends, layout.tensor, layout.sequence_parallel)
+    title = f"Activations of {model.name}, stage {stage} of {layout.pipeline}: {how.words}"
+    return Parts(title, "byte", parts)
+
+
+def _layers(
+    model: Model,
+    layout: Layout,
+    stage: int,
+    schedule: str,
+    tokens: int | None,
+    options: dict[str, object],
+) -> dict[str, Part]:
+    """What a stage's layers keep, those with experts apart, times the micro-batches in flight."""
     flying = in_flight(
         pipeline=layout.pipeline,
         micro_batches=layout.micro_batches,
@@ -273,11 +376,8 @@ def stage(
         stage=stage,
         schedule=schedule,
     )
-    held, dense = (
-        layers_of(model, layout, stage),
-        model.experts.dense_layers if model.experts else model.layers,
-    )
-    parts: dict[str, Part] = {}
+    held, parts = layers_of(model, layout, stage), dict[str, Part]()
+    dense = model.experts.dense_layers if model.experts else model.layers
     kinds = {
         "layers": [i for i in held if i < dense],
         "expert layers": [i for i in held if i >= dense],
@@ -286,63 +386,57 @@ def stage(
         if indices:
             one = layer(
                 model,
-                micro_batch=b,
-                tokens=s,
+                micro_batch=layout.micro_batch,
+                tokens=tokens,
                 tensor=layout.tensor,
                 recompute=layout.recompute,
                 sequence_parallel=layout.sequence_parallel,
-                attention=attention,
-                dropout=dropout,
-                bytes_per_element=e,
-                fused_gate=fused_gate,
-                small_tensors=small_tensors,
                 index=indices[0],
+                **options,  # type: ignore[arg-type]
             )
-            parts[name] = one.scaled(
-                len(indices) * flying, f"{len(indices)} layers, {flying:g} micro-batches"
-            )
-    ends = _embedding(model, s * b, dropout, small_tensors) if stage == 0 else []
-    ends += _head(model, s * b, e, logits_bytes, small_tensors) if stage == last else []
-    held_at_ends = [one._replace(bytes=one.bytes * flying) for one in ends]
-    parts |= _shares(held_at_ends, layout.tensor, layout.sequence_parallel)
-    return Parts(f"Activations of {model.name}, stage {stage} of {layout.pipeline}", "byte", parts)
+            words = f"{len(indices)} layers, {flying:g} micro-batches"
+            parts[name] = one.scaled(len(indices) * flying, words)
+    return parts
 
 
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
-    """Layers of a stage, counted from 0: v slices of L / (p v), p v slices apart from stage to
+    """Layers of a stage, counted from 0: v slices of L / (p v), v slices apart from stage to
     stage.
     """
-    layout = instance("layout", layout, Layout)
-    p, v, size = (
-        layout.pipeline,
-        layout.chunks,
-        layout.layers_of_stage(find_model(model).layers) // layout.chunks,
-    )
+    p = instance("layout", layout, Layout).pipeline
     if whole("stage", stage, least=0) >= p:
         raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
-    return [(c * p + stage) * size + i for c in range(v) for i in range(size)]
+    return stage_layers(find_model(model).layers, p, layout.chunks)[stage]
 
 
-def _embedding(model: Model, tokens: int, dropout: bool, small: bool) -> list[Kept]:
-    kept = (
-        [Kept("embedding", "dropout mask", MASK * tokens * model.width, False)] if dropout else []
-    )
-    return kept + ([Kept("embedding", "token numbers", INDEX * tokens, False)] if small else [])
+def _embedding(model: Model, tokens: int, how: Saving) -> list[Kept]:
+    kept = list(_norm("embedding", "its", model, tokens, how)) if model.embedding_norm else []
+    if how.dropout:
+        kept.append(Kept("embedding", "dropout mask", MASK * tokens * model.width, False))
+    if how.small_tensors:
+        kept.append(Kept("embedding", "token numbers", INDEX * tokens, False))
+    return kept
 
 
-def _head(model: Model, tokens: int, e: float, logits_bytes: float, small: bool) -> list[Kept]:
-    kept = list(_norm("head", "final", model, tokens, e, small)) if model.final_norm else []
-    probabilities = non_negative("logits_bytes", logits_bytes) * tokens * model.padded_vocab
+def _head(model: Model, tokens: int, t: int, how: Saving, logits_bytes: float) -> list[Kept]:
+    kept = list(_norm("head", "final", model, tokens, how)) if model.final_norm else []
+    probabilities = logits_bytes * tokens * vocabulary(model, t)
     kept += [
-        Kept("head", "input", e * tokens * model.width, False),
+        Kept("head", "input", how.bytes_per_element * tokens * model.width, False),
         Kept("head", "probabilities", probabilities, True),
     ]
-    if small:  # the loss also keeps the targets and how many of them count
+    if how.small_tensors:  # the loss also keeps the targets and how many of them count
         kept += [
             Kept("head", "targets", INDEX * tokens, False),
             Kept("head", "number of targets", FP32, False),
         ]
     return kept
+
+
+def vocabulary(model: str | Model, tensor: int) -> int:
+    """Rows of the embedding table, padded to a multiple of t as Megatron-LM pads them."""
+    V, t = find_model(model).padded_vocab, whole("tensor", tensor)
+    return -(-V // t) * t
 
 
 def zero_rule(

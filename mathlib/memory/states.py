@@ -14,7 +14,7 @@ from mathlib.compute import params
 from mathlib.memory import activations, precision
 from mathlib.memory.precision import Recipe
 from mathlib.parts import Part, Parts
-from mathlib.specs import Layout, Model, find_model, table
+from mathlib.specs import Layout, Model, find_model, table, tensor_degree
 
 STATES = ("weights", "gradients", "master weights", "optimizer states")
 SHARDED_FROM = {
@@ -161,34 +161,54 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
 
     Matrices split by t; norms, routers, positions, latents and the biases of row-split matrices
     stay whole on each.
+    The vocabulary is padded to a multiple of t, as Megatron-LM pads it; the title says so.
     A tied head on another stage than the embedding is a second copy of the table.
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
-    t, p = layout.tensor, layout.pipeline
+    t, p = tensor_degree(model, layout.tensor), layout.pipeline
     held = activations.layers_of(model, layout, stage)
-    dense = model.experts.dense_layers if model.experts else model.layers
-    few = sum(i < dense for i in held)
-    counts = {"attention": len(held), "mlp": few}
-    *body, head = params.matrices(model)
-    table, norms = model.padded_vocab * model.width, params.count(model)["norms"]
-    parts: dict[str, float] = {}
-    if stage == 0:
-        parts["embedding"] = table / t
-        if model.positions == "learned":
-            parts["positions"] = params.count(model).amount("positions")
+    V = activations.vocabulary(model, t)
+    parts: dict[str, float] = {"embedding": V * model.width / t} if stage == 0 else {}
+    parts |= _positions(model, t, len(held), stage) | _matrices(model, t, held)
+    parts["norms"] = _norms(model, len(held), stage, p)
+    if stage == p - 1:
+        own = 0 if model.tied and p == 1 else V * model.width
+        parts["head"] = (own + model.head_bias * V) / t
+    whole = {name: int(n) if n == int(n) else n for name, n in parts.items() if n}
+    padded = f", vocabulary padded to {V:,}" if model.padded_vocab != V else ""
+    title = f"Parameters of {model.name} on a device of stage {stage}{padded}"
+    return Parts(title, "parameter", whole)
+
+
+def _positions(model: Model, t: int, held: int, stage: int) -> dict[str, float]:
+    """A learned table stands on the first stage; relative positions belong to every layer."""
     if model.positions == "relative":
-        parts["positions"] = params.count(model).amount("positions") * len(held) / model.layers / t
-    for m in body:
-        each = _on_device(m, model, t) * counts.get(m.group, len(held) - few)
+        every = params.count(model).amount("positions")
+        return {"positions": every * held / model.layers / t}
+    if model.positions == "learned" and stage == 0:
+        return {"positions": params.count(model).amount("positions")}
+    return {}
+
+
+def _matrices(model: Model, t: int, held: list[int]) -> dict[str, float]:
+    """Matrices of the layers held: attention in each, an MLP in the dense ones, experts in the
+    rest.
+    """
+    first_expert = model.experts.dense_layers if model.experts else model.layers
+    dense = sum(i < first_expert for i in held)
+    layers, parts = {"attention": len(held), "mlp": dense}, dict[str, float]()
+    for m in params.matrices(model)[:-1]:
+        each = _on_device(m, model, t) * layers.get(m.group, len(held) - dense)
         parts[m.group] = parts.get(m.group, 0) + each
+    return parts
+
+
+def _norms(model: Model, held: int, stage: int, p: int) -> float:
+    """Norms of the layers held, and those at the stage's end of the model."""
+    norms = params.count(model)["norms"]
     assert isinstance(norms, Parts)
     at_ends = {name: stage == at % p for name, at in ENDS.items()}
-    parts["norms"] = sum(norms.amount(n) * at_ends.get(n, len(held) / model.layers) for n in norms)
-    if stage == p - 1:
-        own = 0 if model.tied and p == 1 else table
-        parts["head"] = (own + model.head_bias * model.padded_vocab) / t
-    whole = {name: int(n) if n == int(n) else n for name, n in parts.items() if n}
-    return Parts(f"Parameters of {model.name} on a device of stage {stage}", "parameter", whole)
+    return sum(norms.amount(n) * at_ends.get(n, held / model.layers) for n in norms)
 
 
 def _on_device(m: params.Matrix, model: Model, t: int) -> float:

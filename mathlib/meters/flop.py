@@ -25,6 +25,7 @@ PARTS = {
     "down": "mlp",
     "head": "vocabulary",
 }
+CORE = "attention core"
 aten = torch.ops.aten
 # torch's counter knows flash attention on CUDA only; without these two the CPU kernel counts as
 # nothing.
@@ -56,6 +57,7 @@ class FlopMeter(TorchDispatchMode):
             if isinstance(layer, nn.Linear)
         }
         self.inputs: dict[int, str] = {}
+        self.waiting: tuple[set[int], int] = set(), 0  # operands of the last product, its FLOP
 
     # type: ignore[no-untyped-def]
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -67,12 +69,24 @@ class FlopMeter(TorchDispatchMode):
         for fresh in new - old:  # the address of a tensor that is gone
             self.inputs.pop(fresh, None)
         if kernel in CPU_FLASH:
-            self.parts["attention core"] += CPU_FLASH[kernel](*args)
+            self.parts[CORE] += CPU_FLASH[kernel](*args)
         elif kernel in flop_registry:
-            self.parts[self._part([a for a in args if isinstance(a, Tensor)])] += flop_registry[
-                kernel
-            ](*args, out_val=result)
+            flop = flop_registry[kernel](*args, out_val=result)
+            self._add([a for a in args if isinstance(a, Tensor)], flop)
         return result
+
+    def _add(self, operands: list[Tensor], flop: int) -> None:
+        """A weight's gradient may be computed before that of its input, and from an input that no
+        forward has shown: the product after it tells, by the gradient that both read.
+        """
+        part, storages = self._part(operands), {t.untyped_storage()._cdata for t in operands}
+        before, theirs = self.waiting
+        if part != CORE and before & storages:
+            self.parts[CORE] -= theirs
+            self.parts[part] += theirs
+        self.parts[part] += flop
+        maybe = part == CORE and all(tensor.dim() == 2 for tensor in operands)
+        self.waiting = (storages, flop) if maybe else (set(), 0)
 
     def _part(self, operands: list[Tensor]) -> str:
         storages = [tensor.untyped_storage()._cdata for tensor in operands]
@@ -80,7 +94,7 @@ class FlopMeter(TorchDispatchMode):
         if found:
             self.inputs |= dict.fromkeys(storages, found[0])
             return found[0]
-        return next((self.inputs[key] for key in storages if key in self.inputs), "attention core")
+        return next((self.inputs[key] for key in storages if key in self.inputs), CORE)
 
 
 def by_kernel(parts: Parts) -> dict[str, float]:
@@ -93,12 +107,15 @@ def by_kernel(parts: Parts) -> dict[str, float]:
 
 
 def count_flop(
-    forward: Callable[[], Tensor], model: nn.Module
+    forward: Callable[[], Tensor], model: nn.Module, early_stop: bool = True
 ) -> tuple[Counter[str], Counter[str]]:
     """FLOP of one forward and of its backward, each by part; recomputation falls into the
     backward.
+
+    `early_stop`, as torch has it unless told otherwise: a recomputation ends at the last tensor
+    that backward needs. Without it, each layer's forward runs to its end, as Megatron-LM's does.
     """
-    with FlopMeter(model) as meter, set_checkpoint_early_stop(False):
+    with FlopMeter(model) as meter, set_checkpoint_early_stop(early_stop):
         loss = forward()
         ahead = Counter(meter.parts)
         loss.backward()

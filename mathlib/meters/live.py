@@ -6,8 +6,9 @@ What a kernel allocates inside itself is not seen.
 
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import count
 
 import torch
 from torch import Tensor, nn
@@ -142,23 +143,36 @@ def live(model: nn.Module) -> Iterator[LiveMeter]:
 
 
 def step_timeline(
-    model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer
+    model: nn.Module,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    optimizer: torch.optim.Optimizer,
+    accumulation: int = 1,
+    autocast: torch.dtype | None = None,
 ) -> Timeline:
     """Whole training steps, watched: forward, backward, optimizer step, gradients dropped; a mark
     after each.
+
+    A step takes `accumulation` batches one after the other; `autocast` names the type of products.
     """
     with live(model) as meter:
+        numbers = count(1)  # enumerate would hold on to a batch
         for tokens, targets in batches:
-            loss = model.loss(tokens, targets)  # type: ignore[operator]
+            with torch.autocast(tokens.device.type, autocast) if autocast else nullcontext():
+                loss = model.loss(tokens, targets)  # type: ignore[operator]
             meter.mark("forward")
             loss.backward()
             meter.mark("backward")
-            optimizer.step()
-            for tensor in tree_leaves(list(optimizer.state.values())):
-                if isinstance(tensor, Tensor):
-                    meter.follow(tensor, "optimizer")
-            meter.mark("step")
-            optimizer.zero_grad()
             del loss, tokens, targets
-            meter.mark("zero_grad")
+            if next(numbers) % accumulation == 0:
+                _update(meter, optimizer)
     return meter.timeline()
+
+
+def _update(meter: LiveMeter, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.step()
+    for tensor in tree_leaves(list(optimizer.state.values())):
+        if isinstance(tensor, Tensor):
+            meter.follow(tensor, "optimizer")
+    meter.mark("step")
+    optimizer.zero_grad()
+    meter.mark("zero_grad")

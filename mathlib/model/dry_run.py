@@ -15,15 +15,19 @@ PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 
 def dry_run(
-    model: Model, sequences: int = 1, attention: str = "plain", recompute: str = "none"
+    model: Model,
+    sequences: int = 1,
+    attention: str = "plain",
+    recompute: str = "none",
+    early_stop: bool = True,
 ) -> tuple[Counter[str], Counter[str]]:
     """FLOP of a training step of any size: the program runs on torch's meta device, on shapes
-    without numbers.
+    without numbers. `early_stop` as in `count_flop`.
     """
     with torch.device("meta"):
         gpt = GPT(model, attention, recompute)
         tokens = torch.empty(sequences, model.context, dtype=torch.long)
-        return count_flop(lambda: gpt.loss(tokens, tokens), gpt)
+        return count_flop(lambda: gpt.loss(tokens, tokens), gpt, early_stop)
 
 
 class _OtherNumbers(TorchDispatchMode):

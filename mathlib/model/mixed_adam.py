@@ -27,7 +27,8 @@ def adam(
     b1, b2 = betas
     m.mul_(b1).add_(g, alpha=1 - b1)
     v.mul_(b2).addcmul_(g, g, value=1 - b2)
-    weight.addcdiv_(m / (1 - b1**step), (v / (1 - b2**step)).sqrt() + 1e-8, value=-lr)
+    root = (v.sqrt() / (1 - b2**step) ** 0.5).add_(1e-8)
+    weight.addcdiv_(m, root, value=-lr / (1 - b1**step))
 
 
 class MixedAdam:
@@ -73,6 +74,11 @@ class MixedAdam:
             p.grad.zero_()  # the buffer stays, its content has moved on
         else:
             p.grad = None
+
+    @property
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """What lives from step to step beside the weights, as a torch optimizer calls it."""
+        return {"m": self.m, "v": self.v, "master": self.master, "main": self.main}
 
     @torch.no_grad()
     def step(self) -> None:

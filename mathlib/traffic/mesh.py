@@ -185,24 +185,3 @@ def hierarchical_groups(ranks: int | Iterable[int], levels: Sequence[int]) -> li
 def embedding_groups(mesh: Mesh, pipeline: str = "pp") -> list[list[int]]:
     """First and last stage of every pipeline: the ranks that share a tied embedding's gradient."""
     return [sorted({group[0], group[-1]}) for group in mesh.groups(pipeline)]
-
-
-def pipeline_layers(
-    layers: int, pipeline: int, chunks: int = 1, first: int = 1
-) -> list[list[list[int]]]:
-    """Layers of each stage, by chunk: chunk c of stage s is the (c p + s)-th slice of L / (p v)
-    layers.
-    """
-    p, v = whole("pipeline", pipeline), whole("chunks", chunks)
-    size = quotient("layers", layers, {"pipeline": p, "chunks": v})
-    start = whole("first", first, least=0)
-    return [
-        [[start + (c * p + s) * size + i for i in range(size)] for c in range(v)] for s in range(p)
-    ]
-
-
-def stage_layers(layers: int, pipeline: int, chunks: int = 1, first: int = 1) -> list[list[int]]:
-    """Layers of each stage in one list: [1, 2, 9, 10] for stage 0 of 16 layers, 4 stages, 2
-    chunks.
-    """
-    return [sum(chunks_, []) for chunks_ in pipeline_layers(layers, pipeline, chunks, first)]

@@ -28,15 +28,19 @@ def model(request):
     return gpt.small(**request.param)
 
 
+@pytest.mark.parametrize("early_stop", [True, False])
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 @pytest.mark.parametrize("attention, backward", [("plain", 2), ("flash", 2.5)])
-def test_every_flop_of_a_step(model, attention, backward, recompute):
-    counted = (
-        dry_run.dry_run(model, 3, recompute=recompute)
-        if attention == "plain"
-        else _run(model, 3, recompute)
+def test_every_flop_of_a_step(model, attention, backward, recompute, early_stop):
+    run = dry_run.dry_run if attention == "plain" else _run_flash
+    counted = run(model, 3, recompute=recompute, early_stop=early_stop)
+    predicted = flops.training(
+        model,
+        sequences=3,
+        attention_backward=backward,
+        recompute=recompute,
+        early_stop=early_stop,
     )
-    predicted = flops.training(model, sequences=3, attention_backward=backward, recompute=recompute)
     assert counted[0] == flop.by_kernel(flops.forward(model, sequences=3))
     behind = flop.by_kernel(predicted["backward"])
     for part, again in flop.by_kernel(predicted["recomputation"]).items():
@@ -44,13 +48,26 @@ def test_every_flop_of_a_step(model, attention, backward, recompute):
     assert counted[1] == behind
 
 
-def _run(model, sequences, recompute):
+def _run_flash(model, sequences, recompute, early_stop):
     """Flash attention has no meta kernel of its own on the CPU, so it runs with numbers."""
     import torch
 
     tokens = torch.zeros(sequences, model.context, dtype=torch.long)
     run = gpt.GPT(model, "flash", recompute)
-    return flop.count_flop(lambda: run.loss(tokens, tokens), run)
+    return flop.count_flop(lambda: run.loss(tokens, tokens), run, early_stop)
+
+
+def test_torch_stops_early_unless_told_otherwise(model):
+    """By default half of a selective recomputation is run, and all of full but each MLP's last."""
+    counted, whole = (
+        sum(part.total() for part in dry_run.dry_run(model, 2, recompute="full", **how))
+        for how in ({}, {"early_stop": False})
+    )
+    s, h, f, L = model.context, model.width, model.ffn_width, model.layers
+    assert whole - counted == 2 * 2 * s * L * h * f
+    none = sum(part.total() for part in dry_run.dry_run(model, 2))
+    selective = sum(part.total() for part in dry_run.dry_run(model, 2, recompute="selective"))
+    assert selective - none == 2 * 2 * L * s * s * h
 
 
 def test_every_parameter(model):
@@ -58,11 +75,11 @@ def test_every_parameter(model):
 
 
 def test_selective_recomputation_costs_4_not_12(model):
-    """Korthikanti et al. charge 12 B L s^2 h; a run computes the two attention products once more,
-    4 B L s^2 h.
+    """Korthikanti et al. charge 12 B L s^2 h; a run that does not stop early computes the two
+    attention products once more, 4 B L s^2 h.
     """
     once, again = (
-        sum(part.total() for part in dry_run.dry_run(model, 2, recompute=r))
+        sum(part.total() for part in dry_run.dry_run(model, 2, recompute=r, early_stop=False))
         for r in ("none", "selective")
     )
     L, h, s = model.layers, model.width, model.context

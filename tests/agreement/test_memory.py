@@ -4,9 +4,12 @@ plateaus of a step.
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from mathlib.compute import params
-from mathlib.memory import activations, precision
+from mathlib.memory import activations, fit, precision
 from mathlib.meters import live, saved
 from mathlib.model import data, gpt, mixed_adam
 from mathlib.specs import Layout
@@ -34,7 +37,6 @@ def test_saved_for_backward(model, attention, sequences):
     predicted = activations.stage(
         model,
         Layout(micro_batch=sequences),
-        dropout=False,
         bytes_per_element=4,
         small_tensors=True,
         attention={"plain": "standard"}.get(attention, attention),
@@ -97,3 +99,147 @@ def test_the_plateaus_of_a_step(model):
     assert line.at("zero_grad", 1)["optimizer"] == 8 * P + 4 * tensors
     first, second = (max(line.total(row) for row in range(*span)) for span in line.steps())
     assert second > first
+
+
+# Layers, head and model states all weigh something in these; V/h is Llama 2's and Llama 3's.
+VOCABULARIES = {"V/h of Llama 2": 1000, "V/h of Llama 3": 4008}
+HALF = {"bytes_per_element": 2, "logits_bytes": 2}
+KERNELS = {  # optimizer, its recipe, how it runs
+    "sgd": (lambda p: torch.optim.SGD(p, lr=0.1, foreach=False), "sgd", "for-loop"),
+    "adam": (lambda p: torch.optim.AdamW(p, foreach=False), "adam-fp32", "for-loop"),
+    "foreach": (lambda p: torch.optim.AdamW(p, foreach=True), "adam-fp32", "foreach"),
+}
+
+
+def watched(run, shape, sequences, optimizer, device="meta", steps=2, accumulation=1, cast=None):
+    """Whole steps of a real program; without numbers where the device is torch's meta device."""
+
+    def batch():
+        tokens = torch.randint(0, shape.vocab, (sequences, shape.context))
+        return tokens.to(device), tokens.clone().to(device)
+
+    batches = (batch() for _ in range(steps * accumulation))
+    return live.step_timeline(run, batches, optimizer, accumulation, cast)
+
+
+def agrees(line, shape, layout, **how):
+    """The peak of the step, and that of its backward and its update, within 3%."""
+    shown = {"bytes_per_element": 4, "small_tensors": True} | how
+    alive = {name: one.total for name, one in fit.moments(shape, layout, **shown).items()}
+    first, ends = line.steps()[-1][0], [end for end, _ in line.marks]
+    peaks = {"forward": 0, "backward": 0, "step": 0, "zero_grad": 0}
+    for start, (end, name) in zip([0, *ends], line.marks, strict=False):
+        if start >= first:
+            rows = [line.total(row) for row in range(start, end)]
+            peaks[name] = max([peaks[name], *rows])
+    needed = fit.training(shape, layout, **shown).total
+    assert needed == max(alive.values()) == pytest.approx(max(peaks.values()), rel=0.03)
+    assert alive["update"] == pytest.approx(peaks["step"], rel=0.03)
+    behind = max(alive[name] for name in alive if name not in ("end of forward", "update"))
+    assert behind == pytest.approx(peaks["backward"], rel=0.03)
+
+
+@pytest.mark.parametrize("make, recipe, kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize("vocab", VOCABULARIES.values(), ids=VOCABULARIES)
+def test_the_peak_of_a_step(vocab, recompute, make, recipe, kernel):
+    shape = gpt.small(layers=3, width=128, vocab=vocab, context=64)
+    with torch.device("meta"):
+        run = gpt.GPT(shape, recompute=recompute)
+    line = watched(run, shape, 4, make(run.parameters()))
+    layout = Layout(micro_batch=4, recompute=recompute)
+    agrees(line, shape, layout, recipe=recipe, optimizer=kernel)
+
+
+SIZES = {  # what the peak is about: the layers of long sequences, the tables of short ones
+    "scores": {"vocab": 128, "context": 256},
+    "wide layers": {"vocab": 128, "ffn_width": 1024},
+    "a table": {"vocab": 4008, "context": 16},
+    "two tables": {"vocab": 4008, "context": 16, "tied": False},
+}
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize("change", SIZES.values(), ids=SIZES)
+def test_the_peak_wherever_it_is(change, recompute, accumulation):
+    shape = gpt.small(layers=3, width=128, **{"context": 64} | change)
+    with torch.device("meta"):
+        run = gpt.GPT(shape, recompute=recompute)
+    optimizer = torch.optim.SGD(run.parameters(), lr=0.1)
+    line = watched(run, shape, 4, optimizer, accumulation=accumulation)
+    layout = Layout(micro_batch=4, recompute=recompute, micro_batches=accumulation)
+    agrees(line, shape, layout, recipe="sgd", optimizer="for-loop")
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize("vocab", VOCABULARIES.values(), ids=VOCABULARIES)
+def test_the_peak_in_mixed_precision(vocab, recompute):
+    shape = gpt.small(layers=3, width=128, vocab=vocab, context=64)
+    run = gpt.GPT(shape, recompute=recompute)
+    line = watched(run, shape, 4, mixed_adam.MixedAdam(run), device="cpu")
+    layout = Layout(micro_batch=4, recompute=recompute)
+    agrees(line, shape, layout, recipe="mixed-adam", optimizer="for-loop", **HALF)
+
+
+def as_on_cuda(q, k, v):
+    """Attention as autocast runs it on CUDA: softmax in fp32, its product in half precision."""
+    scores = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5).float()
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(future, float("-inf")).softmax(-1).to(q.dtype) @ v
+
+
+@pytest.mark.parametrize("attention", ["flash", "plain"])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+@pytest.mark.parametrize("vocab", VOCABULARIES.values(), ids=VOCABULARIES)
+def test_the_peak_under_autocast(vocab, recompute, attention, monkeypatch):
+    monkeypatch.setitem(gpt.ATTENTION, "plain", as_on_cuda)
+    shape = gpt.small(layers=3, width=128, vocab=vocab, context=64)
+    run = gpt.GPT(shape, attention, recompute)
+    optimizer = torch.optim.AdamW(run.parameters(), foreach=False)
+    line = watched(run, shape, 4, optimizer, device="cpu", cast=torch.bfloat16)
+    layout = Layout(micro_batch=4, recompute=recompute)
+    kind = {"plain": "standard"}.get(attention, attention)
+    how = {"recipe": "adam-fp32", "optimizer": "for-loop", "autocast": True, "attention": kind}
+    agrees(line, shape, layout, bytes_per_element=2, **how)
+
+
+class Loss(nn.Module):
+    """What DDP wraps: a model whose forward is its loss, and which still has a `loss`."""
+
+    def __init__(self, run, **options):
+        super().__init__()
+        self.run = run
+        self.wrapped = DistributedDataParallel(_Forward(run), **options)
+
+    def loss(self, tokens, targets):
+        return self.wrapped(tokens, targets)
+
+
+class _Forward(nn.Module):
+    def __init__(self, run):
+        super().__init__()
+        self.run = run
+
+    def forward(self, tokens, targets):
+        return self.run.loss(tokens, targets)
+
+
+@pytest.fixture
+def alone():
+    """A process group of one rank, which needs no port."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("buckets", ["copy", "view"])
+@pytest.mark.parametrize("vocab", VOCABULARIES.values(), ids=VOCABULARIES)
+def test_the_peak_with_the_buckets_of_ddp(vocab, buckets, alone):
+    shape = gpt.small(layers=3, width=128, vocab=vocab, context=64)
+    run = Loss(gpt.GPT(shape), gradient_as_bucket_view=buckets == "view")
+    optimizer = torch.optim.AdamW(run.parameters(), foreach=False)
+    line = watched(run, shape, 4, optimizer, device="cpu", steps=3)  # buckets are built in step 2
+    layout = Layout(micro_batch=4)
+    how = {"recipe": "adam-fp32", "optimizer": "for-loop", "ddp_buckets": buckets}
+    agrees(line, shape, layout, **how)

@@ -111,6 +111,7 @@ EXAMPLES = {
     "frozen": False,
     "recompute": "full",
     "convention": "counted",
+    "early_stop": True,
     "total_tokens": 1e9,
     "parameters": 1e9,
     "multiplier": 6,

@@ -199,6 +199,58 @@ def test_layers_must_divide_over_stages_and_chunks():
         layout.layers_of_stage(12)
 
 
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
+def test_every_layer_has_one_stage_and_chunks_follow_each_other(pipeline, chunks, size):
+    layers = pipeline * chunks * size
+    stages = specs.stage_layers(layers, pipeline, chunks)
+    assert sorted(sum(stages, [])) == list(range(layers))
+    walk = [stages[i % pipeline][i // pipeline * size :][:size] for i in range(pipeline * chunks)]
+    assert sum(walk, []) == list(range(layers)), (
+        "a micro-batch meets stage after stage, then the next chunk"
+    )
+    layout = Layout(pipeline=2, chunks=chunks, micro_batches=2)
+    assert layout.layers_of_stage(2 * chunks * size) == chunks * size
+
+
+def test_layers_to_stages_names_what_is_wrong():
+    with pytest.raises(InputError, match="layers = 10: pipeline . chunks = 4 does not divide"):
+        specs.stage_layers(10, 4)
+    with pytest.raises(InputError, match="first = -1"):
+        specs.stage_layers(8, 4, first=-1)
+
+
+def test_a_tensor_degree_is_refused_by_what_it_does_not_divide():
+    model = Model("m", layers=1, width=96, heads=12, kv_heads=4, vocab=8, context=8, ffn_width=96)
+    assert [t for t in (1, 2, 4, 12) if specs.tensor_degree(model, t)] == [1, 2, 4, 12]
+    for changes, t, named in (
+        ({}, 5, "tensor = 5: does not divide heads = 12"),
+        ({}, 6, "tensor = 6: neither divides kv_heads = 4"),
+        ({"ffn_width": 98}, 4, "tensor = 4: does not divide ffn_width = 98"),
+        ({"experts": specs.Experts(4, 2, 98)}, 4, "tensor = 4: does not divide experts.width"),
+    ):
+        with pytest.raises(InputError, match=named):
+            specs.tensor_degree(model.but(**changes), t)
+
+
+@pytest.mark.parametrize("name", specs.table("models"))
+def test_every_model_says_whether_it_was_trained_with_dropout(name):
+    assert "dropout" in specs._model_row(name)
+
+
+def test_dropout_and_attention_are_the_models_own():
+    kinds = {
+        n: (m.dropout, m.attention) for n in specs.table("models") for m in [specs.find_model(n)]
+    }
+    assert kinds["gpt2"] == kinds["gpt3-175b"] == kinds["korthikanti-22b"] == (True, "standard")
+    assert kinds["opt-13b"] == kinds["mt-nlg-530b"] == (True, "standard")
+    assert kinds["palm-540b"] == kinds["bloom-176b"] == (False, "standard")
+    assert kinds["llama2-7b"] == kinds["mixtral-8x7b"] == kinds["deepseek-v3"] == (False, "flash")
+    with pytest.raises(InputError, match="attention = 'fast'"):
+        Model("m", layers=1, width=8, heads=1, vocab=8, context=8, attention="fast")
+    with pytest.raises(InputError, match="dropout = 0.1"):
+        Model("m", layers=1, width=8, heads=1, vocab=8, context=8, dropout=0.1)
+
+
 def test_a_device_and_a_cluster_are_checked():
     good = {
         "name": "d",

@@ -167,21 +167,27 @@ def test_latent_attention_keeps_its_latents() -> None:
     assert kept["queries"] == kept["keys"] == 2 * 10 * 4 * 24 and kept["values"] == 2 * 10 * 4 * 16
 
 
-def executed(p: int, m: int, v: int) -> list[float]:
-    """Peak of chunk activations alive on every stage: Megatron-LM's interleaved order, walked
-    action by action.
+def executed(p: int, m: int, v: int) -> list[tuple[float, list[int]]]:
+    """Every stage's peak of micro-batches alive, all chunks together and each chunk's own.
+
+    Megatron-LM's order, walked action by action: p micro-batches through a chunk, then the next
+    chunk; backward meets the chunks in reverse.
     """
+    order = [i // p % v for i in range(m * v)] if v > 1 else [0] * m
     peaks = []
     for rank in range(p):
-        warm_up = (p - rank - 1) * 2 + (v - 1) * p if v > 1 else p - rank - 1
-        warm_up = m * v if v > 1 and m == p else min(warm_up, m * v)
-        actions = ["F"] * warm_up + ["F", "B"] * (m * v - warm_up) + ["B"] * warm_up
-        alive = peak = 0
+        warm_up = min((p - rank - 1) * 2 + (v - 1) * p if v > 1 else p - rank - 1, m * v)
+        actions = [+1] * warm_up + [+1, -1] * (m * v - warm_up) + [-1] * warm_up
+        chunks = {+1: iter(order), -1: iter([v - 1 - chunk for chunk in order])}
+        alive, most, together = [0] * v, [0] * v, 0
         for action in actions:
-            alive += 1 if action == "F" else -1
-            peak = max(peak, alive)
-        assert alive == 0
-        peaks.append(peak / v)
+            chunk = next(chunks[action])
+            alive[chunk] += action
+            assert alive[chunk] >= 0, "no backward before its forward"
+            most[chunk] = max(most[chunk], alive[chunk])
+            together = max(together, sum(alive))
+        assert not any(alive)
+        peaks.append((together / v, most))
     return peaks
 
 
@@ -191,7 +197,10 @@ def test_in_flight_is_the_schedule_walked(p: int, rounds: int, v: int, extra: in
     if p == 1 and v > 1:
         return
     said = [activations.in_flight(pipeline=p, micro_batches=m, chunks=v, stage=i) for i in range(p)]
-    assert said == executed(p, m, v)
+    walked = executed(p, m, v)
+    assert said == [together for together, _ in walked]
+    first, last = activations.ends_in_flight(pipeline=p, micro_batches=m, chunks=v)
+    assert (first, last) == (walked[0][1][0], walked[-1][1][-1])
     assert activations.in_flight(pipeline=p, micro_batches=m, schedule="gpipe") == m
 
 
@@ -206,6 +215,7 @@ def test_in_flight_is_the_schedule_walked(p: int, rounds: int, v: int, extra: in
         (8, 32, 4, 9.75),
         (4, 4, 2, 4),
         (8, 3, 1, 3),
+        (8, 8, 4, 8),
     ],
 )
 def test_first_stage_of_known_schedules(p: int, m: int, v: int, held: float) -> None:
@@ -228,6 +238,60 @@ def test_a_stage_is_its_layers_in_flight_and_its_ends(
     assert activations.stage(model, layout).amount("embedding") == pytest.approx(sbh * p / split)
     head = activations.stage(model, layout, stage=p - 1).amount("head")
     assert head == pytest.approx(4 * sbh / split + 4 * b * model.context * 1000 / t)
+
+
+def test_the_ends_belong_to_one_chunk() -> None:
+    """8 stages of 4 chunks: the last stage's head serves one micro-batch, the first stage's
+    embedding 16.
+    """
+    model, layout = (
+        specs.find_model("llama3-8b"),
+        Layout(pipeline=8, chunks=4, micro_batches=16),
+    )
+    s, h, V = model.context, model.width, model.padded_vocab
+    last = activations.stage(model, layout, stage=7)
+    assert last.amount("head") == 2 * 2 * s * h + 4 * s * V
+    first = activations.stage(model, layout, dropout=True)
+    assert first.amount("embedding") == 16 * s * h
+    assert activations.ends_in_flight(pipeline=8, micro_batches=16, chunks=4, schedule="gpipe") == (
+        16,
+        16,
+    )
+
+
+def test_a_norm_behind_the_embedding_keeps_its_input() -> None:
+    layout, n = Layout(micro_batch=2), 2 * 2048
+    bloom = specs.find_model("bloom-560m")
+    kept = activations.stage(bloom, layout, small_tensors=True)["embedding"]
+    assert kept["its norm input"] == 2 * n * bloom.width
+    assert kept["its norm statistics"] == 2 * 4 * n
+    assert "embedding" not in activations.stage(bloom.but(embedding_norm=False), layout)
+
+
+def test_dropout_and_kernel_are_the_models_own_and_the_title_says_so() -> None:
+    llama, gpt2 = activations.stage("llama2-7b", Layout()), activations.stage("gpt2", Layout())
+    assert "flash attention, no dropout" in llama.title
+    assert "standard attention, dropout" in gpt2.title
+    said = activations.stage("llama2-7b", Layout(), attention="standard", dropout=True)
+    assert said.amount("layers") > 3 * llama.amount("layers")
+    assert "standard attention, dropout" in activations.layer("gpt2").title
+
+
+def test_the_vocabulary_is_padded_to_the_tensor_degree() -> None:
+    model = Model("odd", layers=1, width=64, heads=8, vocab=1001, context=16)
+    assert [activations.vocabulary(model, t) for t in (1, 2, 8)] == [1001, 1002, 1008]
+    head = activations.stage(model, Layout(tensor=8))["head"]
+    assert head["probabilities"] == 4 * 16 * 1008 / 8
+
+
+def test_autocast_keeps_an_fp32_stream_and_softmax() -> None:
+    model = Model("any", layers=1, width=64, heads=4, vocab=100, context=16, dropout=False)
+    half, cast = (named(activations.layer(model, autocast=c)) for c in (False, True))
+    twice = {"1. norm input": 2, "2. norm input": 2, "softmax": 2}
+    assert {name: cast[name] / half[name] for name in half if cast[name] != half[name]} == twice
+    assert set(cast) - set(half) == {"softmax, cast"}
+    full = activations.layer(model, autocast=True, recompute="full")
+    assert full.total == 4 * 16 * 64
 
 
 def test_gpipe_holds_every_micro_batch() -> None:
@@ -265,6 +329,7 @@ def test_small_tensors_are_small() -> None:
         (lambda: activations.layer("gpt2", micro_batch=0), "micro_batch = 0"),
         (lambda: activations.layer("gpt2", tokens=-1), "tokens = -1"),
         (lambda: activations.layer("gpt2", tensor=5), "tensor = 5: does not divide heads = 12"),
+        (lambda: activations.layer("gpt2", tensor=8, recompute="full"), "tensor = 8: does not"),
         (lambda: activations.layer("gpt2", recompute="some"), "recompute = 'some'"),
         (lambda: activations.layer("gpt2", attention="fast"), "attention = 'fast'"),
         (lambda: activations.layer("gpt2", bytes_per_element=0), "bytes_per_element = 0"),

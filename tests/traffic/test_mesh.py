@@ -139,21 +139,6 @@ def test_hierarchical_groups_reach_everyone(levels: list[int]) -> None:
     assert reached == set(ranks), "one step a level joins all of them"
 
 
-@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
-def test_every_layer_has_one_stage_and_chunks_follow_each_other(
-    pipeline: int, chunks: int, size: int
-) -> None:
-    layers = pipeline * chunks * size
-    stages = mesh.pipeline_layers(layers, pipeline, chunks, first=0)
-    assert sorted(sum(mesh.stage_layers(layers, pipeline, chunks, first=0), [])) == list(
-        range(layers)
-    )
-    walk = [stages[i % pipeline][i // pipeline] for i in range(pipeline * chunks)]
-    assert sum(walk, []) == list(range(layers)), (
-        "a micro-batch meets stage after stage, then the next chunk"
-    )
-
-
 @given(
     st.integers(1, 8), st.integers(1, 8), st.integers(1, 8), st.integers(1, 8), st.integers(1, 8)
 )
@@ -190,7 +175,6 @@ def test_sharding_does_not_change_the_batch(
         (lambda: mesh.sagemaker(world=32, tensor=4, shard=3), "accepted: 1, 2, 4, 8"),
         (lambda: mesh.sagemaker(world=32, tensor=4, shard=16), "accepted: 1, 2, 4, 8"),
         (lambda: mesh.hierarchical_groups(16, [2, 4]), "levels = [2, 4]"),
-        (lambda: mesh.pipeline_layers(10, 4), "does not divide layers = 10"),
         (
             lambda: batches.global_batch(world=12, tensor=8, per_replica=1),
             "does not divide world = 12",
