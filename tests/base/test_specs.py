@@ -119,7 +119,7 @@ def test_experts_and_latents_are_checked():
     with pytest.raises(InputError, match="active = 9: expected at most routed = 8"):
         Experts(routed=8, active=9, width=4)
     for make, name in ((Experts, "width"), (Latent, "kv_rank")):
-        good = {f.name: 2 for f in fields(make) if f.name != "router_bias"}
+        good = {f.name: 2 for f in fields(make) if f.name not in ("router_bias", "shared_gate")}
         for value in BAD:
             with pytest.raises(InputError, match=name):
                 make(**good | {name: value})
