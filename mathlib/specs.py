@@ -257,17 +257,18 @@ class Device:
 
     name: str
     peak: dict[str, float]  # FLOP/s by number type: fp32, tf32, fp16, bf16, fp8, fp4, int8
-    memory: float  # bytes
+    memory: float  # bytes as sold, a round number
     memory_bandwidth: float  # bytes/s
     link_bandwidth: float  # bytes/s to its neighbours in the node, one direction
     power: float  # watts, as rated; 0: the maker publishes none
+    reported_memory: float = 0  # bytes as the device itself reports them; 0: nobody told
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for name in ("memory", "memory_bandwidth"):
             positive(name, getattr(self, name))
-        for name in ("link_bandwidth", "power"):
+        for name in ("link_bandwidth", "power", "reported_memory"):
             non_negative(name, getattr(self, name))
         for kind, rate in self.peak.items():
             positive(f"peak.{kind}", rate)
@@ -276,6 +277,11 @@ class Device:
     def half(self) -> float:
         """Dense peak for products of 16-bit numbers: bf16, or fp16 where the device has no bf16."""
         return self.peak["bf16"] if "bf16" in self.peak else self.peak["fp16"]
+
+    @property
+    def room(self) -> float:
+        """Bytes there are: as the device reports them, as sold where that is not known."""
+        return self.reported_memory or self.memory
 
     def flops_per_second(self, dtype: str = "bf16") -> float:
         """Dense peak for a number type, in FLOP/s."""

@@ -10,7 +10,7 @@ numbers.
 
 from typing import Any
 
-from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, flag, instance, non_negative, one_of, positive, whole
 from mathlib.compute.params import matrices
 from mathlib.parts import Part, Parts
 from mathlib.specs import RECOMPUTE, Model, Window, find_model
@@ -49,6 +49,8 @@ def pairs(*, tokens: int, past: int = 0, causal: bool = False, window: Window | 
     new ones and the w - 1 that a rolling cache holds.
     """
     s, c = whole("tokens", tokens), whole("past", past, least=0)
+    if window is not None:
+        instance("window", window, Window)
     if flag("causal", causal):
         return _seen_before(c + s, window) - _seen_before(c, window)
     if window:
