@@ -18,6 +18,13 @@ MOST_LAYERS = 10**6  # some formulas list them one by one
 NORMS = ("layernorm", "layernorm-no-bias", "rmsnorm", "none")
 RECOMPUTE = ("none", "selective", "full")
 ATTENTION = ("standard", "flash")
+# one weight vector of head_dim for all heads, one for each head, one as wide as all heads together
+QUERY_KEY_NORMS = ("", "head", "heads", "full")
+NOT_COVERED = {  # names that begin so, and what stands in the way
+    "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),
+    "an encoder": ("bert", "roberta", "distilbert", "deberta", "electra", "albert", "modernbert"),
+    "a state space model": ("mamba", "falcon_mamba", "falcon-mamba", "jamba", "rwkv"),
+}
 
 
 def _whole(spec: Any, name: str, least: int) -> None:
@@ -54,7 +61,9 @@ class Experts:
     width: int  # feed-forward width of one expert
     shared: int = 0  # experts that every token visits besides
     dense_layers: int = 0  # first layers that keep an ordinary feed-forward
-    router_bias: bool = False  # one correction number an expert
+    every: int = 1  # after these, every n-th layer has experts (Llama 4 Maverick: 2)
+    router_bias: bool = False  # one number an expert: DeepSeek's correction, gpt-oss's bias
+    shared_gate: bool = False  # h weights that scale what the shared experts add (Qwen1.5-MoE)
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -63,11 +72,38 @@ class Experts:
             ("width", 1),
             ("shared", 0),
             ("dense_layers", 0),
+            ("every", 1),
         ):
             _whole(self, name, least)
         flag("router_bias", self.router_bias)
+        if flag("shared_gate", self.shared_gate) and not self.shared:
+            raise InputError("shared_gate = True: expected shared of at least 1, which it scales")
         if self.active > self.routed:
             raise InputError(f"active = {self.active}: expected at most routed = {self.routed}")
+
+    def at(self, index: int) -> bool:
+        """Whether the layer of this number, counted from 0, has experts."""
+        return index >= self.dense_layers and (index + 1) % self.every == 0
+
+
+@dataclass(frozen=True)
+class Window:
+    """Attention to the newest tokens only, on all layers or on most (Mistral 7B, section 2)."""
+
+    width: int  # tokens that a token sees, itself included
+    full_every: int = 0  # every n-th layer sees the whole sequence (Gemma 2: 2); 0: none does
+    full_first: int = 0  # first layers that see the whole sequence
+    chunked: bool = False  # windows do not slide: they begin at multiples of width (Llama 4)
+
+    def __post_init__(self) -> None:
+        for name, least in (("width", 1), ("full_every", 0), ("full_first", 0)):
+            _whole(self, name, least)
+        flag("chunked", self.chunked)
+
+    def at(self, index: int) -> bool:
+        """Whether the layer of this number, counted from 0, sees no more than the window."""
+        last_of_its_group = self.full_every and (index + 1) % self.full_every == 0
+        return index >= self.full_first and not last_of_its_group
 
 
 @dataclass(frozen=True)
@@ -92,8 +128,12 @@ class Model:
     block_norms: int = 2  # norms of a layer (1 where attention and MLP share one)
     final_norm: bool = True
     embedding_norm: bool = False  # BLOOM has one behind the embedding
-    query_key_norm: bool = False  # one weight vector of head_dim each for queries and keys
-    qkv_bias: bool = True
+    query_key_norm: str = ""  # one of QUERY_KEY_NORMS; "": none
+    query_key_norm_bias: bool = False
+    attention_sinks: bool = False  # a learned score a head that takes part in the softmax (gpt-oss)
+    parallel_block: bool = False  # attention and MLP read the same stream, their sums are added
+    window: Window | None = None  # sliding-window attention; None: a token sees all before it
+    qkv_bias: bool = True  # with latent attention: of the projections down to the latents
     output_bias: bool = True  # of the attention's output projection
     mlp_bias: bool = True
     head_bias: bool = False
@@ -119,7 +159,9 @@ class Model:
             "tied",
             "final_norm",
             "embedding_norm",
-            "query_key_norm",
+            "query_key_norm_bias",
+            "attention_sinks",
+            "parallel_block",
             "qkv_bias",
             "output_bias",
             "mlp_bias",
@@ -127,7 +169,7 @@ class Model:
             "dropout",
         ):
             flag(name, getattr(self, name))
-        for name, kind in (("latent", Latent), ("experts", Experts)):
+        for name, kind in (("latent", Latent), ("experts", Experts), ("window", Window)):
             if not isinstance(getattr(self, name), kind | None):
                 raise InputError(
                     f"{name} = {getattr(self, name)!r}: expected a specs.{kind.__name__} or None"
@@ -159,6 +201,32 @@ class Model:
         one_of("positions", self.positions, POSITIONS)
         one_of("norm", self.norm, NORMS)
         one_of("attention", self.attention, ATTENTION)
+        one_of("query_key_norm", self.query_key_norm, QUERY_KEY_NORMS)
+        if self.query_key_norm and self.latent:
+            raise InputError(
+                f"query_key_norm = {self.query_key_norm!r}: expected none with latent attention, "
+                "which norms its latents"
+            )
+
+    @property
+    def expert_layers(self) -> int:
+        """How many layers have experts."""
+        return sum(map(self.experts.at, range(self.layers))) if self.experts else 0
+
+    @property
+    def windowed_layers(self) -> int:
+        """How many layers see no more than the window."""
+        return sum(map(self.window.at, range(self.layers))) if self.window else 0
+
+    def reach(self, tokens: int, past: int = 0) -> int:
+        """`tokens` behind `past` others; refused where the learned table has no row for them."""
+        last = past + tokens
+        if self.positions == "learned" and last > self.position_rows:
+            told = f"tokens = {tokens}" + (f" after past = {past}" if past else "")
+            raise InputError(
+                f"{told}: {self.name} has learned positions, expected at most {self.position_rows}"
+            )
+        return tokens
 
     def but(self, **changes: Any) -> "Model":
         """The same model with some fields changed; widths that follow from others are worked out
@@ -194,17 +262,18 @@ class Device:
 
     name: str
     peak: dict[str, float]  # FLOP/s by number type: fp32, tf32, fp16, bf16, fp8, fp4, int8
-    memory: float  # bytes
+    memory: float  # bytes as sold, a round number
     memory_bandwidth: float  # bytes/s
     link_bandwidth: float  # bytes/s to its neighbours in the node, one direction
     power: float  # watts, as rated; 0: the maker publishes none
+    reported_memory: float = 0  # bytes as the device itself reports them; 0: nobody told
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for name in ("memory", "memory_bandwidth"):
             positive(name, getattr(self, name))
-        for name in ("link_bandwidth", "power"):
+        for name in ("link_bandwidth", "power", "reported_memory"):
             non_negative(name, getattr(self, name))
         for kind, rate in self.peak.items():
             positive(f"peak.{kind}", rate)
@@ -213,6 +282,11 @@ class Device:
     def half(self) -> float:
         """Dense peak for products of 16-bit numbers: bf16, or fp16 where the device has no bf16."""
         return self.peak["bf16"] if "bf16" in self.peak else self.peak["fp16"]
+
+    @property
+    def room(self) -> float:
+        """Bytes there are: as the device reports them, as sold where that is not known."""
+        return self.reported_memory or self.memory
 
     def flops_per_second(self, dtype: str = "bf16") -> float:
         """Dense peak for a number type, in FLOP/s."""
@@ -336,12 +410,22 @@ def find_model(name: str | Model) -> Model:
     """
     if isinstance(name, Model):
         return name
+    if isinstance(name, str) and name not in table("models"):
+        refuse_uncovered("model", name)
     row = _model_row(name)
-    if "latent" in row:
-        row["latent"] = Latent(**row["latent"])
-    if "experts" in row:
-        row["experts"] = Experts(**row["experts"])
+    for part, kind in (("latent", Latent), ("experts", Experts), ("window", Window)):
+        if part in row:
+            row[part] = kind(**row[part]) if row[part] else None
     return Model(name=name, **row)
+
+
+def refuse_uncovered(argument: str, name: str) -> None:
+    """Say of a T5, a BERT, a Mamba that no formula here is about them, instead of guessing."""
+    for kind, names in NOT_COVERED.items():
+        if name.lower().startswith(names):
+            raise InputError(
+                f"{argument} = {name!r}: {kind} is not covered; expected a decoder-only transformer"
+            )
 
 
 def find_device(name: str) -> Device:

@@ -93,7 +93,8 @@ def parse(name: str, value: float | str, kind: str) -> float:
     numbers stay int.
     """
     one_of("kind", kind, KINDS)
-    wanted = f"a number in {kind}s or text such as {KINDS[kind]}"
+    plural = kind if "FLOP" in kind or "/" in kind else f"{kind}s"
+    wanted = f"a number in {plural} or text such as {KINDS[kind]}"
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise InputError(f"{name} = {value!r}: expected {wanted}")
     if isinstance(value, str):

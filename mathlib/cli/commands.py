@@ -35,18 +35,22 @@ SWITCHES = {
 
 
 def model_of(args: Namespace) -> Model:
-    """The named model, changed by the options; without a name a GPT-2 of that shape."""
+    """The named model or that of a config.json, changed by the options; without either a GPT-2 of
+    that shape.
+    """
     from mathlib import specs
 
     names = (*SHAPE, *SWITCHES, "positions", "norm")
     changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    if args.model:
-        base = specs.find_model(args.model)
+    if args.model and args.config:
+        raise InputError(f"config = {args.config!r}: expected without model = {args.model!r}")
+    if args.model or args.config:
+        base = specs.find_model(args.model) if args.model else config_of(args.config)
         return base.but(**changes, name=f"{base.name}, changed") if changes else base
     if not {"layers", "width"} <= set(changes):
         raise InputError(
-            "model: expected a name that `mathlib models` lists, or a shape (--layers 24 --width "
-            "1024)"
+            "model: expected a name that `mathlib models` lists, a --config, or a shape (--layers "
+            "24 --width 1024)"
         )
     width, base = changes["width"], specs.find_model("gpt2")
     if "heads" not in changes and width % base.head_dim:
@@ -59,6 +63,12 @@ def model_of(args: Namespace) -> Model:
         **changes,
     }
     return base.but(**changes)
+
+
+def config_of(path: str) -> Model:
+    from mathlib.from_config import from_config
+
+    return from_config(path)
 
 
 def params_command(args: Namespace) -> None:
@@ -323,19 +333,25 @@ def devices_command(args: Namespace) -> None:
             d.name,
             *[f"{d.peak[k] / 1e12:g}" if k in d.peak else "" for k in kinds],
             f"{d.memory / 1e9:g}",
+            f"{d.reported_memory / 2**30:.1f}" if d.reported_memory else "",
             f"{d.memory_bandwidth / 1e9:g}",
             f"{d.link_bandwidth / 1e9:g}",
             f"{d.power:g}" if d.power else "",
         )
         for d in found
     ]
-    head = ("device", *[f"{kind} TFLOP/s" for kind in kinds], "GB", "memory GB/s", "link GB/s", "W")
-    text = f"{table(head, rows)}\n\nPeaks are dense; link bandwidth is one direction."
+    peaks = [f"{kind} TFLOP/s" for kind in kinds]
+    head = ("device", *peaks, "GB", "GiB reported", "memory GB/s", "link GB/s", "W")
+    text = (
+        f"{table(head, rows)}\n\nPeaks are dense; GB as sold, GiB as the device reports them; link "
+        "bandwidth is one direction."
+    )
     if len(found) == 1:
         text += f"\nsource: {found[0].source}, {found[0].date}"
     kinds_of = {
         "peak": "FLOP/s",
         "memory": "byte",
+        "reported_memory": "byte",
         "memory_bandwidth": "byte/s",
         "link_bandwidth": "byte/s",
     }

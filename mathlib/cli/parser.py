@@ -99,6 +99,9 @@ def add_model(parser: ArgumentParser) -> None:
     parser.add_argument(
         "model", nargs="?", help="a name that `mathlib models` lists; the options below change it"
     )
+    parser.add_argument(
+        "--config", metavar="PATH", help="instead of a name: a config.json of Hugging Face's"
+    )
     shape = parser.add_argument_group(
         "shape", "what is not given is GPT-2's: 50257 tokens, context 1024, heads of 64"
     )

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from mathlib.checks import InputError, fraction, non_negative, positive, whole
 from mathlib.compute import flops
 from mathlib.specs import Model
+from mathlib.units import show
 
 HOUR = 3600.0
 
@@ -35,8 +36,16 @@ def achieved(*, flop: float, seconds: float, devices: int = 1) -> float:
 def utilization(*, flop: float, seconds: float, devices: int, peak: float) -> float:
     """X / peak.  Model FLOP give MFU, all FLOP the hardware did give HFU (Chowdhery et al. 2022,
     section 4.1).
+
+    Above 1 is refused: no device does more than its peak, so some number is in another unit.
     """
-    return achieved(flop=flop, seconds=seconds, devices=devices) / positive("peak", peak)
+    rate = achieved(flop=flop, seconds=seconds, devices=devices)
+    if round(rate / positive("peak", peak), 9) > 1:
+        raise InputError(
+            f"utilization = {rate / peak:.4g}: expected at most 1; a device would do "
+            f"{show(rate, 'FLOP/s')} with a peak = {show(peak, 'FLOP/s')}"
+        )
+    return rate / peak
 
 
 def mfu(

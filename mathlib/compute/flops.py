@@ -10,10 +10,10 @@ numbers.
 
 from typing import Any
 
-from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, flag, instance, non_negative, one_of, positive, whole
 from mathlib.compute.params import matrices
 from mathlib.parts import Part, Parts
-from mathlib.specs import RECOMPUTE, Model, find_model
+from mathlib.specs import RECOMPUTE, Model, Window, find_model
 
 ATTENTION = ("full", "causal", "none")
 
@@ -41,12 +41,39 @@ def _head_dims(model: Model) -> tuple[int, int]:
     return (2 if model.positions == "relative" else 1) * model.head_dim, model.head_dim
 
 
-def pairs(*, tokens: int, past: int = 0, causal: bool = False) -> int:
+def pairs(*, tokens: int, past: int = 0, causal: bool = False, window: Window | None = None) -> int:
     """Query-key pairs of a sequence: s (c + s) full, s c + s (s + 1) / 2 causal (a token sees
     itself and the past).
+
+    A window of w leaves a token min(w, itself and the past), causal; full, every token meets all
+    new ones and the w - 1 that a rolling cache holds.
     """
     s, c = whole("tokens", tokens), whole("past", past, least=0)
-    return s * c + (s * (s + 1) // 2 if flag("causal", causal) else s * s)
+    if window is not None:
+        instance("window", window, Window)
+    if flag("causal", causal):
+        return _seen_before(c + s, window) - _seen_before(c, window)
+    if window:
+        c = c % window.width if window.chunked else min(c, window.width - 1)
+    return s * (c + s)
+
+
+def _seen_before(n: int, window: Window | None) -> int:
+    """Pairs of the first n tokens of a sequence, each with itself and the past it may see."""
+    w = min(window.width, n) if window else n
+    if window and window.chunked and n:
+        chunks, rest = divmod(n, w)
+        return chunks * w * (w + 1) // 2 + rest * (rest + 1) // 2
+    return w * (w + 1) // 2 + (n - w) * w
+
+
+def _all_pairs(model: Model, s: int, c: int, causal: bool) -> int:
+    """Query-key pairs of one sequence and one head, over all layers."""
+    few = model.windowed_layers
+    wide = (model.layers - few) * pairs(tokens=s, past=c, causal=causal)
+    if not few:
+        return wide
+    return wide + few * pairs(tokens=s, past=c, causal=causal, window=model.window)
 
 
 def _default_tokens(model: Model, tokens: int | None) -> int:
@@ -66,12 +93,12 @@ def forward(
     GPT-2: B (24 L s h^2 + 4 L s^2 h + 2 s h V) with full attention (Narayanan et al. 2021,
     appendix).
     tokens: the model's context if not given; past: tokens in the KV cache; causal: count only the
-    pairs a mask keeps.
+    pairs a mask keeps, of a sliding window too.
     """
     model, B = find_model(model), whole("sequences", sequences)
-    s = _default_tokens(model, tokens)
-    L, a = model.layers, model.heads
-    seen = B * pairs(tokens=s, past=past, causal=causal)
+    s, a = _default_tokens(model, tokens), model.heads
+    c = whole("past", past, least=0)
+    seen = B * _all_pairs(model, model.reach(s, c), c, causal)
     scored, valued = _head_dims(model)
     products = matrices(model)
 
@@ -86,8 +113,8 @@ def forward(
     parts: dict[str, Part] = {
         "embedding": 0,
         "attention projections": weights("attention"),
-        "attention scores": 2 * L * a * scored * seen,
-        "attention values": 2 * L * a * valued * seen,
+        "attention scores": 2 * a * scored * seen,
+        "attention values": 2 * a * valued * seen,
     }
     for group in dict.fromkeys(m.group for m in products if m.group not in ("attention", "head")):
         parts[group] = weights(group)
@@ -358,10 +385,10 @@ def chinchilla(
     s = _default_tokens(model, tokens)
     L, h, a, f, V = model.layers, model.width, model.heads, model.ffn_width, model.vocab
     key = a * model.head_dim
-    if model.experts or model.latent or model.gated or model.kv_heads != a:
+    if model.experts or model.latent or model.gated or model.window or model.kv_heads != a:
         raise InputError(
-            f"model = {model.name!r}: expected a plain transformer (no experts, gate or shared key "
-            "heads)"
+            f"model = {model.name!r}: expected a plain transformer (no experts, gate, window or "
+            "shared key heads)"
         )
     for name, wanted in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
         flag(name, wanted)

@@ -42,18 +42,21 @@ class Matrix(NamedTuple):
 
 
 def _latent_attention(model: Model, z: Latent) -> list[Matrix]:
-    """DeepSeek-V2, section 2.1: what the heads see is unpacked from narrow latents."""
-    L, h, a = model.layers, model.width, model.heads
+    """DeepSeek-V2, section 2.1: what the heads see is unpacked from narrow latents.
+
+    Biases, where a model has them, are on the way down into the latents and on the output.
+    """
+    L, h, a, down = model.layers, model.width, model.heads, model.qkv_bias
     scored = a * (z.nope_dim + z.rope_dim)
-    query = [("query", h, scored)]
+    query = [("query", h, scored, False)]
     if z.query_rank:
-        query = [("query down", h, z.query_rank), ("query up", z.query_rank, scored)]
+        query = [("query down", h, z.query_rank, down), ("query up", z.query_rank, scored, False)]
     rest = [
-        ("key-value down", h, z.kv_rank + z.rope_dim),
-        ("key-value up", z.kv_rank, a * (z.nope_dim + z.value_dim)),
-        ("output", a * z.value_dim, h),
+        ("key-value down", h, z.kv_rank + z.rope_dim, down),
+        ("key-value up", z.kv_rank, a * (z.nope_dim + z.value_dim), False),
+        ("output", a * z.value_dim, h, model.output_bias),
     ]
-    return [Matrix("attention", name, n, m, L) for name, n, m in query + rest]
+    return [Matrix("attention", name, n, m, L, bias) for name, n, m, bias in query + rest]
 
 
 def _attention(model: Model) -> list[Matrix]:
@@ -84,25 +87,28 @@ def matrices(model: str | Model) -> list[Matrix]:
     model = find_model(model)
     L, h, e = model.layers, model.width, model.experts
     found = _attention(model)
-    dense = e.dense_layers if e else L
-    if dense:
-        found += _feed_forward(model, "mlp", model.ffn_width, dense)
-    if e and dense < L:
-        found.append(Matrix("router", "router", h, e.routed, L - dense, e.router_bias))
-        found += _feed_forward(model, "experts", e.width, L - dense, e.routed, e.active)
+    sparse = model.expert_layers
+    if sparse < L:
+        found += _feed_forward(model, "mlp", model.ffn_width, L - sparse)
+    if e and sparse:
+        found.append(Matrix("router", "router", h, e.routed, sparse, e.router_bias))
+        found += _feed_forward(model, "experts", e.width, sparse, e.routed, e.active)
         if e.shared:
-            found += _feed_forward(model, "shared experts", e.width, L - dense, e.shared, e.shared)
+            found += _feed_forward(model, "shared experts", e.width, sparse, e.shared, e.shared)
+        if e.shared_gate:
+            found.append(Matrix("shared experts", "output gate", h, 1, sparse))
     return found + [Matrix("head", "head", h, model.padded_vocab, 1, model.head_bias)]
 
 
 def _norms(model: Model) -> Parts:
-    """A LayerNorm has 2h numbers, one without bias and an RMSNorm h; one on a latent or head has
-    its width.
+    """A LayerNorm has 2h numbers, one without bias and an RMSNorm h; one on a latent or on heads
+    has its width.
     """
     L, h, per = model.layers, model.width, {"layernorm": 2, "none": 0}.get(model.norm, 1)
     parts = {"block": L * model.block_norms * h * per}
     if model.query_key_norm:
-        parts["query and key"] = L * 2 * model.head_dim
+        heads = 2 if model.query_key_norm == "head" else model.heads + model.kv_heads
+        parts["query and key"] = L * heads * model.head_dim * (1 + model.query_key_norm_bias)
     if model.latent:
         parts["latent"] = L * (model.latent.kv_rank + model.latent.query_rank)
     parts["embedding"] = model.embedding_norm * h * per
@@ -126,6 +132,8 @@ def _assembled(
     for group in dict.fromkeys(m.group for m, _ in amounts):
         found = {m.name: n for m, n in amounts if m.group == group}
         parts[group] = Parts(group, "parameter", found) if len(found) > 1 else found[group]
+    if model.attention_sinks:
+        parts["sinks"] = model.layers * model.heads
     return Parts(
         f"{title} of {model.name}", "parameter", parts | {"norms": _norms(model), "head": head}
     )

@@ -3,7 +3,7 @@
 L layers · b micro_batch · s tokens · k kv_heads · d head_dim · e bytes an element
 """
 
-from mathlib.checks import positive, whole
+from mathlib.checks import InputError, divides, flag, positive, whole
 from mathlib.parts import Parts
 from mathlib.specs import Model, find_model
 
@@ -15,16 +15,27 @@ def kv_cache(
     sequences: int = 1,
     bytes_per_element: float = 2,
     tensor: int = 1,
+    rolling: bool = True,
 ) -> Parts:
     """Bytes of the cache on one device: 2 L b s k d e, keys and values; latent attention keeps r_kv
     + d_rope instead.
 
     A device holds at least one head: more devices than kv_heads keep copies. A latent is kept whole
-    by each.
+    by each. Layers with a sliding window keep its tokens alone (the rolling buffer of Mistral 7B,
+    section 2); `rolling` False keeps all, as programs without such a buffer do.
     """
-    model, t = find_model(model), whole("tensor", tensor)
-    cells = model.layers * whole("tokens", tokens) * whole("sequences", sequences)
+    model, s = find_model(model), whole("tokens", tokens)
+    t = divides("tensor", tensor, "heads", model.heads)
+    few = model.windowed_layers if flag("rolling", rolling) else 0
+    kept = (model.layers - few) * model.reach(s)
+    if model.window:
+        kept += few * min(s, model.window.width)
+    cells = kept * whole("sequences", sequences)
     width = positive("bytes_per_element", bytes_per_element)
+    if not model.latent and model.kv_heads % t and t % model.kv_heads:
+        raise InputError(
+            f"tensor = {t}: expected a divisor or a multiple of kv_heads = {model.kv_heads}"
+        )
     if model.latent:
         parts = {
             "latent": width * cells * model.latent.kv_rank,

@@ -1,6 +1,6 @@
 """Number types and byte recipes: what one parameter costs, and in which convention.
 
-e exponent bits · m mantissa bits · bias 2**(e-1) - 1 · block: values that share one scale
+e exponent bits · m mantissa bits · bias mostly 2**(e-1) - 1 · block: values that share one scale
 10, 12, 16, 18 and 20 bytes a parameter are all right, for some framework: a recipe names the copies
 it keeps.
 """
@@ -19,7 +19,9 @@ STATES = ("first_moment", "second_moment")
 
 @dataclass(frozen=True)
 class NumberType:
-    """The bits of a number: sign, exponent, mantissa."""
+    """The bits of a number: sign, exponent, mantissa; with a block, the scale that its values
+    share.
+    """
 
     name: str
     sign: int
@@ -27,6 +29,10 @@ class NumberType:
     mantissa: int
     stored: int = 0  # bits in memory; 0: the three together
     top: str = "special"  # what the largest exponent is for: special, number, all
+    bias: int = 0  # what is taken off the exponent; 0: 2**(e-1) - 1
+    subnormals: bool = True  # whether the smallest exponent is for zero and subnormals
+    block: int = 0  # values that share one scale; 0: no scales
+    scale: str = ""  # type of that scale
     source: str = field(default="", compare=False)
 
     @property
@@ -36,30 +42,36 @@ class NumberType:
 
     @property
     def bytes(self) -> float:
-        """Bytes a value occupies; half a byte for the 4-bit types."""
-        return self.bits / 8 if self.bits % 8 else self.bits // 8
+        """Bytes a value occupies, and its share of a scale; half a byte for the 4-bit types."""
+        own = self.bits / 8 if self.bits % 8 else self.bits // 8
+        return own + bytes_of(self.scale) / self.block if self.block else own
 
     @property
     def largest(self) -> float:
         """Largest finite value: 2**(top exponent) * (2 - 2**-m), one mantissa step less where that
-        pattern is NaN.
+        pattern is NaN; of a block, in units of its scale.
         """
         e, m = self._floating("largest"), self.mantissa
-        bias, last = 2 ** (e - 1) - 1, 2**e - 1
+        bias, last = self._bias, 2**e - 1
         if self.top == "special":
             return 2.0 ** (last - 1 - bias) * (2 - 2.0**-m)
         return 2.0 ** (last - bias) * (2 - 2.0**-m * (2 if self.top == "number" else 1))
 
     @property
     def smallest_normal(self) -> float:
-        """Smallest value with full precision: 2**(1 - bias)."""
-        return 2.0 ** (2 - 2 ** (self._floating("smallest_normal") - 1))
+        """Smallest value with full precision: 2**(1 - bias), without subnormals 2**-bias."""
+        self._floating("smallest_normal")
+        return 2.0 ** (self.subnormals - self._bias)
 
     @property
     def epsilon(self) -> float:
         """Step above 1: 2**-m."""
         self._floating("epsilon")
         return 2.0**-self.mantissa
+
+    @property
+    def _bias(self) -> int:
+        return self.bias or 2 ** (self.exponent - 1) - 1
 
     def _floating(self, asked: str) -> int:
         if not self.exponent:

@@ -9,7 +9,7 @@ GB is 1e9 bytes, GiB 2**30: `Parts(..., binary=True)` prints the latter.
 
 from collections.abc import Iterable
 
-from mathlib.checks import flag, instance, one_of, positive, whole
+from mathlib.checks import InputError, flag, instance, one_of, positive, whole
 from mathlib.compute import params
 from mathlib.memory import activations, precision
 from mathlib.memory.precision import Recipe
@@ -132,12 +132,14 @@ def adapters(
     base: str = "bf16",
     block: int = 0,
     second_block: int = 0,
+    scale: str = "",
 ) -> Parts:
     """LoRA and QLoRA: P frozen weights in type `base`, and all copies of the recipe for the
     trainable ones alone.
 
     `block` and `second_block` add the scales of a quantised base: QLoRA is nf4, 64, 256
-    (arXiv:2305.14314).
+    (arXiv:2305.14314). `scale` is their type: fp32 if not given, 8 bits below second scales. A type
+    that has its own blocks, such as mxfp4, needs neither.
     """
     frozen, own = (
         positive("parameters", parameters),
@@ -147,9 +149,11 @@ def adapters(
         "frozen weights": frozen * precision.bytes_of(one_of("base", base, table("types")))
     }
     if whole("block", block, least=0):
-        bits = precision.scale_bits(
-            block=block, scale_bits=8 if second_block else 32, second_block=second_block
-        )
+        if precision.number_type(base).block:
+            raise InputError(f"block = {block}: {base} has its own scales, expected 0")
+        one_of("scale", scale, ("", *table("types")))
+        wide = precision.number_type(scale).bits if scale else 8 if second_block else 32
+        bits = precision.scale_bits(block=block, scale_bits=wide, second_block=second_block)
         parts["scales"] = frozen * bits / 8
     parts["adapters"] = Parts("adapters", "byte", own)
     return Parts("Frozen weights and adapters", "byte", parts)

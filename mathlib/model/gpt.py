@@ -123,7 +123,10 @@ def check_buildable(model: Model) -> None:
         "head_dim": model.width // model.heads,
         "final_norm": True,
         "embedding_norm": False,
-        "query_key_norm": False,
+        "query_key_norm": "",
+        "attention_sinks": False,
+        "parallel_block": False,
+        "window": None,
         "latent": None,
         "experts": None,
     }

@@ -47,7 +47,8 @@ def tensor_parallel(
     recomputation.
 
     Ring: 2 (t-1)/t of b s h each (Shoeybi et al. 2019; ZeRO section 8: 12 b s h with
-    recomputation).
+    recomputation). Attention and MLP side by side are reduced together, once instead of twice
+    (Pope et al. 2022, section 3.4).
     Sequence parallelism replaces each all-reduce by an all-gather and a reduce-scatter, the same
     bytes; `regather` adds its two all-gathers a layer that rebuild the inputs in the backward pass
     (Korthikanti et al. 2022, 4.2.2).
@@ -55,11 +56,11 @@ def tensor_parallel(
     one_of("recompute", recompute, RECOMPUTE)
     model = find_model(model)
     t, b, m = (
-        whole("tensor", tensor),
+        divides("tensor", tensor, "heads", model.heads),
         whole("micro_batch", micro_batch),
         whole("micro_batches", micro_batches),
     )
-    s = model.context if tokens is None else whole("tokens", tokens)
+    s = model.context if tokens is None else model.reach(whole("tokens", tokens))
     depth = whole("layers", layers, least=0) or model.layers
     regather, sequence_parallel = (
         flag("regather", regather),
@@ -70,12 +71,13 @@ def tensor_parallel(
             "regather = True: expected sequence_parallel = True, which alone gathers again"
         )
     k = b * s * model.width * positive("bytes_per_element", bytes_per_element)
-    ring = _share(t, large_group) * k * depth * m
-    parts = {"forward": 2 * 2 * ring, "backward": 2 * 2 * ring}
+    blocks = 1 if model.parallel_block else 2
+    ring = blocks * _share(t, large_group) * k * depth * m
+    parts = {"forward": 2 * ring, "backward": 2 * ring}
     if recompute == "full":
-        parts["recomputation"] = 2 * 2 * ring
+        parts["recomputation"] = 2 * ring
     if regather:
-        parts["gathering inputs again"] = 2 * ring
+        parts["gathering inputs again"] = ring
     return Parts(f"Tensor parallel over {t}: sent by a rank in a step", "byte", parts)
 
 
@@ -108,7 +110,8 @@ def pipeline_parallel(
     )
     if whole("stage", stage, least=0) >= p:
         raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
-    s, t = model.context if tokens is None else whole("tokens", tokens), whole("tensor", tensor)
+    s = model.context if tokens is None else model.reach(whole("tokens", tokens))
+    t = whole("tensor", tensor)
     k = (
         whole("micro_batch", micro_batch)
         * s

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mathlib import checks
 from mathlib.checks import InputError
+from mathlib.specs import Window
 
 NUMBERS = st.one_of(
     st.integers(), st.floats(), st.booleans(), st.text(max_size=3), st.none(), st.fractions()
@@ -153,8 +154,12 @@ EXAMPLES = {
     "rank": 4,
     "targets": ("query", "value"),
     "without": ("head",),
+    "window": Window(4),
 }
-OWN_EXAMPLES = {"cost.total_hours": {"device_hours": [1.0, 2.0]}}
+OWN_EXAMPLES = {
+    "cost.total_hours": {"device_hours": [1.0, 2.0]},
+    "cost.utilization": {"flop": 1e18},
+}
 ZERO_IS_FINE = {
     ("flops.pairs", "past"),
     ("flops.forward", "past"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.compute import params
-from mathlib.specs import Cluster, Device, Experts, Latent, Layout, Model
+from mathlib.specs import Cluster, Device, Experts, Latent, Layout, Model, Window
 
 NAMES = list(specs.table("models"))
 SMALL = {"name": "small", "layers": 2, "width": 64, "heads": 4, "vocab": 100, "context": 32}
@@ -108,6 +108,12 @@ def test_a_model_with_a_bad_number_is_refused_by_name(field, value):
         ({"experts": Experts(routed=4, active=2, width=8, dense_layers=3)}, "dense_layers = 3"),
         ({"latent": "yes"}, "latent"),
         ({"experts": 8}, "experts"),
+        ({"window": 4096}, "window = 4096: expected a specs.Window"),
+        ({"query_key_norm": True}, "query_key_norm = True"),
+        ({"query_key_norm": "heads", "latent": Latent(1, 1, 1, 1)}, "query_key_norm = 'heads'"),
+        ({"query_key_norm_bias": 2}, "query_key_norm_bias"),
+        ({"attention_sinks": "yes"}, "attention_sinks"),
+        ({"parallel_block": 1.5}, "parallel_block"),
     ],
 )
 def test_a_model_that_cannot_be_is_refused(changes, named):
@@ -115,11 +121,29 @@ def test_a_model_that_cannot_be_is_refused(changes, named):
         Model(**SMALL | changes)
 
 
+def test_which_layers_are_windowed_and_which_have_experts():
+    """Gemma 3 sees all in every sixth layer; Qwen 2 in the first ones; Llama 4 Maverick has experts
+    in every second.
+    """
+    gemma = Window(1024, full_every=6)
+    assert [gemma.at(i) for i in range(7)] == [True] * 5 + [False, True]
+    assert [Window(8, full_first=2).at(i) for i in range(4)] == [False, False, True, True]
+    maverick = Experts(routed=128, active=1, width=8, every=2)
+    assert [maverick.at(i) for i in range(4)] == [False, True, False, True]
+    model = Model(**SMALL | {"layers": 7, "window": gemma, "experts": maverick})
+    assert (model.windowed_layers, model.expert_layers) == (6, 3)
+    assert Model(**SMALL).windowed_layers == Model(**SMALL).expert_layers == 0
+    with pytest.raises(InputError, match="width = 0"):
+        Window(0)
+    with pytest.raises(InputError, match="shared_gate = True: expected shared of at least 1"):
+        Experts(routed=4, active=1, width=8, shared_gate=True)
+
+
 def test_experts_and_latents_are_checked():
     with pytest.raises(InputError, match="active = 9: expected at most routed = 8"):
         Experts(routed=8, active=9, width=4)
     for make, name in ((Experts, "width"), (Latent, "kv_rank")):
-        good = {f.name: 2 for f in fields(make) if f.name != "router_bias"}
+        good = {f.name: 2 for f in fields(make) if f.name not in ("router_bias", "shared_gate")}
         for value in BAD:
             with pytest.raises(InputError, match=name):
                 make(**good | {name: value})

@@ -40,6 +40,25 @@ def test_a_device_has_source_date_and_sane_units(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEVICES)
+def test_what_a_device_reports_is_near_what_is_sold(name: str) -> None:
+    """A vendor's GB are between 1e9 bytes and GiB, less what error correction takes."""
+    device = specs.find_device(name)
+    assert not device.reported_memory or 0.99 < device.reported_memory / device.memory < 1.08
+    assert device.room == (device.reported_memory or device.memory)
+
+
+def test_reported_memory_is_what_the_programs_print() -> None:
+    mib = {
+        name: specs.find_device(name).reported_memory / 2**20
+        for name in ("a100-40gb", "a100-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "l40s", "a10")
+    }
+    assert list(mib.values()) == [40960, 81920, 81559, 143771, 183359, 46068, 23028]
+    assert specs.find_device("v100-32gb").room == 32e9, "nobody told: what is sold"
+    with pytest.raises(InputError, match="reported_memory = -1"):
+        specs.Device("x", {"bf16": 1}, 1, 1, 1, 1, reported_memory=-1)
+
+
+@pytest.mark.parametrize("name", DEVICES)
 def test_narrower_types_are_never_slower(name: str) -> None:
     peak = specs.find_device(name).peak
     ladder = [peak[kind] for kind in ("fp64", "fp32", "tf32", "fp16", "fp8", "fp4") if kind in peak]
@@ -58,7 +77,15 @@ def test_all_devices_of_the_book_are_there() -> None:
         ("a100-80gb", "bf16", 1410e6, 256, 432),
         ("h100-sxm", "bf16", 1830e6, 512, 528),
         ("mi250x", "bf16", 1700e6, 128, 880),
+        ("mi250x", "fp64", 1700e6, 32, 880),
         ("mi300x", "bf16", 2100e6, 256, 1216),
+        ("mi300x", "fp64", 2100e6, 32, 1216),
+        ("mi325x", "fp8", 2100e6, 512, 1216),
+        ("mi355x", "bf16", 2400e6, 512, 1024),
+        ("mi355x", "fp4", 2400e6, 2048, 1024),
+        ("a100-80gb", "fp64", 1410e6, 16, 432),
+        ("a10", "bf16", 1695e6, 128, 288),
+        ("l40s", "fp8", 2520e6, 256, 568),
         ("rtx-4090", "bf16", 2520e6, 64, 512),
     ],
 )

@@ -79,6 +79,20 @@ def test_params_are_the_librarys(run):
     assert "1,557,611,200" in run("params gpt2-xl")[1]
 
 
+def test_a_config_stands_for_a_name(run, tmp_path):
+    file = tmp_path / "config.json"
+    sizes = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32}
+    rest = {"intermediate_size": 11008, "vocab_size": 32000, "max_position_embeddings": 4096}
+    file.write_text(json.dumps({"model_type": "llama"} | sizes | rest), "utf-8")
+    assert answered(run, f"params --config {file}")["total"] == params.total("llama2-7b")
+    eight = specs.find_model("llama2-7b").but(kv_heads=8)
+    found = answered(run, f"params --config {tmp_path} --kv-heads 8")
+    assert found["total"] == params.total(eight)
+    for command in ("flops", "memory", "comm step"):
+        found = answered(run, f"{command} --config {file}")
+        assert found["total"] == answered(run, f"{command} llama2-7b")["total"]
+
+
 def test_flops_are_the_librarys(run):
     data = answered(
         run,
@@ -169,6 +183,12 @@ def test_lists_are_whole_and_can_be_narrowed(run):
         ("paramz gpt2", "invalid choice: 'paramz'"),
         ("params", "expected a name"),
         ("params gtp2", "did you mean gpt2"),
+        ("params t5-3b", "an encoder-decoder is not covered"),
+        ("params gpt2 --config a.json", "config = 'a.json': expected without model = 'gpt2'"),
+        ("params --config no/such.json", "config = 'no/such.json': cannot be read"),
+        ("flops gpt2 --tokens 4096", "tokens = 4096: gpt2 has learned positions"),
+        ("memory gpt2 --device a10 --memory 8GF", "a number in bytes or text such as"),
+        ("comm all-reduce --bandwidth 3x", "a number in byte/s or text such as"),
         ("params gpt2 --layers 0", "layers = 0"),
         ("params gpt2 --layers -3", "layers = -3"),
         ("params gpt2 --layers 2.5", "layers = 2.5"),

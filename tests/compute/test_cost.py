@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib import specs
+from mathlib.checks import InputError
 from mathlib.compute import cost, flops
 
 POSITIVE = st.floats(1e-3, 1e15)
@@ -48,7 +49,7 @@ def test_hours_and_wall_time_undo_each_other(devices, seconds):
     )  # 1000 for 1 h, 1 for 1000 h
 
 
-@given(DEVICES, st.floats(1, 1e7), st.floats(312e12, 1e15), st.booleans())
+@given(DEVICES, st.floats(1, 1e7), st.floats(2e19, 1e22), st.booleans())
 def test_mfu_is_6n_over_the_peak_as_far_as_6n_is_right(devices, tokens_per_second, peak, causal):
     given_ = {"tokens_per_second": tokens_per_second, "devices": devices, "peak": peak}
     mfu = cost.mfu("gpt3-175b", **given_, causal=causal)
@@ -58,7 +59,7 @@ def test_mfu_is_6n_over_the_peak_as_far_as_6n_is_right(devices, tokens_per_secon
 
 
 @given(
-    st.floats(1, 1e7),
+    st.floats(1, 3e3),
     st.sampled_from(["gpt2", "llama3-8b", "gpt3-175b", "mixtral-8x7b"]),
     st.sampled_from([2, 2.5]),
 )
@@ -72,6 +73,17 @@ def test_hardware_does_at_least_what_the_model_asks(tokens_per_second, name, att
     assert mfu <= rising[0] < rising[1] < rising[2] <= mfu * 1.4
     if attention_backward == 2:
         assert rising[0] == pytest.approx(mfu)
+
+
+def test_no_device_does_more_than_its_peak():
+    given_ = {"flop": 312e12, "seconds": 1, "devices": 1}
+    assert cost.utilization(**given_, peak=312e12) == 1
+    with pytest.raises(
+        InputError, match="utilization = 1000: expected at most 1; .* = 312 GFLOP/s"
+    ):
+        cost.utilization(**given_, peak=312e9)
+    with pytest.raises(InputError, match="utilization = "):
+        cost.mfu("gpt2", tokens_per_second=1e9, devices=1, peak=312e12)
 
 
 def test_megatrons_52_percent_is_39_percent_mfu():

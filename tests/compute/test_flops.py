@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mathlib import specs
+from mathlib.checks import InputError
 from mathlib.compute import flops, params
 from mathlib.specs import Model
 
@@ -125,12 +126,47 @@ def test_twice_the_batch_is_twice_the_flop_in_every_part(model, sequences, token
 @given(models(), st.integers(1, 50))
 @settings(max_examples=200)
 def test_a_causal_mask_keeps_s_plus_1_over_2s_of_attention_and_nothing_else_changes(model, s):
+    model = model.but(window=None)
     full, causal = flops.forward(model, tokens=s), flops.forward(model, tokens=s, causal=True)
     for name in full:
         if name in ("attention scores", "attention values"):
             assert causal[name] * 2 * s == full[name] * (s + 1)
         else:
             assert causal.amount(name) == full.amount(name)
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(1, 20), st.booleans())
+def test_pairs_of_a_window_counted_one_by_one(s, c, w, chunked):
+    """A query sees a key that is not newer and, sliding, less than w older or, chunked, in its own
+    chunk.
+    """
+    seen = [
+        j // w == i // w if chunked else i - j < w
+        for i in range(c, c + s)
+        for j in range(c + s)
+        if j <= i
+    ]
+    window = specs.Window(w, chunked=chunked)
+    assert flops.pairs(tokens=s, past=c, causal=True, window=window) == sum(seen)
+
+
+def test_windows_leave_out_a_quarter_of_mistrals_pairs():
+    """At 8192 tokens a window of 4096 keeps 3/4 of a causal mask's pairs; Gemma 2 on half its
+    layers.
+    """
+    for name, share in (("mistral-7b", 0.75), ("gemma2-9b", 0.875)):
+        model = specs.find_model(name)
+        bare = flops.forward(model.but(window=None), tokens=8192, causal=True)
+        kept = flops.forward(model, tokens=8192, causal=True)["attention scores"]
+        assert kept / bare["attention scores"] == pytest.approx(share, abs=1e-4)
+
+
+def test_learned_positions_end_where_the_table_ends():
+    assert flops.forward("gpt2", tokens=1000, past=24)
+    for asked in ({"tokens": 1025}, {"tokens": 1000, "past": 25}):
+        with pytest.raises(InputError, match="tokens = .*: gpt2 has learned positions.* 1024"):
+            flops.forward("gpt2", **asked)
+    assert flops.forward("llama-7b", tokens=10**6), "a rotation has no last row"
 
 
 @given(models(), st.integers(1, 8), st.integers(0, 4))

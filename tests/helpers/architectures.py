@@ -4,7 +4,7 @@ must agree with.
 
 from hypothesis import strategies as st
 
-from mathlib.specs import Experts, Latent, Model
+from mathlib.specs import Experts, Latent, Model, Window
 
 SIZES = st.integers(1, 5)
 FLAGS = st.booleans()
@@ -21,14 +21,16 @@ def models(draw):
     vocab = draw(st.integers(1, 40))
     experts = latent = None
     if draw(FLAGS):
-        routed = draw(st.integers(1, 6))
+        routed, shared = draw(st.integers(1, 6)), draw(st.integers(0, 2))
         experts = Experts(
             routed,
             draw(st.integers(1, routed)),
             draw(SIZES),
-            draw(st.integers(0, 2)),
+            shared,
             draw(st.integers(0, layers)),
+            draw(st.integers(1, 3)),
             draw(FLAGS),
+            bool(shared) and draw(FLAGS),
         )
     if draw(FLAGS):
         latent = Latent(*[draw(SIZES) for _ in range(4)], draw(st.integers(0, 4)))
@@ -46,12 +48,18 @@ def models(draw):
         gated=draw(FLAGS),
         tied=draw(FLAGS),
         positions=draw(st.sampled_from(["learned", "rotary", "alibi", "none", "relative"])),
-        position_rows=draw(st.integers(1, 12)),
+        position_rows=draw(st.integers(100, 120)),
         norm=draw(st.sampled_from(["layernorm", "layernorm-no-bias", "rmsnorm", "none"])),
         block_norms=draw(st.integers(0, 3)),
         final_norm=draw(FLAGS),
         embedding_norm=draw(FLAGS),
-        query_key_norm=draw(FLAGS),
+        query_key_norm="" if latent else draw(st.sampled_from(["", "head", "heads", "full"])),
+        query_key_norm_bias=draw(FLAGS),
+        attention_sinks=draw(FLAGS),
+        parallel_block=draw(FLAGS),
+        window=draw(
+            st.none() | st.builds(Window, SIZES, st.integers(0, 3), st.integers(0, 2), FLAGS)
+        ),
         qkv_bias=draw(FLAGS),
         output_bias=draw(FLAGS),
         mlp_bias=draw(FLAGS),
@@ -85,15 +93,15 @@ def _attention(found, name, model):
     h, a, k, d, z = model.width, model.heads, model.kv_heads, model.head_dim, model.latent
     if z:
         if z.query_rank:
-            _linear(found, f"{name}.query.down", h, z.query_rank, False)
+            _linear(found, f"{name}.query.down", h, z.query_rank, model.qkv_bias)
             found[f"{name}.query.norm"] = (z.query_rank,)
             _linear(found, f"{name}.query.up", z.query_rank, a * (z.nope_dim + z.rope_dim), False)
         else:
             _linear(found, f"{name}.query", h, a * (z.nope_dim + z.rope_dim), False)
-        _linear(found, f"{name}.kv.down", h, z.kv_rank + z.rope_dim, False)
+        _linear(found, f"{name}.kv.down", h, z.kv_rank + z.rope_dim, model.qkv_bias)
         found[f"{name}.kv.norm"] = (z.kv_rank,)
         _linear(found, f"{name}.kv.up", z.kv_rank, a * (z.nope_dim + z.value_dim), False)
-        _linear(found, f"{name}.output", a * z.value_dim, h, False)
+        _linear(found, f"{name}.output", a * z.value_dim, h, model.output_bias)
     else:
         for what, heads in (("query", a), ("key", k), ("value", k)):
             _linear(found, f"{name}.{what}", h, heads * d, model.qkv_bias)
@@ -102,8 +110,15 @@ def _attention(found, name, model):
         _linear(found, f"{name}.output", a * d, h, model.output_bias)
     if model.positions == "relative":
         found[f"{name}.u"] = found[f"{name}.v"] = (a, d)
-    if model.query_key_norm:
-        found[f"{name}.query_norm"] = found[f"{name}.key_norm"] = (d,)
+    for what, heads in (("query", a), ("key", k)):
+        parts = {"": 0, "head": 1, "heads": heads, "full": 1}[model.query_key_norm]
+        wide = heads * d if model.query_key_norm == "full" else d
+        for i in range(parts):
+            found[f"{name}.{what}_norm{i}.weight"] = (wide,)
+            if model.query_key_norm_bias:
+                found[f"{name}.{what}_norm{i}.bias"] = (wide,)
+    if model.attention_sinks:
+        found[f"{name}.sinks"] = (a,)
 
 
 def tensors(model):
@@ -118,7 +133,7 @@ def tensors(model):
         for i in range(model.block_norms):
             _norm(found, f"{name}.norm{i}", model.norm, model.width)
         _attention(found, f"{name}.attention", model)
-        if e is None or layer < e.dense_layers:
+        if e is None or layer < e.dense_layers or (layer + 1) % e.every:
             _mlp(found, f"{name}.mlp", model, model.ffn_width)
             continue
         _linear(found, f"{name}.router", model.width, e.routed, e.router_bias)
@@ -126,6 +141,8 @@ def tensors(model):
             _mlp(found, f"{name}.experts.{i}", model, e.width)
         for i in range(e.shared):
             _mlp(found, f"{name}.shared.{i}", model, e.width)
+        if e.shared_gate:
+            _linear(found, f"{name}.shared.output_gate", model.width, 1, False)
     if model.final_norm:
         _norm(found, "final_norm", model.norm, model.width)
     if not model.tied:
@@ -133,6 +150,18 @@ def tensors(model):
     if model.head_bias:
         found["head.bias"] = (model.padded_vocab,)
     return found
+
+
+def _sees(model, layer, past, i, j, causal):
+    """Whether the product of query i with key j is done in this layer, `past` keys being cached."""
+    w = model.window
+    if causal and j > i:
+        return False
+    if w is None or layer < w.full_first or (w.full_every and (layer + 1) % w.full_every == 0):
+        return True
+    if causal:
+        return i // w.width == j // w.width if w.chunked else i - j < w.width
+    return j >= (past - past % w.width if w.chunked else past - w.width + 1)
 
 
 def size(shape):
@@ -159,9 +188,9 @@ def products(model, sequences, tokens, past=0, causal=False):
         done.append(("head", sequences * tokens, model.width, model.padded_vocab))
     z, d = model.latent, model.head_dim
     scored, valued = (z.nope_dim + z.rope_dim, z.value_dim) if z else (d, d)
-    for _ in range(sequences * model.layers * model.heads):
+    for at in [*range(model.layers)] * sequences * model.heads:
         for i in range(tokens):
-            keys = past + (i + 1 if causal else tokens)
+            keys = sum(_sees(model, at, past, past + i, j, causal) for j in range(past + tokens))
             done.append(("scores", 1, scored, keys))
             if model.positions == "relative" and not z:
                 done.append(("scores", 1, scored, keys))

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.memory import precision
+from mathlib.memory import precision, states
 
 
-def every_value(exponent: int, mantissa: int, top: str) -> list[float]:
+def every_value(exponent: int, mantissa: int, top: str, bias: int = 0) -> list[float]:
     """All finite values of a small floating type, decoded bit pattern by bit pattern."""
-    values, bias, last = [], 2 ** (exponent - 1) - 1, 2**exponent - 1
+    values, bias, last = [], bias or 2 ** (exponent - 1) - 1, 2**exponent - 1
     for e in range(2**exponent):
         for m in range(2**mantissa):
             if e == last and (top == "special" or (top == "number" and m == 2**mantissa - 1)):
@@ -24,10 +24,16 @@ def every_value(exponent: int, mantissa: int, top: str) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz"),
+        *("fp6_e2m3", "fp6_e3m2", "fp4_e2m1"),
+    ],
+)
 def test_limits_agree_with_every_bit_pattern(name: str) -> None:
     kind = precision.number_type(name)
-    values = sorted(every_value(kind.exponent, kind.mantissa, kind.top))
+    values = sorted(every_value(kind.exponent, kind.mantissa, kind.top, kind.bias))
     assert kind.largest == values[-1]
     assert kind.epsilon == values[values.index(1.0) + 1] - 1.0
     assert kind.smallest_normal == values[2**kind.mantissa], (
@@ -61,6 +67,36 @@ def test_four_bits_are_half_a_byte() -> None:
         name: precision.bytes_of(name) for name in ("nf4", "int4", "fp4_e2m1", "fp8_e4m3", "bf16")
     }
     assert widths == {"nf4": 0.5, "int4": 0.5, "fp4_e2m1": 0.5, "fp8_e4m3": 1, "bf16": 2}
+
+
+def test_printed_limits_of_the_narrow_types() -> None:
+    """OCP MX 1.0, Tables 2 to 7; for fnuz the values of PyTorch's torch.finfo."""
+    largest = {
+        name: precision.number_type(name).largest
+        for name in specs.table("types")
+        if precision.number_type(name).exponent
+    }
+    printed = {"fp4_e2m1": 6, "fp6_e2m3": 7.5, "fp6_e3m2": 28, "fp8_e4m3": 448, "fp8_e5m2": 57344}
+    printed |= {"fp8_e4m3fnuz": 240, "fp8_e5m2fnuz": 57344, "e8m0": 2.0**127}
+    assert {name: largest[name] for name in printed} == printed
+    scale = precision.number_type("e8m0")
+    assert (scale.smallest_normal, scale.bytes, scale.epsilon) == (2.0**-127, 1, 1)
+
+
+def test_a_block_pays_for_its_scale() -> None:
+    widths = {name: 8 * precision.bytes_of(name) for name in ("mxfp4", "mxfp6", "mxfp8", "nvfp4")}
+    assert widths == {"mxfp4": 4.25, "mxfp6": 6.25, "mxfp8": 8.25, "nvfp4": 4.5}
+    assert precision.number_type("mxfp4").largest == 6, "of the elements, in units of the scale"
+
+
+def test_scales_of_adapters_have_a_type() -> None:
+    own = states.adapters(1e9, 1e6, base="mxfp4")["frozen weights"]
+    by_hand = states.adapters(1e9, 1e6, base="fp4_e2m1", block=32, scale="e8m0")
+    assert own == by_hand.amount("frozen weights") + by_hand.amount("scales")
+    fp32 = states.adapters(1e9, 1e6, base="fp4_e2m1", block=32)
+    assert fp32.amount("scales") == 4 * by_hand.amount("scales")
+    with pytest.raises(InputError, match="block = 32: mxfp4 has its own scales"):
+        states.adapters(1e9, 1e6, base="mxfp4", block=32)
 
 
 def test_tf32_is_a_mode_of_the_multiplier_not_of_memory() -> None:

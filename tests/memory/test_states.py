@@ -132,7 +132,7 @@ KINDS = {
     "latent": SMALL.but(
         latent=specs.Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16, query_rank=48)
     ),
-    "normed heads": SMALL.but(query_key_norm=True, head_bias=True),
+    "normed heads": SMALL.but(query_key_norm="head", head_bias=True),
 }
 
 

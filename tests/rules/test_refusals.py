@@ -33,6 +33,8 @@ EXAMPLES: dict[str, object] = {
     "shapes": [(4, 6)],
     "block": 64,
     "scale_bits": 8,
+    "scale": "fp32",
+    "rolling": True,
     "second_block": 256,
     "second_bits": 32,
     "model": MODEL,

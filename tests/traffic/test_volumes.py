@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.specs import Model
 from mathlib.traffic import comm, volumes
@@ -67,13 +68,14 @@ def test_large_groups_are_the_limit(psi: float, n: int, stage: int) -> None:
     )
 
 
-@given(st.integers(1, 64), st.integers(1, 8), st.integers(1, 64), st.integers(1, 8))
+@given(st.integers(1, 64), st.integers(1, 8), st.integers(1, 32), st.integers(1, 8))
 def test_tensor_parallel_is_four_all_reduces_a_layer(t: int, b: int, s: int, m: int) -> None:
+    model = MODEL.but(heads=t, head_dim=16)
     each = comm.sent("all-reduce", payload=2 * b * s * 64, ranks=t)
 
     def total(**how: object) -> float:
         return volumes.tensor_parallel(
-            MODEL, tensor=t, micro_batch=b, tokens=s, micro_batches=m, **how
+            model, tensor=t, micro_batch=b, tokens=s, micro_batches=m, **how
         ).total  # type: ignore[arg-type]
 
     assert total() == total(recompute="selective") == pytest.approx(4 * 6 * m * each)
@@ -83,6 +85,21 @@ def test_tensor_parallel_is_four_all_reduces_a_layer(t: int, b: int, s: int, m: 
     assert total(sequence_parallel=True, regather=True) == pytest.approx(
         total() + 2 * 6 * m * gather
     )
+
+
+@pytest.mark.parametrize("name", ["gptj-6b", "gpt-neox-20b", "pythia-1b", "palm-8b", "phi-2"])
+def test_side_by_side_attention_and_mlp_are_reduced_together(name: str) -> None:
+    """GPT-NeoX adds both sums up before its one all-reduce (Pope et al. 2022, section 3.4)."""
+    model = specs.find_model(name)
+    payload = 2 * 1024 * model.width
+    how = {"tensor": 2, "tokens": 1024, "layers": 1}
+    one = comm.sent("all-reduce", payload=payload, ranks=2)
+    assert volumes.tensor_parallel(model, **how).total == 2 * one
+    assert volumes.tensor_parallel(model, **how, recompute="full").total == 3 * one
+    assert volumes.tensor_parallel(model.but(parallel_block=False), **how).total == 4 * one
+    gather = comm.sent("all-gather", payload=payload, ranks=2)
+    again = volumes.tensor_parallel(model, **how, sequence_parallel=True, regather=True)
+    assert again.total == 2 * one + gather
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 16))
@@ -151,6 +168,9 @@ def test_the_parameter_count_cancels_in_the_overlap(x: float, b: float, n: int, 
         (lambda: volumes.zero(parameters=1, data=8, gradient_bytes=-2), "gradient_bytes = -2"),
         (lambda: volumes.tensor_parallel(MODEL, tensor=0), "tensor = 0"),
         (lambda: volumes.tensor_parallel("gtp2", tensor=2), "model = 'gtp2'"),
+        (lambda: volumes.tensor_parallel(MODEL, tensor=8), "tensor = 8: does not divide heads = 4"),
+        (lambda: volumes.tensor_parallel(MODEL, tensor=2, tokens=33), "tokens = 33: small has"),
+        (lambda: volumes.pipeline_parallel(MODEL, pipeline=2, tokens=33), "at most 32"),
         (lambda: volumes.tensor_parallel(MODEL, tensor=2, regather=True), "regather = True"),
         (
             lambda: volumes.pipeline_parallel(MODEL, pipeline=4, stage=4),

@@ -1,0 +1,66 @@
+"""The cache of keys and values, layer by layer and token by token."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.memory import inference
+from mathlib.specs import Window
+
+WINDOWS = st.builds(Window, st.integers(1, 9), st.integers(0, 3), st.integers(0, 4), st.booleans())
+SMALL = specs.Model(
+    "small", layers=5, width=64, heads=8, kv_heads=4, vocab=100, context=32, positions="rotary"
+)
+
+
+@given(st.integers(1, 40), WINDOWS)
+def test_a_rolling_buffer_holds_the_newest_tokens(tokens, window):
+    """Counted by feeding one token after the other to buffers that drop the oldest."""
+    model = SMALL.but(window=window)
+    held = 0
+    for layer in range(model.layers):
+        full = layer < window.full_first or (
+            window.full_every and layer % window.full_every == window.full_every - 1
+        )
+        buffer = []
+        for token in range(tokens):
+            buffer.append(token)
+            if not full:
+                buffer = buffer[-window.width :]
+        held += len(buffer)
+    cache = inference.kv_cache(model, tokens=tokens)
+    assert cache["keys"] == cache["values"] == 2 * held * 4 * 8
+    everything = inference.kv_cache(model, tokens=tokens, rolling=False)
+    assert everything.total == inference.kv_cache(SMALL, tokens=tokens).total
+
+
+def test_mistral_keeps_an_eighth_at_32768_tokens():
+    """Jiang et al. 2023, section 2: the rolling buffer."""
+    rolling = inference.kv_cache("mistral-7b", tokens=32768).total
+    assert rolling == 2**29 and inference.kv_cache("mixtral-8x7b", tokens=32768).total == 2**32
+    assert inference.kv_cache("mistral-7b", tokens=32768, rolling=False).total == 8 * rolling
+
+
+def test_heads_are_shared_out_whole_or_copied():
+    one, four, eight = (inference.kv_cache(SMALL, tensor=t).total for t in (1, 4, 8))
+    assert one == 4 * four and four == eight, "two devices keep the same head"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: inference.kv_cache("llama3-8b", tensor=3), "tensor = 3: does not divide heads"),
+        (lambda: inference.kv_cache("llama3-8b", tensor=1000), "tensor = 1000"),
+        (
+            lambda: inference.kv_cache(SMALL.but(heads=12, head_dim=8, kv_heads=4), tensor=6),
+            "tensor = 6: expected a divisor or a multiple of kv_heads = 4",
+        ),
+        (lambda: inference.kv_cache("gpt2", tokens=1025), "tokens = 1025: gpt2 has learned"),
+        (lambda: inference.kv_cache("gpt2", rolling="no"), "rolling = 'no'"),
+    ],
+)
+def test_bad_input_names_the_argument(call, said):
+    with pytest.raises(InputError, match=said):
+        call()
