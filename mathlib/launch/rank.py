@@ -107,6 +107,7 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
     import cloudpickle
     import torch.distributed as dist
 
+    dist.set_debug_level_from_env()  # of the launcher now, not when the server loaded torch
     join(
         task["device"],
         task["threads"],
