@@ -36,7 +36,7 @@ __all__ = ["RankError", "RankTimeout", "run"]
 
 GRACE = 0.3  # seconds the other ranks get to report, once one has failed
 joined = 0  # runs this process has joined under torchrun: each gets keys of its own in the store
-store = None
+store: Any = None
 
 
 def run(
