@@ -32,19 +32,23 @@ class RankTimeout(RankError, TimeoutError):
     """Some rank did not finish in time; the message shows where each one stands."""
 
 
-def failed(said: dict[int, dict], codes: dict[int, int], world_size: int) -> RankError:
+def failed(said: dict[int, dict], codes: dict[int, int], world_size: int, home: Path) -> RankError:
     """The first failure in full, the others in a line each. A rank that died without a word comes
     first.
     """
-    mute = {rank: _death(code) for rank, code in sorted(codes.items()) if rank not in said}
     spoke = sorted(
         (rank for rank in said if "error" in said[rank]), key=lambda rank: said[rank]["when"]
     )
+    mute = {
+        rank: _death(code, rank in said, home / f"err.{rank}")
+        for rank, code in sorted(codes.items())
+        if rank not in spoke and (code or rank not in said)
+    }
     failures = mute | {rank: said[rank]["error"] for rank in spoke}
     first, *others = failures
     lines = [f"rank {first} failed{' first' if others else ''}:", failures[first]]
     lines += [
-        f"then rank {rank}: {_brief(said[rank]['summary']) if rank in said else mute[rank]}"
+        f"then rank {rank}: {mute[rank] if rank in mute else _brief(said[rank]['summary'])}"
         for rank in others
     ]
     if stopped := [f"rank {rank}" for rank in range(world_size) if rank not in codes]:
@@ -58,10 +62,16 @@ def _brief(summary: str) -> str:
     return "it lost the connection to another rank" if lost else summary.partition("\n")[0]
 
 
-def _death(code: int) -> str:
-    if code < 0:
-        return f"it was ended by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
-    return f"it left with exit code {code} before its function returned"
+def _death(code: int, returned: bool, words: Path) -> str:
+    """How a rank ended that said nothing of it, with what a C++ library said."""
+    moment = f"{'after' if returned else 'before'} its function returned"
+    if code >= 0:
+        return f"it left with exit code {code} {moment}"
+    known = -code in set(signal.Signals)
+    name = signal.Signals(-code).name if known else f"signal {-code}"
+    last = re.findall(r"what\(\): +(.+)", words.read_text("utf-8", "replace"))
+    told = f"; its last words: {last[-1]}" if last else ""
+    return f"it was ended by {name} ({signal.strsignal(-code)}) {moment}{told}"
 
 
 def late(home: Path, world_size: int, timeout: float, ask: Callable[[], None]) -> RankTimeout:
@@ -84,6 +94,11 @@ def late(home: Path, world_size: int, timeout: float, ask: Callable[[], None]) -
             if rank in stands
             else f"rank {rank}: finished"
         )
+    if gone := [str(rank) for rank in range(world_size) if rank not in stands]:
+        lines.append(
+            f"Do they wait for rank {', '.join(gone)}, whose function has returned? Then it left "
+            "out a collective that the others take part in (a backward, say)."
+        )
     return RankTimeout("\n".join(lines), stands)
 
 
@@ -98,7 +113,7 @@ def stack(dump: str) -> str:
     lines = []
     for name, number, function in reversed(frames[:entry] or frames):
         source = linecache.getline(name, int(number)).strip()
-        lines += [f'  File "{name}", line {number}, in {function}'] + [f"    {source}"] * bool(
-            source
-        )
+        lines.append(f'  File "{name}", line {number}, in {function}')
+        if source:
+            lines.append(f"    {source}")
     return "\n".join(["", *lines]) if lines else ""

@@ -64,19 +64,20 @@ class Run:
 
     def end(self) -> None:
         for pid in self.ranks:
-            _kill_group(pid)
+            kill_group(pid)
         for pid in self.ranks:
             os.waitpid(pid, 0)
         shutil.rmtree(self.directory, ignore_errors=True)
         self.sock.close()
 
 
-def _kill_group(leader: int) -> None:
+def kill_group(leader: int) -> None:
     """Kill a rank that is not yet reaped, and whatever it started (data loaders, say): it leads its
-    own group.
+    own group, or has left it.
     """
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError):
+            kill(leader, signal.SIGKILL)
 
 
 class Server:
@@ -158,7 +159,7 @@ class Server:
         self.woken.recv(4096)
         with contextlib.suppress(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                _kill_group(
+                kill_group(
                     ended.si_pid
                 )  # while the dead rank is not reaped, its number is nobody else's
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])

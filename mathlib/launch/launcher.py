@@ -36,7 +36,7 @@ __all__ = ["RankError", "RankTimeout", "run"]
 
 GRACE = 0.3  # seconds the other ranks get to report, once one has failed
 joined = 0  # runs this process has joined under torchrun: each gets keys of its own in the store
-store = None
+store: Any = None
 
 
 def run(
@@ -86,7 +86,8 @@ def run(
             try:
                 return _collect(ranks, home, world_size, timeout)
             finally:
-                _echo(home, world_size) if echo else None
+                if echo:
+                    _echo(home, world_size)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -135,7 +136,7 @@ def _collect(
     files = {rank: home / f"result.{rank}" for rank in range(world_size)}
     said = {rank: pickle.loads(file.read_bytes()) for rank, file in files.items() if file.exists()}
     if any(codes.values()) or not codes.keys() <= said.keys():
-        raise failure.failed(said, codes, world_size)
+        raise failure.failed(said, codes, world_size, home)
     if len(said) < world_size:
         raise failure.late(home, world_size, timeout, ranks.ask_stacks)
     return [pickle.loads(said[rank]["value"]) for rank in range(world_size)]
@@ -168,6 +169,11 @@ def _join(
 
     from mathlib.launch import rank
 
+    if dist.is_initialized():
+        raise RuntimeError(
+            f"launch.run inside rank {dist.get_rank()} of a run: this process is a rank already, "
+            "call the function itself"
+        )
     here = int(os.environ["WORLD_SIZE"])
     if world_size not in (None, here):
         raise checks.InputError(

@@ -19,7 +19,10 @@ import time
 import traceback
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from torch.distributed import Store
 
 # seconds a collective may outlast the run: the launcher, which sees all ranks, gives up first
 SPARE = 60.0
@@ -30,11 +33,11 @@ def main(directory: str, rank: int) -> NoReturn:
     home = Path(directory)
     task = pickle.loads((home / "task").read_bytes())
     _settle(task, home, rank)
+    outcome: dict[str, bytes | str | float]
     try:
         outcome = {"value": _call(task, home, rank)}
-    except (
-        BaseException
-    ) as error:  # SystemExit and KeyboardInterrupt of a rank are failures of the run too
+    # SystemExit and KeyboardInterrupt of a rank are failures of the run too
+    except BaseException as error:
         outcome = {
             "error": _explain(error),
             "summary": traceback.format_exception_only(error)[-1].strip(),
@@ -46,9 +49,8 @@ def main(directory: str, rank: int) -> NoReturn:
     (home / f"result.{rank}.part").rename(home / f"result.{rank}")
     if "value" in outcome:
         _wait_for_others()
-    os._exit(
-        "error" in outcome
-    )  # no destructors: what a run leaves behind, the system takes back faster
+    # no destructors: what a run leaves behind, the system takes back faster
+    os._exit(1 if "error" in outcome else 0)
 
 
 def leave_with_launcher(directory: str) -> None:
@@ -107,6 +109,7 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
     import cloudpickle
     import torch.distributed as dist
 
+    dist.set_debug_level_from_env()  # of the launcher now, not when the server loaded torch
     join(
         task["device"],
         task["threads"],
@@ -126,7 +129,7 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
 
 
 def join(
-    device: str, threads: int | None, store, *, rank: int, world_size: int, timeout: float
+    device: str, threads: int | None, store: "Store", *, rank: int, world_size: int, timeout: float
 ) -> None:
     """Make this process a rank of the default group: gloo for device "cpu", nccl for "cuda"."""
     import torch

@@ -47,20 +47,23 @@ class Forked:
         self.sock, theirs = socket.socketpair()
         self.sock.sendall(f"{world_size} {home}\n".encode())
         with theirs, self._lock:
-            if not (self._server and self._owner == os.getpid()):
-                self._serve()
             try:
-                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+                socket.send_fds(self._connect(), [b"+"], [theirs.fileno()])
             except OSError:  # that server has died
-                self._control.close()
-                self._server.kill()
-                self._server.wait()
-                self._serve()
-                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+                self._clear_away()
+                socket.send_fds(self._connect(), [b"+"], [theirs.fileno()])
 
     @classmethod
-    def _serve(cls) -> None:
-        cls._control, theirs = socket.socketpair()
+    def _connect(cls) -> socket.socket:
+        """The control socket of this process's server, which is started if there is none."""
+        if not (cls._control and cls._owner == os.getpid()):
+            cls._control = cls._serve()
+            cls._owner = os.getpid()
+        return cls._control
+
+    @classmethod
+    def _serve(cls) -> socket.socket:
+        control, theirs = socket.socketpair()
         call = f"{ENTRY} forkserver; forkserver.main({theirs.fileno()}, {os.getpid()})"
         with theirs:
             cls._server = subprocess.Popen(
@@ -70,7 +73,15 @@ class Forked:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        cls._owner = os.getpid()
+        return control
+
+    @classmethod
+    def _clear_away(cls) -> None:
+        if cls._control and cls._server:
+            cls._control.close()
+            cls._control = None
+            cls._server.kill()
+            cls._server.wait()
 
     def ended(self, seconds: float) -> Iterator[tuple[int, int]]:
         self.sock.settimeout(seconds)
@@ -110,7 +121,7 @@ class Fresh:
     """
 
     def __init__(self, home: Path, world_size: int):
-        self.running = {}
+        self.running: dict[int, subprocess.Popen] = {}
         for rank in range(world_size):
             call = (
                 f"{ENTRY} rank; rank.leave_with_launcher({str(home)!r}); "
@@ -126,12 +137,11 @@ class Fresh:
     def ended(self, seconds: float) -> Iterator[tuple[int, int]]:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if gone := {
-                rank: p.returncode for rank, p in self.running.items() if p.poll() is not None
-            }:
-                for rank, code in gone.items():
-                    self.running.pop(rank).stdin.close()
-                    yield rank, code
+            if gone := [rank for rank, process in self.running.items() if _has_ended(process)]:
+                for rank in gone:
+                    process = self.running.pop(rank)
+                    _close_input(process)
+                    yield rank, process.wait()
                 return
             time.sleep(LOOK)
 
@@ -142,7 +152,29 @@ class Fresh:
 
     def close(self) -> None:
         for process in self.running.values():
-            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+            _kill(process)
         for process in self.running.values():
-            process.stdin.close()
+            _close_input(process)
             process.wait()
+
+
+def _has_ended(process: subprocess.Popen) -> bool:
+    """Whether it has; then what it started ends too, while its number is still nobody else's."""
+    if hasattr(os, "waitid"):
+        if not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return False
+        _kill(process)
+    return process.poll() is not None
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """A rank leads a session, and so the group of all that it started."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
+def _close_input(process: subprocess.Popen) -> None:
+    if process.stdin:
+        process.stdin.close()

@@ -7,6 +7,8 @@ from collections import Counter
 
 from torch import Tensor, nn
 
+from mathlib.checks import InputError
+
 Node = tuple[int, str]  # (number, name)
 
 
@@ -19,7 +21,10 @@ def walk(
     leaves.
     """
     label = {id(p): name for name, p in names.named_parameters()} if names else {}
-    numbers, order, edges = {result.grad_fn: 0}, [result.grad_fn], []
+    if result.grad_fn is None:
+        raise InputError("result was made by no operation that is recorded: expected one that was")
+    numbers, order = {result.grad_fn: 0}, [result.grad_fn]
+    edges: list[tuple[int, int]] = []
     for node in order:  # grows while we walk
         for below, _ in node.next_functions:
             if below is None:  # an input that wants no gradient

@@ -2,8 +2,9 @@
 
 latency      seconds that every message waits before it leaves; a pause in the program
 bandwidth    bytes/s at which this rank's connections send, each; held by the kernel (Linux), else
-by a pause too A rank that sends to one other at a time, as in a ring, then has a link of that
-bandwidth.
+             by a pause too
+
+A rank that sends to one other at a time, as in a ring, then has a link of that bandwidth.
 """
 
 import contextlib
@@ -19,9 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mathlib.checks import non_negative, one_of, positive
 from mathlib.meters import wire
 
-PACING_RATE = (
-    47  # SO_MAX_PACING_RATE, which Python does not name (include/uapi/asm-generic/socket.h)
-)
+# SO_MAX_PACING_RATE, which Python does not name (include/uapi/asm-generic/socket.h)
+PACING_RATE = 47
 UNLIMITED = 2**64 - 1
 
 
@@ -62,8 +62,10 @@ def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") ->
     )
     kernel = by == "kernel" and w < math.inf
     with _Pause(alpha, math.inf if kernel else w):
-        pace(int(w)) if kernel else None
+        if kernel:
+            pace(int(w))
         try:
             yield by
         finally:
-            pace(UNLIMITED) if kernel else None
+            if kernel:
+                pace(UNLIMITED)

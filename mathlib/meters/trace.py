@@ -8,6 +8,10 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Trace:
         finally:
             end()
 
-    def follow(self, group=None, rounds: int = 10) -> float:
+    def follow(self, group: "ProcessGroup | None" = None, rounds: int = 10) -> float:
         """Measure from now on by the clock of the group's rank 0; returns by how many seconds ours
         is ahead of it.
 
@@ -98,9 +102,11 @@ def without_idle(events: Iterable[Event]) -> list[Event]:
         idle = [(e.start, e.end) for e in events if e.kind == "idle" and e.rank == event.rank]
         for a, b in _union(idle) if event.kind == "compute" else ():
             if a < event.end and start < b:
-                kept += [replace(event, start=start, end=a)] * (start < a)
+                if start < a:
+                    kept.append(replace(event, start=start, end=a))
                 start = b
-        kept += [replace(event, start=start)] * (start < event.end)
+        if start < event.end:
+            kept.append(replace(event, start=start))
     return kept
 
 

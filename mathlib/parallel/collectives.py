@@ -4,7 +4,10 @@ leaving a rank.
 N    ranks of the group, numbered 0..N-1         r    this rank
 K    bytes of the tensor                          p    ranks of the largest power of two <= N
 All work in place on a contiguous tensor of any length (shorter than N too) and add; group None is
-the default group.
+the default group. All ranks bring the same length and type. A message of one type is not taken for
+another's, and gloo ends a rank that gets more bytes than it has room for; with
+TORCH_DISTRIBUTED_DEBUG=DETAIL the ranks are asked before every collective, and it is said who
+differs.
 The messages of a rank must not wait for one another: gloo's do not, NCCL's do.
 A tensor is cut into N pieces that differ by at most one element; an empty piece costs no message.
 What "a rank sends" is the mean over the ranks; when N divides the tensor it is what each one sends.
@@ -21,7 +24,10 @@ from torch.distributed import ProcessGroup
 from mathlib.checks import InputError
 from mathlib.traffic.comm import ring_steps
 
+Message = dist.Work | SimpleNamespace
 DONE = SimpleNamespace(wait=lambda: None)  # stands for a message that need not be sent
+TYPES = sorted({t for t in vars(torch).values() if isinstance(t, torch.dtype)}, key=str)
+TAG = {dtype: number for number, dtype in enumerate(TYPES)}  # gloo keeps tags apart
 Step = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from that one
 
 
@@ -34,8 +40,42 @@ def rank_and_size(group: ProcessGroup | None = None) -> tuple[int, int]:
     return dist.get_rank(group), dist.get_world_size(group)
 
 
+def begin(tensor: Tensor, group: ProcessGroup | None) -> tuple[int, int]:
+    """(rank, size) of this process in the group; all ranks are asked first if the user wishes."""
+    if careful():
+        agree(tensor, group)
+    return rank_and_size(group)
+
+
+def careful() -> bool:
+    """Whether the user has set TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    return dist.get_debug_level() == dist.DebugLevel.DETAIL
+
+
+def agree(tensor: Tensor, group: ProcessGroup | None = None) -> None:
+    """Ask all ranks of the group for the length and type of their tensors; refuse if they
+    differ.
+    """
+    found = told_by_all(f"{tensor.numel()} of {tensor.dtype}", group)
+    if len(set(found)) > 1:
+        told = ", ".join(f"rank {rank} {what}" for rank, what in enumerate(found))
+        raise InputError(f"tensor differs between ranks: {told}; expected one length and type")
+
+
+def told_by_all(what: object, group: ProcessGroup | None) -> list:
+    """What each rank of the group has to say, in the order of ranks."""
+    found: list = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, what, group=group)
+    return found
+
+
 def flat(tensor: Tensor) -> Tensor:
     """The tensor's elements in a row, in the same memory."""
+    if tensor.is_conj() or tensor.is_neg():
+        raise InputError(
+            "tensor is the conjugate or negative of what lies in its memory: expected one that is "
+            "written out, by resolve_conj() or resolve_neg()"
+        )
     if not tensor.is_contiguous():
         raise InputError(
             f"tensor of shape {tuple(tensor.shape)}: expected a contiguous one, to work in its "
@@ -49,17 +89,21 @@ def pieces(tensor: Tensor, size: int) -> list[Tensor]:
     return list(flat(tensor).tensor_split(size))
 
 
-def send(piece: Tensor, to: int, group: ProcessGroup | None):
+def send(piece: Tensor, to: int, group: ProcessGroup | None) -> Message:
     """Begin to send to rank `to` of the group."""
-    return dist.isend(piece, group=group, group_dst=to) if piece.numel() else DONE
+    if not piece.numel():
+        return DONE
+    return dist.isend(piece, group=group, tag=TAG[piece.dtype], group_dst=to) or DONE
 
 
-def receive(piece: Tensor, source: int, group: ProcessGroup | None):
+def receive(piece: Tensor, source: int, group: ProcessGroup | None) -> Message:
     """Begin to receive from rank `source` of the group."""
-    return dist.irecv(piece, group=group, group_src=source) if piece.numel() else DONE
+    if not piece.numel():
+        return DONE
+    return dist.irecv(piece, group=group, tag=TAG[piece.dtype], group_src=source) or DONE
 
 
-def finish(*messages) -> None:
+def finish(*messages: Message) -> None:
     """Wait until these messages are through."""
     for message in messages:
         message.wait()
@@ -70,7 +114,7 @@ def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> 
 
     One step at a time: a message waits until its receiver has got as far.
     """
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     right, left = (r + 1) % n, (r - 1) % n
     scatter, gather = ring_steps(pieces(tensor, n), r)
     for give, take in scatter:  # what comes in is added, and goes on in the next step
@@ -119,7 +163,7 @@ def ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Sum in 2(N-1) steps round a ring, receives posted ahead; a rank sends 2 K (N-1)/N (Patarasuk
     and Yuan 2009).
     """
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     _receive_first(*_round_the_ring(pieces(tensor, n), r), group)
 
 
@@ -127,7 +171,7 @@ def ring_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Te
     """Leave piece r of the sum in place, and return it; the rest holds partial sums. A rank sends K
     (N-1)/N.
     """
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     scatter, _ = _round_the_ring(piece := pieces(tensor, n), r)
     _receive_first(scatter, [], group)
     return piece[r]
@@ -135,7 +179,7 @@ def ring_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Te
 
 def ring_all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Rank r brings piece r of the tensor and gets the others. A rank sends K (N-1)/N."""
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     _, gather = _round_the_ring(pieces(tensor, n), r)
     _receive_first([], gather, group)
 
@@ -147,10 +191,10 @@ def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     In round i of the way up the ranks whose lowest set bit is bit i send to the rank without that
     bit.
     """
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     whole = flat(tensor)
     arrived = torch.empty_like(whole)
-    lowest = r & -r or 1 << (n - 1).bit_length()  # rank 0 is nobody's child
+    lowest = r & -r if r else 1 << (n - 1).bit_length()  # rank 0 is nobody's child
     children = [r + (1 << i) for i in range(lowest.bit_length() - 1) if r + (1 << i) < n]
     for child in children:
         receive(arrived, child, group).wait()
@@ -161,14 +205,17 @@ def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     finish(*(send(whole, child, group) for child in reversed(children)))
 
 
-def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Halve and sum with ever nearer partners, then double back: 2 log2 p rounds, 2 K (p-1)/p
-    (Rabenseifner 2004).
+def halving_doubling_all_reduce(
+    tensor: Tensor, group: ProcessGroup | None = None, *, nearest_first: bool = True
+) -> None:
+    """Swap a half and add, then a quarter, and so on; then double back: 2 log2 p rounds, a rank
+    sends 2 K (p-1)/p (Rabenseifner 2004).
 
-    Where N is no power of two, the last N - p ranks first give their tensor to a partner, who
-    returns the result.
+    The largest messages go to the nearest rank, as in its source, in MPICH and in gloo; else to the
+    farthest. Where N is no power of two, the last N - p ranks first give their tensor to a partner,
+    who returns the result.
     """
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     p = 1 << (n.bit_length() - 1)
     whole = flat(tensor)
     if r >= p:
@@ -179,23 +226,33 @@ def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = Non
         arrived = torch.empty_like(whole)
         receive(arrived, r + p, group).wait()
         whole += arrived
-    scatter, part, distance = list[Step](), whole, p // 2
-    while distance:  # partners differ in one bit, the highest first
+    _receive_first(*_halve_and_double(whole, r, distances(p, nearest_first)), group)
+    if r + p < n:
+        send(whole, r + p, group).wait()
+
+
+def distances(ranks: int, nearest_first: bool) -> list[int]:
+    """1, 2, 4 and so on below the number of ranks, a power of two; or the same from the far end."""
+    near = [1 << i for i in range(ranks.bit_length() - 1)]
+    return near if nearest_first else near[::-1]
+
+
+def _halve_and_double(
+    whole: Tensor, r: int, distances: Sequence[int]
+) -> tuple[list[Step], list[Step]]:
+    scatter, part = list[Step](), whole
+    for distance in distances:  # partners differ in one bit; who has it keeps the upper half
         low, high = part.tensor_split(2)
         part, theirs = (high, low) if r & distance else (low, high)
         scatter.append((theirs, r ^ distance, part, r ^ distance))
-        distance //= 2
-    gather = [(mine, partner, theirs, partner) for theirs, partner, mine, _ in reversed(scatter)]
-    _receive_first(scatter, gather, group)
-    if r + p < n:
-        send(whole, r + p, group).wait()
+    return scatter, [(mine, partner, theirs, partner) for theirs, partner, mine, _ in scatter[::-1]]
 
 
 def star_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Everyone sends to rank 0, which sends the sum back: rank 0 moves (N-1) K each way, one after
     the other.
     """
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     whole = flat(tensor)
     if r:
         send(whole, 0, group).wait()
@@ -238,6 +295,9 @@ def all_to_all(
     (N-1)/N.
     """
     r, n = rank_and_size(group)
+    if len(types := {tensor.dtype for tensor in (*received, *sent)}) > 1:
+        told = ", ".join(sorted(map(str, types)))
+        raise InputError(f"received, sent of types {told}: expected one type of number")
     if not len(received) == len(sent) == n:
         raise InputError(
             f"received, sent = {len(received)}, {len(sent)} tensors: expected {n} each, one a rank"
@@ -247,10 +307,27 @@ def all_to_all(
             f"received[{r}] has {room} elements: expected {kept}, as rank {r} keeps its own "
             f"sent[{r}]"
         )
+    if careful():
+        _rooms_fit(received, sent, group)
     flat(received[r]).copy_(flat(sent[r]))
     others = [(r + step) % n for step in range(1, n)]
     expected = [receive(flat(received[other]), other, group) for other in reversed(others)]
     finish(*expected, *(send(flat(sent[other]), other, group) for other in others))
+
+
+def _rooms_fit(
+    received: Sequence[Tensor], sent: Sequence[Tensor], group: ProcessGroup | None
+) -> None:
+    """Ask all ranks for their sizes and types; refuse where a rank has other room than comes."""
+    sizes = [[f"{t.numel()} of {t.dtype}" for t in tensors] for tensors in (received, sent)]
+    rooms, gifts = zip(*told_by_all(sizes, group), strict=True)
+    for source, gift in enumerate(gifts):
+        for to, what in enumerate(gift):
+            if (room := rooms[to][source]) != what:
+                raise InputError(
+                    f"received[{source}] on rank {to} has room for {room}: rank {source} sends "
+                    f"{what}"
+                )
 
 
 def direct_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:
@@ -259,7 +336,7 @@ def direct_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> 
 
     gloo's own reduce_scatter is an all-reduce inside, and sends twice that.
     """
-    r, n = rank_and_size(group)
+    r, n = begin(tensor, group)
     sent = pieces(tensor, n)
     received = sent[r].new_empty(n, sent[r].numel())
     all_to_all(list(received), sent, group)

@@ -11,19 +11,20 @@ PyTorch does (Li et al.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
-from typing import NoReturn
+from itertools import groupby, zip_longest
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 from torch.futures import Future
-from torch.utils._pytree import tree_leaves
 
 from mathlib.meters.trace import Trace
+from mathlib.parallel.buckets import buckets_of, reachable, type_and_place
 
 MIB = 2**20
+MIXED_ADAM = "mathlib.model.mixed_adam"  # whose hooks take gradients away
 Hook = Callable[[Tensor, ProcessGroup | None], Future]
 
 
@@ -34,20 +35,14 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
 
 def broadcast(tensors: Iterable[Tensor], group: ProcessGroup | None = None) -> None:
     """Give every rank what rank 0 of the group has, in one message for each type of number."""
-    for _, alike in groupby(sorted(tensors, key=_type), key=_type):
-        alike = [
-            tensor.data for tensor in alike
-        ]  # not detach(): an equal value must not trouble a graph that saved it
-        flat = torch.cat([tensor.reshape(-1) for tensor in alike])
+    for _, alike in groupby(sorted(tensors, key=type_and_place), key=type_and_place):
+        # not detach(): an equal value must not trouble a graph that saved it
+        ours = [tensor.data for tensor in alike]
+        flat = torch.cat([tensor.reshape(-1) for tensor in ours])
         dist.broadcast(flat, group=group, group_src=0)
-        for tensor, part in zip(
-            alike, flat.split([tensor.numel() for tensor in alike]), strict=True
-        ):
+        parts = flat.split([tensor.numel() for tensor in ours])
+        for tensor, part in zip(ours, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
-
-
-def _type(tensor: Tensor) -> str:
-    return f"{tensor.dtype} {tensor.device}"
 
 
 def average_gradients(module: nn.Module, group: ProcessGroup | None = None) -> None:
@@ -88,76 +83,34 @@ class MissingGradients(RuntimeError):
     def __init__(self, names: list[str], of: int):
         super().__init__(
             f"{len(names)} of {of} parameters got no gradient in this backward, while other ranks "
-            "may wait"
-            f" for them: {', '.join(names)}. If they are meant to be unused now and then, say"
-            " find_unused_parameters=True; else let every output take part in the loss."
+            f"may wait for them: {', '.join(names)}. If they are meant to be unused now and then, "
+            "say find_unused_parameters=True; else let every output take part in the loss."
         )
         self.names = names
 
 
-class Bucket:
-    """Gradients that travel together: one flat tensor, and a slot in it for each parameter.
-
-    What leaves is the rank's share of the mean, its gradient / N, so that the ranks need only add;
-    and a sum of shares does not overflow.
-    """
-
-    def __init__(self, parameters: list[nn.Parameter]):
-        sizes = [p.numel() for p in parameters]
-        self.flat = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
-        self.slots = {
-            p: part.view_as(p) for p, part in zip(parameters, self.flat.split(sizes), strict=True)
-        }
-        self.missing = set(parameters)
-        self.arrival: Future | None = None
+def inventory(named: Iterable[tuple[str, Tensor]]) -> list[str]:
+    """What DDP relies on, a line for each tensor: all ranks must have it alike, and keep it so."""
+    lines = []
+    for name, t in named:
+        kept = f"strides {t.stride()}" if t.requires_grad else "no gradient"
+        lines.append(f"{name}: {tuple(t.shape)}, {t.dtype} on {t.device.type}, {kept}")
+    return lines
 
 
-def buckets_of(
-    parameters: Iterable[nn.Parameter], first_bytes: float, bytes: float
-) -> list[Bucket]:
-    """Buckets for gradients that arrive in this order, listed in the order in which they get full.
-
-    A bucket holds one type of number, and is full when it has reached its size or passed it. The
-    first of a type is small, so that the wire has something to do early.
-    """
-    buckets: list[list[nn.Parameter]] = []
-    filling: dict[str, list[nn.Parameter]] = {}
-    room: dict[str, float] = {}
-    place: dict[nn.Parameter, int] = {}
-    for p in parameters:
-        kind, place[p] = _type(p), len(place)
-        if kind not in filling:
-            room[kind] = bytes if kind in room else first_bytes
-            buckets.append(filling.setdefault(kind, []))
-        filling[kind].append(p)
-        room[kind] -= p.nbytes
-        if room[kind] <= 0:
-            del filling[kind]
-    return [Bucket(bucket) for bucket in sorted(buckets, key=lambda bucket: place[bucket[-1]])]
-
-
-def reachable(outputs: object) -> set[nn.Parameter]:
-    """The parameters in the graph behind the outputs, found by walking it."""
-    tensors = [t for t in tree_leaves(outputs) if isinstance(t, Tensor)]
-    nodes = [t.grad_fn for t in tensors if t.grad_fn is not None]
-    seen, found = set(nodes), {t for t in tensors if isinstance(t, nn.Parameter)}
-    while nodes:
-        node = nodes.pop()
-        if hasattr(node, "variable"):  # the node that adds to a leaf's gradient
-            found.add(node.variable)
-        new = {parent for parent, _ in node.next_functions if parent is not None} - seen
-        seen |= new
-        nodes += new
-    return found
+def first_difference(here: list[str], there: list[str]) -> tuple[str, str] | None:
+    """The first lines that differ, or None."""
+    pairs = zip_longest(here, there, fillvalue="nothing more")
+    return next((pair for pair in pairs if pair[0] != pair[1]), None)
 
 
 class DDP(nn.Module):
     """The module, and after its backward the mean of all ranks' gradients in every `grad`, a view
-    of its bucket.
+    of its bucket: clone a gradient that is to outlive the next backward.
 
     bucket_bytes and first_bucket_bytes say when a bucket is full; hook(flat, group) adds one up;
-    trace records each.
-    Activation checkpointing works in its non-reentrant form.
+    trace records each. Whether a backward sends is settled by the last forward before it: not if
+    that ran inside `no_sync`. Activation checkpointing works in its non-reentrant form.
     """
 
     def __init__(
@@ -172,20 +125,20 @@ class DDP(nn.Module):
         trace: Trace | None = None,
     ):
         super().__init__()
-        self.module, self.group, self.hook, self.trace = (
-            module,
-            group,
-            hook,
-            trace or Trace(on=False),
-        )
+        self.module, self.group, self.hook = module, group, hook
+        self.trace = trace or Trace(on=False)
         self.ranks = dist.get_world_size(group)
-        self.find_unused, self.syncing, self.rebuilt = find_unused_parameters, True, False
+        self.find_unused = find_unused_parameters
+        self.syncing = True  # outside no_sync
+        self.sending = True  # the last forward was
+        self.rebuilt = False
         self.backward: int | None = None  # autograd's number for the backward that is under way
         self.sizes = first_bucket_bytes, bucket_bytes
         self.names = {p: name for name, p in trainable(module).items()}
         self.unused: set[nn.Parameter] = set()
         self._check_parameters()
         self._check_ranks_agree()
+        self.wrapped = inventory(module.named_parameters())
         broadcast([*module.parameters(), *module.buffers()], group)
         self._build(reversed(self.names))  # backward comes to the last layer first
         for p in self.names:
@@ -206,6 +159,11 @@ class DDP(nn.Module):
                     f"{name} is in another DDP already, which would average its gradient a second "
                     "time"
                 )
+            if any(getattr(hook, "__module__", "") == MIXED_ADAM for hook in hooks):
+                raise ValueError(
+                    f"{name} gives its gradient to MixedAdam before the ranks have met: expected "
+                    'gradients = "half"'
+                )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
@@ -214,19 +172,22 @@ class DDP(nn.Module):
         )
 
     def _check_ranks_agree(self) -> None:
-        mine = [(name, tuple(p.shape), str(p.dtype)) for p, name in self.names.items()]
+        mine = inventory([*self.module.named_parameters(), *self.module.named_buffers()])
         models: list = [None] * self.ranks
         dist.all_gather_object(models, mine, group=self.group)
         for rank, other in enumerate(models):
-            if other != models[0]:
-                a, b = next(
-                    (a, b)
-                    for a, b in zip(models[0] + [None], other + [None], strict=False)
-                    if a != b
-                )
+            if apart := first_difference(models[0], other):
                 raise ValueError(
-                    f"ranks hold different models: rank 0 has {a} where rank {rank} has {b}"
+                    f"ranks hold different models: rank 0 has {apart[0]}; in its place rank {rank} "
+                    f"has {apart[1]}"
                 )
+
+    def _check_unchanged(self) -> None:
+        if apart := first_difference(self.wrapped, inventory(self.module.named_parameters())):
+            raise RuntimeError(
+                f"the module is not what was wrapped. Then {apart[0]}; now {apart[1]}. Freeze, "
+                "convert and move it first, then wrap it."
+            )
 
     def _build(self, order: Iterable[nn.Parameter]) -> None:
         self.buckets = buckets_of(order, *self.sizes)
@@ -236,19 +197,30 @@ class DDP(nn.Module):
         """Names of the parameters in each bucket, in the order of sending."""
         return [[self.names[p] for p in bucket.slots] for bucket in self.buckets]
 
-    def forward(self, *args: object, **kwargs: object) -> object:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         self.backward = None  # whatever became of the last one
         if self.training and self.syncing:
             broadcast(self.module.buffers(), self.group)
         outputs = self.module(*args, **kwargs)
-        if self.find_unused and self.syncing and torch.is_grad_enabled():
-            self.unused = set(self.names) - reachable(outputs)
+        if torch.is_grad_enabled():
+            self.sending = self.syncing
+            if self.find_unused and self.sending:
+                self._find_unused(outputs)
         return outputs
+
+    def _find_unused(self, outputs: Any) -> None:
+        self.unused = set(self.names) - reachable(outputs)
+        if len(self.unused) == len(self.names):
+            raise RuntimeError(
+                "what forward returned leads to no parameter at all, so that no backward could "
+                "tell the other ranks: expected tensors, or lists, tuples, dictionaries and "
+                "dataclasses of them, that at least one parameter took part in"
+            )
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward inside the block keeps its gradients on the rank; the next one outside sends the
-        sum of all.
+        """What runs forward inside the block keeps its gradients on the rank; the next backward
+        sends the sum of all.
         """
         outside, self.syncing = self.syncing, False
         try:
@@ -260,92 +232,129 @@ class DDP(nn.Module):
         """First gradient of a backward: empty the buckets, and leave no place for those that will
         not come.
         """
-        self.backward, self.order, self.next = torch._C._current_graph_task_id(), [], 0
+        self._check_unchanged()
+        self.backward, self.next = torch._C._current_graph_task_id(), 0
+        self.taken: dict[nn.Parameter, int] = {}  # in order of arrival: the version of its slot
         for bucket in self.buckets:
             bucket.missing = set(bucket.slots)
         torch.autograd.Variable._execution_engine.queue_callback(self._finish)
-        if not self.find_unused:
-            return
-        here = [p not in self.unused or p.grad is not None for p in self.names]
-        self.somewhere = torch.tensor(here, dtype=torch.int32, device=self.buckets[0].flat.device)
-        self.asked = dist.all_reduce(self.somewhere, group=self.group, async_op=True)
         for p in self.unused:
             self._share(p)
-            self.home[p].missing.discard(p)
 
     def _share(self, p: nn.Parameter) -> Tensor:
         """Put this rank's share of the mean into the parameter's slot, in one pass; no gradient
         counts as zero.
         """
-        slot = self.home[p].slots[p]
+        bucket = self.home[p]
+        bucket.missing.discard(p)
         if p.grad is None:
-            return slot.zero_()
-        if p.grad.layout != torch.strided:
-            raise TypeError(
-                f"{self.names[p]} has a gradient of layout {p.grad.layout}: expected a dense one"
-            )
-        return torch.div(p.grad.detach(), self.ranks, out=slot)
+            return bucket.slots[p].zero_()
+        return torch.div(p.grad.detach(), self.ranks, out=bucket.slots[p])
 
     def _arrived(self, p: nn.Parameter) -> None:
-        """Autograd has added to a gradient: move it into its slot, and send every bucket whose turn
-        has come.
+        """Autograd has added to a gradient: move it into its slot, and send every bucket
+        whose turn has come.
         """
-        if not self.syncing:
+        if not self.sending:
             return
-        if p in self.unused:  # its bucket counts on a zero, and may have left
-            raise RuntimeError(
-                f"{self.names[p]} got a gradient, but what the last forward returned does not lead "
-                "to"
-                " it: with find_unused_parameters, the loss must come from that forward's outputs, "
-                "as"
-                " tensors or in lists, tuples and dictionaries."
-            )
+        self._check_arrival(p)
         if self.backward is None:
             self._begin()
-        elif self.backward != torch._C._current_graph_task_id():
+        p.grad = self._share(p)
+        self.taken[p] = p.grad._version
+        self._send_full()
+
+    def _check_arrival(self, p: nn.Parameter) -> None:
+        name = self.names[p]
+        if p in self.unused:  # its bucket counts on a zero, and may have left
+            raise RuntimeError(
+                f"{name} got a gradient, but what the last forward returned does not lead to it: "
+                "with find_unused_parameters, the loss must come from that forward's outputs, as "
+                "tensors or in lists, tuples, dictionaries and dataclasses."
+            )
+        if self.backward not in (None, torch._C._current_graph_task_id()):
             raise RuntimeError(
                 "a backward began while another had not ended: either that one broke off, then run"
                 " forward again; or checkpoint is reentrant, then give it use_reentrant=False."
             )
-        p.grad = self._share(p)
-        self.order.append(p)
-        self.home[p].missing.discard(p)
-        while (
-            self.next < len(self.buckets) and not self.buckets[self.next].missing
-        ):  # on all ranks in the same order
+        if p.grad is None:
+            raise RuntimeError(f"{name} lost its gradient to another hook before DDP could send it")
+        if p.grad.layout != torch.strided:
+            raise TypeError(
+                f"{name} has a gradient of layout {p.grad.layout}: expected a dense one"
+            )
+        if p.grad.requires_grad:
+            raise RuntimeError(
+                f"{name} has a gradient with a graph of its own (create_graph=True), which the mean"
+                " over the ranks has not: take such gradients by torch.autograd.grad."
+            )
+
+    def _send_full(self) -> None:
+        """Buckets leave on all ranks in the same order, so a full one may have to wait."""
+        while self.next < len(self.buckets) and not self.buckets[self.next].missing:
             self._send(self.next)
             self.next += 1
 
     def _send(self, number: int) -> None:
-        bucket = self.buckets[number]
-        end = self.trace.begin(
-            f"all-reduce of bucket {number}", "communication", bucket.flat.nbytes
-        )
-        bucket.arrival = self.hook(bucket.flat, self.group)
-        if self.trace.on:
-            bucket.arrival = bucket.arrival.then(lambda future: (future.value(), end()))
+        flat = self.buckets[number].flat
+        what = f"all-reduce of bucket {number}"
+        end = self.trace.begin(what, "communication", flat.nbytes)
+        arrival = self.hook(flat, self.group)
+        if not hasattr(arrival, "wait"):
+            raise TypeError(
+                f"the hook returned {arrival!r}: expected a future, whose end it waits for"
+            )
+
+        def note_the_end(future: Future) -> object:
+            end()
+            return future.value()
+
+        self.buckets[number].arrival = arrival.then(note_the_end) if self.trace.on else arrival
 
     def _finish(self) -> None:
-        """End of a backward: all buckets have left; wait until all are back."""
+        """End of a backward: let the rest leave, wait until all are back, and show the means."""
         self.backward = None
-        if lost := [self.names[p] for bucket in self.buckets for p in bucket.missing]:
-            raise MissingGradients(sorted(lost), len(self.names))
+        lost = [p for bucket in self.buckets for p in bucket.missing]
+        if lost and not self.find_unused:
+            raise MissingGradients(sorted(self.names[p] for p in lost), len(self.names))
+        for p in lost:  # behind an output, but not behind the loss
+            self._share(p)
+        self._send_full()
         with self.trace.span("wait for the last buckets", "idle"):
             for bucket in self.buckets:
-                bucket.arrival.wait()
+                bucket.take(bucket.arrival.wait())
+        self._check_untouched()
         if self.find_unused:
-            self.asked.wait()
-            for p, ranks in zip(self.names, self.somewhere.tolist(), strict=True):
-                if ranks:  # where no rank used it, the optimizer must not see it
-                    p.grad = self.home[p].slots[p]
+            self._show_where_used()
         elif not self.rebuilt:
             self._rebuild()
+
+    def _check_untouched(self) -> None:
+        for p, version in self.taken.items():
+            slot = self.home[p].slots[p]
+            if p.grad is not slot or slot._version != version:
+                raise RuntimeError(
+                    f"another hook took or changed the gradient of {self.names[p]} while the ranks "
+                    "were forming the mean: register it before wrapping, or change gradients after "
+                    "backward"
+                )
+
+    def _show_where_used(self) -> None:
+        """A parameter that no rank used must keep a gradient of None: the optimizer must not see
+        it.
+        """
+        here = [p.grad is not None for p in self.names]
+        somewhere = torch.tensor(here, dtype=torch.int32, device=self.buckets[0].flat.device)
+        dist.all_reduce(somewhere, group=self.group)
+        for p, ranks in zip(self.names, somewhere.tolist(), strict=True):
+            if ranks:
+                p.grad = self.home[p].slots[p]
 
     def _rebuild(self) -> None:
         """After the first step: buckets in the order in which the gradients arrived on rank 0."""
         self.rebuilt = True
         parameters = list(self.names)
         place = {p: number for number, p in enumerate(parameters)}
-        order = torch.tensor([place[p] for p in self.order], device=self.buckets[0].flat.device)
+        order = torch.tensor([place[p] for p in self.taken], device=self.buckets[0].flat.device)
         broadcast([order], self.group)
         self._build(parameters[number] for number in order.tolist())

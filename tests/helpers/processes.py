@@ -23,7 +23,7 @@ def own_directories() -> list[Path]:
     return list(Path("/dev/shm").glob(f"ranks-{os.getpid()}-*"))
 
 
-def eventually(what, seconds: float = 10.0):
+def eventually(what, seconds: float = 120.0):
     """Wait for something that must become true, and fail if it does not."""
     until = time.monotonic() + seconds
     while not (value := what()):

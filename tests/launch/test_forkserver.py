@@ -54,6 +54,23 @@ def test_what_a_rank_started_ends_with_it():
     eventually(lambda: not alive(pid))
 
 
+def test_a_rank_that_has_left_its_group_is_stopped_and_the_next_run_goes_on():
+    def leaves_its_group() -> None:
+        leader = os.fork()
+        if not leader:
+            os.setpgid(0, 0)
+            time.sleep(5)
+            os._exit(0)
+        while os.getpgid(leader) != leader:
+            time.sleep(0.01)
+        os.setpgid(0, leader)
+        time.sleep(1000)
+
+    with pytest.raises(launch.RankTimeout):
+        launch.run(leaves_its_group, 2, timeout=1)
+    assert launch.run(mean_of_ranks, 2, 1) == [(0, 0.5), (1, 0.5)]
+
+
 def test_two_runs_at_once_do_not_meet():
     with ThreadPoolExecutor(3) as pool:
         runs = {n: pool.submit(launch.run, mean_of_ranks, n, 1) for n in (2, 3, 4)}
@@ -81,7 +98,7 @@ def test_a_run_ends_while_a_later_one_goes_on(tmp_path):
             eventually((tmp_path / f"{name} begins").exists)
         (tmp_path / "first ends").touch()
         try:
-            runs["first"].result(timeout=4)
+            runs["first"].result(timeout=30)
         finally:
             (tmp_path / "second ends").touch()
 
@@ -124,26 +141,9 @@ def test_a_server_serves_one_process_and_ends_with_it():
         process.stdin.close()
 
 
-AT_ONCE = """
-import os, pathlib
-from concurrent.futures import ThreadPoolExecutor
-from mathlib import launch
-with ThreadPoolExecutor(4) as pool:
-    servers = set(pool.map(lambda _: launch.run(os.getppid, 1)[0], range(4)))
-files = pathlib.Path("/proc/self/task").glob("*/children")
-children = "".join(file.read_text() for file in files).split()
-print(len(servers), len(children))
-"""
-
-
-def test_first_runs_at_once_start_one_server():
-    how = {"env": ENVIRONMENT, "check": True, "capture_output": True, "text": True}
-    said = subprocess.run([sys.executable, "-c", AT_ONCE], **how).stdout
-    assert said.split() == ["1", "1"]
-
-
 SCRIPT = """
-import os, sys, time, pathlib
+import os, signal, sys, time, pathlib
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in background it is ignored
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 shell.run_cell("from mathlib import launch")
@@ -193,7 +193,7 @@ def notebook(tmp_path):
 
 
 def test_a_cell_that_fails_shows_the_line_of_the_cell(notebook):
-    out = notebook("fails", "fork").communicate(timeout=60)[0]
+    out = notebook("fails", "fork").communicate(timeout=120)[0]
     assert 'raise ValueError("from a cell")' in out and "ValueError: from a cell" in out
 
 
@@ -201,7 +201,7 @@ def test_a_cell_that_fails_shows_the_line_of_the_cell(notebook):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_a_kernel_that_is_stopped_takes_its_run_along(notebook, tmp_path, how, number):
     kernel = notebook("waits", how)
-    files = eventually(lambda: len(found := list(tmp_path.glob("*.pids"))) == 2 and found, 60)
+    files = eventually(lambda: len(found := list(tmp_path.glob("*.pids"))) == 2 and found)
     home, *_ = words = " ".join(file.read_text() for file in files).split()
     pids = sorted({int(word) for word in words if word != home} - {kernel.pid})
     assert len(pids) == (5 if how == "fork" else 4), (
@@ -209,7 +209,7 @@ def test_a_kernel_that_is_stopped_takes_its_run_along(notebook, tmp_path, how, n
     )
     assert all(map(alive, pids)) and Path(home, "task").exists()
     os.killpg(kernel.pid, number)  # as Jupyter does, and a terminal
-    out = kernel.communicate(timeout=20)[0]
+    out = kernel.communicate(timeout=120)[0]
     assert ("KeyboardInterrupt" in out) == (number == signal.SIGINT)
-    eventually(lambda: not any(map(alive, pids)), 3)
+    eventually(lambda: not any(map(alive, pids)))
     assert not Path(home).exists()

@@ -1,158 +1,29 @@
-"""The same script under torchrun on two hosts: the ranks are there already, and `run` joins
-them.
-"""
+"""One rank: it stands where the launcher stands, and goes when it is told to."""
 
-import contextlib
-import json
 import os
-import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-from processes import ENVIRONMENT
+import torch
+from processes import mean_of_ranks
 
 from mathlib import launch
-from mathlib.checks import InputError
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = """
-import json, os, sys, time
-import torch, torch.distributed as dist
-from mathlib import launch
-
-def census(scale):
-    x = torch.tensor([float(dist.get_rank())])
-    dist.all_reduce(x)
-    return dist.get_rank(), os.environ["GROUP_RANK"], os.environ["LOCAL_RANK"], x.item() * scale
-
-if __name__ == "__main__":
-    first = launch.run(census, 4, 10)
-    # who comes early must not meet what others left of the first run
-    time.sleep(0.3 * int(os.environ["RANK"]))
-    rows = first, launch.run(census, None, scale=100)
-    open(sys.argv[1] + os.environ["RANK"], "w").write(json.dumps(rows))
-"""
 
 
-def call(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
+def test_a_rank_stands_where_the_launcher_stands(tmp_path, monkeypatch):
+    launch.run(mean_of_ranks, 1, 1)  # the server has started, elsewhere, with a setting of its own
+    monkeypatch.delenv("TORCH_CPP_LOG_LEVEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOME_SETTING", "set after the server started")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "fresh_module.py").write_text("WORD = 'found'")
 
+    def look():
+        import fresh_module
 
-@contextlib.contextmanager
-def two_network_namespaces():
-    """Two hosts with nothing in common but a cable: yields (command prefix, environment) of each,
-    address, port.
-    """
-    names = [f"host{side}-{os.getpid()}" for side in "ab"]
-    ends = [f"v{side}{os.getpid()}" for side in "ab"]  # an interface's name has at most 15 letters
-    try:
-        for name in names:
-            call("ip", "netns", "add", name)
-        cable = [
-            "link",
-            "add",
-            ends[0],
-            "netns",
-            names[0],
-            "type",
-            "veth",
-            "peer",
-            "name",
-            ends[1],
-            "netns",
-            names[1],
-        ]
-        call("ip", *cable)
-        for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
-            call("ip", "-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", end)
-            for device in (end, "lo"):
-                call("ip", "-n", name, "link", "set", device, "up")
-        enter = [["ip", "netns", "exec", name] for name in names]
-        yield [(enter[n], {"GLOO_SOCKET_IFNAME": ends[n]}) for n in range(2)], "10.77.0.1", "29400"
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        place = [os.environ[n] for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")]
+        settings = os.environ["SOME_SETTING"], os.environ.get("TORCH_CPP_LOG_LEVEL")
+        return str(Path.cwd()), settings, fresh_module.WORD, torch.get_num_threads(), place
 
-
-@contextlib.contextmanager
-def two_agents_on_loopback():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    yield [([], {"GLOO_SOCKET_IFNAME": "lo"})] * 2, "127.0.0.1", str(port)
-
-
-@pytest.fixture
-def hosts():
-    with contextlib.ExitStack() as stack:
-        try:
-            found = stack.enter_context(two_network_namespaces())
-        except (OSError, subprocess.CalledProcessError):  # not root, or no such tool
-            found = stack.enter_context(two_agents_on_loopback())
-        yield found
-
-
-def torchrun(hosts, words: list[str]) -> list[str]:
-    """Start an agent on each host and return what both printed. `words` may name {rank}, {address}
-    and {port}.
-    """
-    prefixes, address, port = hosts
-    agents = []
-    for number, (prefix, extra) in enumerate(prefixes):
-        given = [word.format(rank=number, address=address, port=port) for word in words]
-        command = [*prefix, sys.executable, "-m", "torch.distributed.run", *given]
-        environment = ENVIRONMENT | extra | {"OMP_NUM_THREADS": "1"}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        agents.append(subprocess.Popen(command, env=environment, **pipes))
-    try:
-        outputs = [agent.communicate(timeout=90)[0] for agent in agents]
-    finally:
-        for agent in agents:
-            agent.terminate()  # an agent that is asked to leave takes its ranks along
-            agent.wait(30)
-    assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)
-    return outputs
-
-
-def test_two_hosts_return_the_same_list_to_every_rank(hosts, tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    where = [
-        "--nnodes",
-        "2",
-        "--nproc-per-node",
-        "2",
-        "--node-rank",
-        "{rank}",
-        "--master-addr",
-        "{address}",
-        "--master-port",
-        "{port}",
-    ]
-    torchrun(hosts, [*where, str(tmp_path / "script.py"), str(tmp_path / "rank")])
-    said = [json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(4)]
-    rows = [[rank, str(rank // 2), str(rank % 2)] for rank in range(4)]
-    assert said == [[[row + [60.0] for row in rows], [row + [600.0] for row in rows]]] * 4
-
-
-def test_torchrun_decides_how_many_ranks_there_are(monkeypatch):
-    for name, value in {"MASTER_ADDR": "127.0.0.1", "RANK": "0", "WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match="world_size = 3: torchrun started 2 processes"):
-        launch.run(print, 3)
-
-
-def test_the_page_that_tells_how_to_run_it_on_many_machines_is_right(hosts, tmp_path):
-    """Its script, started by its command with this test's address."""
-    page = (ROOT / "book" / "how-to-run.md").read_text("utf-8")
-    (tmp_path / "mean.py").write_text(re.search(r"```python\n(# mean\.py\n.+?)```", page, re.S)[1])
-    words = re.search(r"^\.venv/bin/torchrun (.+ mean\.py)$", page, re.M)[1].split()
-    for option, value in (
-        ("--node-rank", "{rank}"),
-        ("--master-addr", "{address}"),
-        ("--master-port", "{port}"),
-    ):
-        words[words.index(option) + 1] = value
-    outputs = torchrun(hosts, [*words[:-1], str(tmp_path / "mean.py")])
-    assert [output.count(str([3.5] * 8)) for output in outputs] == [1, 0], "\n".join(outputs)
+    expected = (str(tmp_path), ("set after the server started", None), "found")
+    assert launch.run(look, 2) == [(*expected, 1, [str(r), str(r), "2", "2"]) for r in range(2)]
+    assert launch.run(look, 1, threads=2)[0][3] == 2

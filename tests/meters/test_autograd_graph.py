@@ -1,8 +1,10 @@
 """PyTorch's graph as we read it: every node once, every use of it an edge."""
 
+import pytest
 import torch
 from torch import nn
 
+from mathlib.checks import InputError
 from mathlib.meters import autograd_graph
 
 
@@ -21,3 +23,8 @@ def test_leaves_carry_the_names_of_parameters_and_data_is_left_out():
 def test_kinds_are_counted():
     x = torch.ones(3, requires_grad=True)
     assert autograd_graph.kinds((x * x * x).sum()) == {"Sum": 1, "Mul": 2, "leaf": 1}
+
+
+def test_a_result_without_a_graph_is_refused():
+    with pytest.raises(InputError, match="result was made by no operation that is recorded"):
+        autograd_graph.walk(torch.ones(3))

@@ -1,13 +1,11 @@
 """Events of several ranks on one clock."""
 
-import itertools
 import time
 
 import pytest
 import torch.distributed as dist
 
 from mathlib import launch
-from mathlib.meters import slow_wires
 from mathlib.meters.trace import Event, Trace, hidden, merge, without_idle
 from mathlib.parallel.collectives import process_group_of
 
@@ -65,40 +63,91 @@ def test_merge_starts_at_zero_and_keeps_durations():
     assert merge([]) == []
 
 
+def test_an_event_ends_when_its_block_raises():
+    ticks = iter(range(10))
+    trace = Trace(clock=lambda: next(ticks))
+    with pytest.raises(ZeroDivisionError), trace.span("forward"):
+        raise ZeroDivisionError
+    assert trace.events == [Event("forward", "compute", 0, 0, 1)]
+
+
+def test_only_waiting_inside_an_event_is_cut_out_of_it():
+    backward = Event("backward", "compute", 0, 10, 20)
+    outside = [Event("wait", "idle", 0, start, end) for start, end in ((2, 5), (25, 30))]
+    assert without_idle([backward, *outside]) == [backward, *outside]
+    across = [Event("wait", "idle", 0, 5, 12), Event("wait", "idle", 0, 18, 25)]
+    assert without_idle([backward, *across])[0] == Event("backward", "compute", 0, 12, 18)
+    elsewhere = [Event("wait", "idle", 1, 12, 18)]
+    assert without_idle([backward, *elsewhere]) == [backward, *elsewhere]
+
+
+def test_a_stretch_inside_a_longer_one_changes_nothing():
+    long, short = Event("a", "communication", 0, 0, 10), Event("b", "communication", 0, 2, 3)
+    computing = Event("forward", "compute", 0, 5, 10)
+    assert hidden([long, short, computing]) == pytest.approx(1 / 2)
+
+
 def skewed() -> tuple[float, float, float, float]:
+    """How far ahead the clock is found to be, and by how much that may err; then in a group."""
     rank = dist.get_rank()
-    trace = Trace(rank, clock=lambda: time.perf_counter() + 1000 * rank)
-    ahead = trace.follow()
+    read: list[float] = []
+
+    def clock() -> float:
+        read.append(time.perf_counter() + 1000 * rank)
+        return read[-1]
+
+    def follow(group) -> tuple[float, float]:
+        read.clear()
+        ahead = trace.follow(group)
+        trips = [told - asked for asked, told in zip(read[::2], read[1::2], strict=True)]
+        return ahead, min(trips) / 2 if ahead else 0.0
+
+    trace = Trace(rank, clock)
+    ahead, error = follow(None)
     dist.barrier()
-    now, machine = trace.now(), time.perf_counter()
-    return ahead, now, machine, trace.follow(process_group_of([[0], [1, 2]]))
+    before, now, after = time.perf_counter(), trace.now(), time.perf_counter()
+    assert before - error <= now <= after + error
+    in_group, its_error = follow(process_group_of([[0], [1, 2]]))
+    return ahead, error, in_group, its_error
 
 
 def test_clocks_of_different_machines_are_put_on_one():
+    """As well as half of the quickest round trip allows, however slow the machine is."""
     ranks = launch.run(skewed, 3)
-    for rank, (ahead, now, machine, _) in enumerate(ranks):
-        assert ahead == pytest.approx(1000 * rank, abs=0.05)
-        assert now == pytest.approx(machine, abs=0.05)
+    for rank, (ahead, error, in_group, its_error) in enumerate(ranks):
+        assert ahead == pytest.approx(1000 * rank, abs=error + 1e-6)
+        assert in_group == pytest.approx([0, 0, 1000][rank], abs=its_error + 1e-6)
     assert ranks[0][0] == 0
-    assert [in_group for *_, in_group in ranks] == pytest.approx([0, 0, 1000], abs=0.05)
 
 
-def far_away() -> tuple[float, float]:
-    """How far ahead a clock seems that is not: over a slow wire, and where the last question is
-    late in leaving.
-    """
-    with slow_wires.wires(latency=0.1):
-        slowly = Trace().follow(rounds=2)
-    asked = itertools.count()
+@pytest.mark.parametrize(
+    ("trips", "found"),
+    [
+        ([(0.1, 0.1)], 5.0),  # the same there and back: rank 0 read its clock in the middle
+        ([(0.1, 0.1), (0.3, 0.1)], 5.0),  # the quicker one tells, wherever it stands
+        ([(0.3, 0.1), (0.1, 0.1)], 5.0),
+        ([(0.3, 0.1)], 4.9),  # wrong by half of the difference, and nobody could know
+    ],
+)
+def test_a_clock_is_read_in_the_middle_of_the_quickest_question(monkeypatch, trips, found):
+    """In a time of our own: a message takes what the list says, rank 1's clock is 5 s ahead."""
+    now, trip = 1e7, iter(trips)  # 32 bits tell such a time to the second only
+    back, at_rank_0 = 0.0, 0.0
 
-    def clock() -> float:
-        now = time.perf_counter() + 1e7  # 32 bits tell such a time to the second only
-        if dist.get_rank() and next(asked) == 2:
-            time.sleep(0.2)
-        return now
+    def send(tensor, **to) -> None:
+        nonlocal now, back, at_rank_0
+        there, back = next(trip)
+        now += there
+        at_rank_0 = now - 5
 
-    return slowly, Trace(clock=clock).follow(rounds=2)
+    def receive(tensor, **source) -> None:
+        nonlocal now
+        tensor.fill_(at_rank_0)
+        now += back
 
-
-def test_a_clock_is_read_in_the_middle_of_the_quickest_question():
-    assert launch.run(far_away, 2)[1] == pytest.approx((0, 0), abs=0.03)
+    for name, does in {"send": send, "recv": receive}.items():
+        monkeypatch.setattr(dist, name, does)
+    monkeypatch.setattr(dist, "get_rank", lambda group: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda group: 2)
+    ahead = Trace(clock=lambda: now).follow(rounds=len(trips))
+    assert ahead == pytest.approx(found, abs=1e-6)

@@ -59,6 +59,37 @@ def test_bytes_belong_to_the_block_that_wrote_them_however_slow_the_link():
     assert launch.run(during_and_after, 1) == [(200 * KIB, 0)]
 
 
+def over_ipv6() -> int:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        writer = socket.create_connection(server.getsockname()[:2])
+        reader = server.accept()[0]
+    with reader, writer, wire.tcp() as counted:
+        writer.sendall(bytes(1000))
+    return counted.sent
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_a_connection_over_ipv6_counts_too():
+    assert launch.run(over_ipv6, 1) == [1000]
+
+
+def test_the_ranks_of_the_group_meet_before_and_after_the_silence(monkeypatch):
+    """Before, or one would go on while another still writes; after, or one would write already."""
+    said: list[object] = []
+    monkeypatch.setattr(dist, "barrier", said.append)
+    monkeypatch.setattr(wire, "settle", lambda: said.append("silence"))
+    wire.quiet("the group")
+    assert said == ["the group", "silence", "the group"]
+
+
 def test_a_receiver_that_never_reads_is_reported():
     def stuck() -> None:
         with to_a_slow_reader(200 * KIB, threading.Event()):

@@ -2,6 +2,7 @@
 the system.
 """
 
+import functools
 import math
 
 import pytest
@@ -19,6 +20,10 @@ ALL_REDUCE = {
     "ring": (own.ring_all_reduce, "ring"),
     "tree": (own.tree_all_reduce, "tree"),
     "halving-doubling": (own.halving_doubling_all_reduce, "halving-doubling"),
+    "far halving-doubling": (
+        functools.partial(own.halving_doubling_all_reduce, nearest_first=False),
+        "halving-doubling",
+    ),
     "star": (own.star_all_reduce, "naive"),
 }
 SIZES = [1, 2, 3, 4, 5, 8]
@@ -82,6 +87,53 @@ def test_three_counts_of_bytes_agree(n):
                 assert {program.messages for program in programs} == {formula.rounds}, name
 
 
+def receivers(length: int) -> dict[str, dict[int, int]]:
+    found = {}
+    for name, (all_reduce, _) in ALL_REDUCE.items():
+        with wire.counted() as counted:
+            all_reduce(torch.ones(length))
+        found[name] = dict(counted.to)
+    return found
+
+
+def test_what_leaves_a_node_depends_on_who_comes_first():
+    """Of 8 ranks in nodes of 4: the nearest first lets only its smallest messages out."""
+    length = 840
+    ranks = launch.run(receivers, 8, length)
+
+    def between(name: str) -> float:
+        return sum(
+            amount
+            for rank, to in enumerate(ranks)
+            for other, amount in to[name].items()
+            if rank // 4 != other // 4
+        ) / (4 * length)
+
+    assert between("halving-doubling") == pytest.approx(2)
+    assert between("far halving-doubling") == pytest.approx(8)
+    assert between("ring") == pytest.approx(3.5)
+
+
+def test_the_largest_message_goes_to_the_nearest_rank_first():
+    def order() -> dict[str, list[tuple[int, int]]]:
+        said: list[tuple[int, int]] = []
+        begin = own.send
+        own.send = lambda piece, to, group: (
+            said.append((to, piece.numel())) or begin(piece, to, group)
+        )
+        found = {}
+        for name in ("halving-doubling", "far halving-doubling"):
+            ALL_REDUCE[name][0](torch.ones(8))
+            found[name] = said[:]
+            said.clear()
+        return found
+
+    first = launch.run(order, 8)[0]
+    near = [(1, 4), (2, 2), (4, 1), (4, 1), (2, 2), (1, 4)]
+    far = [(4, 4), (2, 2), (1, 1), (1, 1), (2, 2), (4, 4)]
+    assert first == {"halving-doubling": near, "far halving-doubling": far}
+
+
 def shorter_than_ranks() -> dict[str, tuple[int, int]]:
     messages = {}
     for name, (all_reduce, _) in ALL_REDUCE.items():
@@ -99,6 +151,7 @@ def test_an_empty_piece_costs_no_message():
         "ring": rings,
         "tree": 6,
         "halving-doubling": 4 + 4 + 4,
+        "far halving-doubling": 4 + 4 + 4,
         "star": 6,
     }
     for side in range(2):  # what nobody sends, nobody waits for
@@ -279,6 +332,9 @@ def refuses() -> list[str]:
         lambda: own.ring_all_reduce(torch.zeros(4, 4).t()),
         lambda: own.all_to_all([], [one]),
         lambda: own.all_to_all([two], [one]),
+        lambda: own.all_to_all([one.int()], [one]),
+        lambda: own.ring_all_reduce(torch.ones(2, dtype=torch.cfloat).conj()),
+        lambda: own.ring_all_reduce(torch.ones(2, dtype=torch.cfloat).conj().imag),
     ):
         with pytest.raises(InputError) as caught:
             wrong()
@@ -290,7 +346,12 @@ def refuses() -> list[str]:
 
 
 def test_what_cannot_work_is_refused():
-    transposed, dealt, kept, waiting = launch.run(refuses, 1)[0]
+    transposed, dealt, kept, mixed, *lazy, waiting = launch.run(refuses, 1)[0]
+    assert mixed == (
+        "received, sent of types torch.float32, torch.int32: expected one type of number"
+    )
+    for told in lazy:
+        assert told.startswith("tensor is the conjugate or negative of what lies in its memory")
     assert transposed.startswith("tensor of shape (4, 4): expected a contiguous one")
     assert dealt.startswith("received, sent = 0, 1 tensors: expected 1 each, one a rank")
     assert waiting.startswith("group over nccl: expected one over gloo")
@@ -301,3 +362,46 @@ def test_a_rank_without_a_group_is_told_so():
     with pytest.raises(launch.RankError) as caught:
         launch.run(lambda: own.process_group_of([[0]]), 2)
     assert "groups = [[0]]: expected rank 1 in one of them" in caught.value.failures[1]
+
+
+def differ(lengths: list[int], types: list[torch.dtype]) -> None:
+    rank = dist.get_rank()
+    own.ring_all_reduce(torch.ones(lengths[rank], dtype=types[rank]))
+
+
+FLOAT, INT = torch.float32, torch.int32
+UNLIKE = {
+    "length": ([8, 12, 8], [FLOAT] * 3, "rank 0 8 of torch.float32, rank 1 12 of torch.float32"),
+    "type": ([8] * 3, [FLOAT, FLOAT, INT], "rank 1 8 of torch.float32, rank 2 8 of torch.int32"),
+}
+
+
+@pytest.mark.parametrize(("lengths", "types", "told"), UNLIKE.values(), ids=UNLIKE)
+def test_tensors_that_differ_between_ranks_are_named_if_one_asks(monkeypatch, lengths, types, told):
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    with pytest.raises(launch.RankError, match=f"tensor differs between ranks: .*{told}"):
+        launch.run(differ, 3, lengths, types)
+
+
+def test_and_else_the_rank_that_got_too_much_says_how_much():
+    with pytest.raises(launch.RankError, match="op.preamble.length <= op.nbytes. 24 vs 16"):
+        launch.run(differ, 2, [12, 8], [FLOAT] * 2, echo=False)
+
+
+def test_numbers_of_another_type_are_not_taken():
+    with pytest.raises(launch.RankTimeout, match="message.wait()"):
+        launch.run(differ, 2, [8, 8], [FLOAT, INT], timeout=2)
+
+
+def test_rooms_that_do_not_fit_are_named_if_one_asks(monkeypatch):
+    def rooms() -> None:
+        """Rank 0 keeps 3 and has room for 2 more; rank 1 gives it 1."""
+        received = [torch.zeros(2 + (r == dist.get_rank())) for r in range(2)]
+        sent = [torch.zeros(1 if dist.get_rank() else 3), torch.zeros(3 if dist.get_rank() else 2)]
+        own.all_to_all(received, sent)
+
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    told = r"received\[1\] on rank 0 has room for 2 of torch.float32: rank 1 sends 1 of"
+    with pytest.raises(launch.RankError, match=told):
+        launch.run(rooms, 2)
+    launch.run(deal, 2, [[1, 2], [3, 4]])  # what fits goes through

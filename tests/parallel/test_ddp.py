@@ -200,6 +200,20 @@ def test_a_group_averages_among_itself():
         assert started == ((0, 1, 2, 3, 4) if way == "naive" else (0, 1, 1, 0, 0)), way
 
 
+def test_a_group_takes_its_own_first_ranks_buffers():
+    def statistics() -> float:
+        group = process_group_of([[0, 3, 4], [1, 2]])
+        model = DDP(nn.Sequential(nn.BatchNorm1d(1)), group)
+        model.module[0].running_mean.fill_(10.0 * dist.get_rank())
+        with torch.no_grad():
+            model(torch.zeros(2, 1))  # moves a tenth of the way to its zero
+        return round(model.module[0].running_mean.item(), 5)
+
+    means = launch.run(statistics, 5)
+    # whoever's batch moves them, they stood where the first of the group stood
+    assert means == [0.0, 9.0, 9.0, 0.0, 0.0]
+
+
 def test_a_mean_fits_where_a_sum_would_overflow():
     def mean() -> float:
         layer = nn.Linear(1, 1, bias=False).half()

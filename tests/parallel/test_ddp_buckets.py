@@ -1,12 +1,12 @@
 """Buckets: when they are full, when they leave, in which order, and what a hook does to them."""
 
-import random
-
+import pytest
 import torch
 import torch.distributed as dist
-from small_models import FLOATS, ONE_LAYER, Chain, step
+from small_models import ONE_LAYER, Chain, step
 from torch import nn
 from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
 
 from mathlib import launch
 from mathlib.meters import wire
@@ -65,22 +65,6 @@ def test_all_ranks_take_rank_0s_order():
         layout == other == [["c.bias", "c.weight"], ["b.bias", "b.weight"], ["a.bias", "a.weight"]]
     )
     assert torch.equal(gradient, same)
-
-
-def test_a_bucket_is_full_where_torchs_is():
-    draw = random.Random(0)
-    for _ in range(200):
-        tensors = [
-            torch.empty(draw.randrange(1, 100), dtype=draw.choice(FLOATS))
-            for _ in range(draw.randrange(1, 30))
-        ]
-        first, later = draw.randrange(1, 1000), draw.randrange(1, 2000)
-        theirs, _ = dist._compute_bucket_assignment_by_size(tensors, [first, later])
-        ours = ddp.buckets_of(map(nn.Parameter, tensors), first, later)
-        number = {tensor.data_ptr(): i for i, tensor in enumerate(tensors)}
-        assert sorted([number[p.data_ptr()] for p in bucket.slots] for bucket in ours) == sorted(
-            theirs
-        )
 
 
 def test_a_bucket_holds_one_type_of_number():
@@ -169,3 +153,74 @@ def test_fp16_halves_the_bytes_and_rounds_the_gradient():
             rounded = not torch.equal(got, exact)
             assert rounded == (hook is ddp.summed_in_fp16)
             torch.testing.assert_close(got, exact, rtol=4 * 2**-11, atol=1e-3)  # fp16 has 11 bits
+
+
+class Strided(nn.Module):
+    """Weights that do not lie in memory row by row: a convolution in channels_last, and a
+    transposed matrix.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        self.matrix = nn.Parameter(torch.randn(5, 4).t())
+
+    def forward(self, x):
+        return self.convolution(x).mean((2, 3)) @ self.matrix
+
+
+FUSED = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, fused=True),
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.01, fused=True),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01, fused=True),
+}
+
+
+@pytest.mark.parametrize("optimizer", FUSED.values(), ids=FUSED)
+def test_fused_optimizers_train_as_with_torchs_own(optimizer):
+    """They walk through weight and gradient side by side, whatever the strides of either."""
+
+    def trained() -> None:
+        found = []
+        for wrap in (DDP, DistributedDataParallel):
+            torch.manual_seed(0)
+            model = wrap(Strided())
+            steps = optimizer(model.parameters())
+            for number in range(3):
+                steps.zero_grad()
+                draw = torch.Generator().manual_seed(10 * number + dist.get_rank())
+                model(torch.randn(2, 3, 5, 5, generator=draw)).square().sum().backward()
+                steps.step()
+            found.append(list(model.module.parameters()))
+            assert all(p.grad.stride() == p.stride() for p in found[-1])
+        for ours, theirs in zip(*found, strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+    launch.run(trained, 2)
+
+
+def elsewhere(flat: torch.Tensor, group) -> Future:
+    """A hook whose future holds a new tensor, as PyTorch's own hooks may."""
+    total = flat.clone()
+    work = dist.all_reduce(total, group=group, async_op=True)
+    return work.get_future().then(lambda _: 10 * total)
+
+
+@pytest.mark.parametrize("trace", [None, Trace()], ids=["", "traced"])
+def test_what_the_hooks_future_holds_is_the_sum(trace):
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1), hook=elsewhere, trace=trace)
+        model(torch.full((1, 1), 2.0 * dist.get_rank())).sum().backward()
+        return model.module.weight.grad.item()
+
+    assert launch.run(gradient, 2) == [10.0] * 2
+
+
+def fails(flat: torch.Tensor, group) -> Future:
+    return ddp.summed(flat, group).then(lambda _: 1 / 0)
+
+
+@pytest.mark.parametrize("trace", [None, Trace()], ids=["", "traced"])
+def test_a_hook_that_fails_on_the_way_is_an_error(trace):
+    with pytest.raises(launch.RankError, match="ZeroDivisionError"):
+        launch.run(lambda: step(DDP(Chain(), hook=fails, trace=trace)), 2)

@@ -1,0 +1,192 @@
+"""How a run that did not end well is told: each program ends badly on rank 1 while the others wait
+for it in a collective.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from processes import raises
+
+from mathlib import launch
+from mathlib.launch import launcher
+
+
+def leaves():
+    if dist.get_rank() == 1:
+        os._exit(3)
+    dist.barrier()
+
+
+def leaves_as_if_all_were_well():
+    if dist.get_rank() == 1:
+        os._exit(0)
+
+
+def exits():
+    if dist.get_rank() == 1:
+        sys.exit("enough")
+    dist.barrier()
+
+
+def segfaults():
+    import ctypes
+
+    if dist.get_rank() == 1:
+        ctypes.string_at(0)
+    dist.barrier()
+
+
+def is_killed():
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def ends_by_a_real_time_signal():
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), 40)
+    dist.barrier()
+
+
+def is_killed_after_its_result():
+    """Rank 1 waits for the others to end when rank 0 sees its result and kills it."""
+    numbers: list = [None] * 3
+    dist.all_gather_object(numbers, os.getpid())
+    if dist.get_rank() == 0:
+        home = Path("/proc/self/fd/1").readlink().parent
+        while not (home / "result.1").exists():
+            time.sleep(0.01)
+        os.kill(numbers[1], signal.SIGKILL)
+        time.sleep(1000)
+
+
+def aborts():
+    if dist.get_rank() == 1:
+        os.write(2, b"terminate called after throwing\n  what():  no way\n")
+        os.abort()
+    dist.barrier()
+
+
+def returns_a_lock():
+    if dist.get_rank() == 1:
+        return threading.Lock()
+
+
+def raises_while_others_compute():
+    if dist.get_rank() == 1:
+        raise ValueError("the learning rate is a banana")
+    while True:
+        pass
+
+
+BANANA = (
+    'raise ValueError("the learning rate is a banana")\nValueError: the learning rate is a banana'
+)
+SEGV = "it was ended by SIGSEGV (Segmentation fault) before its function returned"
+ENDS = {
+    "raises": (raises, BANANA, "fork"),
+    "raises while others compute": (raises_while_others_compute, BANANA, "fork"),
+    "leaves": (leaves, "it left with exit code 3 before its function returned", "fork"),
+    "leaves as if all were well": (
+        leaves_as_if_all_were_well,
+        "it left with exit code 0 before its function",
+        "fork",
+    ),
+    "exits": (exits, "SystemExit: enough", "fork"),
+    "segfaults": (segfaults, SEGV, "fork"),
+    "is killed": (
+        is_killed,
+        "it was ended by SIGKILL (Killed) before its function returned",
+        "fork",
+    ),
+    "returns a lock": (
+        returns_a_lock,
+        "TypeError: rank 1 returned a lock that cannot be pickled",
+        "fork",
+    ),
+    "is ended by a real-time signal": (
+        ends_by_a_real_time_signal,
+        "it was ended by signal 40 (Real-time signal 6) before its function returned",
+        "fork",
+    ),
+    "is killed after its result": (
+        is_killed_after_its_result,
+        "it was ended by SIGKILL (Killed) after its function returned",
+        "fork",
+    ),
+    "aborts": (
+        aborts,
+        "it was ended by SIGABRT (Aborted) before its function returned; its last words: no way",
+        "fork",
+    ),
+    "raises, fresh": (raises, BANANA, "fresh"),
+    "segfaults, fresh": (segfaults, SEGV, "fresh"),
+}
+
+
+@pytest.mark.parametrize(("program", "says", "how"), ENDS.values(), ids=ENDS)
+def test_the_first_failure_is_told(program, says, how):
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(program, 3, how=how)
+    assert caught.value.rank == 1
+    told = "\n".join(
+        line.strip() for line in str(caught.value).splitlines() if set(line.strip()) - set("^~")
+    )
+    assert told.startswith("rank 1 failed") and says in told
+    assert "rank.py" not in told, "the launcher's own frames are no news"
+
+
+def test_the_others_are_told_in_a_line_each(monkeypatch):
+    monkeypatch.setattr(launcher, "GRACE", 10)  # all the time they need
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(raises, 3)
+    _, *others = str(caught.value).rpartition("banana")[2].splitlines()
+    assert sorted(others) == [
+        f"then rank {rank}: it lost the connection to another rank" for rank in (0, 2)
+    ]
+    assert sorted(caught.value.failures) == [0, 1, 2]
+    monkeypatch.setattr(launcher, "GRACE", 0.1)
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(raises_while_others_compute, 3)
+    assert str(caught.value).endswith("banana\nstopped because of it: rank 0, rank 2")
+
+
+def test_a_failure_ends_the_run_long_before_its_time_is_up():
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(raises_while_others_compute, 4, timeout=600)
+    assert not isinstance(caught.value, launch.RankTimeout)
+
+
+def waits_for_a_message_nobody_sends():
+    if dist.get_rank() == 0:
+        dist.recv(torch.zeros(1), 1)
+    elif dist.get_rank() == 1:
+        while True:
+            pass
+
+
+@pytest.mark.parametrize("how", ["fork", "fresh"])
+def test_a_hang_ends_and_shows_where_each_rank_stands(how):
+    with pytest.raises(TimeoutError) as caught:
+        launch.run(waits_for_a_message_nobody_sends, 3, timeout=3 if how == "fork" else 20, how=how)
+    assert isinstance(caught.value, launch.RankTimeout)
+    told, _, hint = str(caught.value).partition("\nDo they wait for ")
+    head, zero, one, two = told.replace("\nrank", "\0rank").split("\0")
+    assert head.startswith("2 of 3 ranks did not finish in")
+    assert "dist.recv(torch.zeros(1), 1)" in zero
+    assert "in waits_for_a_message_nobody_sends\n    " in one and "recv" not in one
+    assert two == "rank 2: finished"
+    assert hint.startswith("rank 2, whose function has returned? Then it left out a collective")
+
+
+def test_nobody_is_blamed_when_all_hang():
+    with pytest.raises(launch.RankTimeout) as caught:
+        launch.run(lambda: time.sleep(1000), 2, timeout=1)
+    assert "Do they wait" not in str(caught.value)
