@@ -36,7 +36,8 @@ NOT_COPIED = shutil.ignore_patterns(".*", "_build", "node_modules", "__pycache__
 OTHER = {  # what takes the place of an operator
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
     **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
-    **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And},
+    **{ast.In: ast.NotIn, ast.NotIn: ast.In},  # codespell:ignore notin
+    **{ast.And: ast.Or, ast.Or: ast.And},
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult},
     **{ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult},
 }
@@ -91,7 +92,8 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
 
 def other_calls(call: ast.Call) -> Iterator[ast.Call]:
     """Two arguments in the wrong order; a keyword argument, such as group=, forgotten."""
-    if len(call.args) > 1 and ast.dump(call.args[0]) != ast.dump(call.args[1]):
+    either_way = ast.unparse(call.func) in ("max", "min", "math.isclose")
+    if len(call.args) > 1 and not either_way and ast.dump(call.args[0]) != ast.dump(call.args[1]):
         yield changed(call, args=[call.args[1], call.args[0], *call.args[2:]])
     for i, keyword in enumerate(call.keywords):
         if keyword.arg:
@@ -142,18 +144,18 @@ def accepted(source: bytes) -> bool:
 
 
 def tests_of(module: str) -> list[str]:
-    """The module's own tests first, then whatever holds for many modules and names this one."""
+    """The module's own tests first (its room's, where it has none), then whatever holds for many
+    modules and names this one.
+    """
     room, _, leaf = module.rpartition(".")
-    mirror = sorted((ROOT / "tests" / room).glob(f"test_{leaf}*.py"))
-    general = [f for folder in ("agreement", "rules") for f in (ROOT / "tests" / folder).glob("*")]
-    named = [f for f in general if f.suffix == ".py" and names(f, leaf)]
-    tables = [f for f in (ROOT / "tests" / "published").glob("*.csv") if names(f, leaf)]
-    published = [ROOT / "tests/published/test_published.py"] if tables else []
-    return [str(f.relative_to(ROOT)) for f in [*mirror, *published, *sorted(named)]]
-
-
-def names(path: Path, leaf: str) -> bool:
-    return bool(re.search(rf"\b{leaf}\b", path.read_text("utf-8")))
+    tests = ROOT / "tests"
+    mirror = sorted((tests / room).glob(f"test_{leaf}*.py")) or sorted((tests / room).glob("*.py"))
+    if any(re.search(rf"\b{leaf}\.", f.read_text("utf-8")) for f in tests.glob("published/*.csv")):
+        mirror.append(tests / "published" / "test_published.py")
+    named = rf"\b{room}\.{leaf}\b|mathlib\.{room} import [\w\s,(]*\b{leaf}\b"
+    general = [*sorted(tests.glob("rules/test_*.py")), *sorted(tests.glob("agreement/test_*.py"))]
+    mirror += [f for f in general if re.search(named, f.read_text("utf-8"))]
+    return [str(f.relative_to(ROOT)) for f in mirror]
 
 
 def outcome(tree: Path, tests: list[str], limit: float) -> str:
@@ -173,7 +175,7 @@ def outcome(tree: Path, tests: list[str], limit: float) -> str:
 
 
 def tried(mutants: list[Mutant], tree: Path) -> Iterator[tuple[Mutant, str]]:
-    """Each mutant and how the tests end with it; module by module, unchanged first."""
+    """Each mutant and how the tests end with it; before a module's first, they must be green."""
     limits: dict[str, float] = {}
     for mutant in mutants:
         tests, path = (
@@ -194,13 +196,14 @@ def tried(mutants: list[Mutant], tree: Path) -> Iterator[tuple[Mutant, str]]:
 
 
 def chosen(wanted: list[str], sample: int, seed: int) -> list[Mutant]:
-    """The mutants of the named rooms or modules, less those that are known to change nothing."""
+    """Mutants of the named rooms or modules, less those known to change nothing, in random order:
+    if somebody stops the run, what has been tried is a sample as well.
+    """
     files = [p for room in ROOMS for p in sorted((ROOT / "mathlib" / room).glob("[!_]*.py"))]
     equal = {one["mutant"] for one in tomllib.loads(EQUAL.read_text("utf-8")).get("equal", [])}
     every = [m for path in files for m in mutants_of(path) if m.name not in equal]
     every = [m for m in every if {m.module, m.module.partition(".")[0]} & set(wanted or ROOMS)]
-    picked = random.Random(seed).sample(every, min(sample or len(every), len(every)))
-    return sorted(picked, key=lambda m: (m.module, m.start))
+    return random.Random(seed).sample(every, min(sample or len(every), len(every)))
 
 
 def report(results: list[tuple[Mutant, str]], facts: dict) -> dict:
@@ -229,6 +232,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="which ones")
     parser.add_argument("--list", action="store_true", help="only say what would be changed")
     choice = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` ends it as Ctrl-C does
     mutants = chosen(choice.where, choice.sample, choice.seed)
     if not mutants:
         parser.error(
