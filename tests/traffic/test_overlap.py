@@ -118,6 +118,12 @@ def test_buckets_are_those_that_ddp_packs(settings, tensors, bucket):
     assert [held.flat.nbytes for held in ours] == want
 
 
+def test_tenths_that_add_up_to_a_little_less_fill_a_bucket_too():
+    settings = {"layers": 10, "ranks": 2, "backward": 1.0, "payload": 1.0, "bandwidth": 1e3}
+    first, last = overlap.bucketed(**settings, bucket=0.8).buckets
+    assert first.start == pytest.approx(0.8) and last.start == 1.0
+
+
 def test_25_MiB_are_reached_by_two_tensors_of_a_layer_of_62_MB():
     """GPT's layer, backward: two of 4 h**2, one of 1, one of 3. Three buckets for two layers."""
     step = overlap.bucketed(
