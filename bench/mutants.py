@@ -24,7 +24,6 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -195,6 +194,24 @@ def tried(mutants: list[Mutant], tree: Path) -> Iterator[tuple[Mutant, str]]:
             path.write_bytes(source)
 
 
+def all_tried(mutants: list[Mutant]) -> list[tuple[Mutant, str]]:
+    """Try them in a copy of the tree and say how far it is; Ctrl-C ends it with what is there."""
+    results: list[tuple[Mutant, str]] = []
+    with tempfile.TemporaryDirectory() as place:
+        tree = Path(shutil.copytree(ROOT, Path(place) / "tree", ignore=NOT_COPIED))
+        try:
+            for mutant, end in tried(mutants, tree):
+                results.append((mutant, end))
+                caught = sum(end != "passed" for _, end in results)
+                print(f"\r{len(results)} of {len(mutants)}, {caught} caught", end="", flush=True)
+                if end == "passed":
+                    print(f"\n  nobody noticed line {mutant.line} of {mutant.name}", flush=True)
+        except KeyboardInterrupt:
+            print("\nstopped; what has been tried counts", end="")
+    print()
+    return results
+
+
 def chosen(wanted: list[str], sample: int, seed: int) -> list[Mutant]:
     """Mutants of the named rooms or modules, less those known to change nothing, in random order:
     if somebody stops the run, what has been tried is a sample as well.
@@ -206,21 +223,16 @@ def chosen(wanted: list[str], sample: int, seed: int) -> list[Mutant]:
     return random.Random(seed).sample(every, min(sample or len(every), len(every)))
 
 
-def report(results: list[tuple[Mutant, str]], facts: dict) -> dict:
-    """Scores by module, and what no test noticed."""
-    tried_in, survived_in = Counter(m.module for m, _ in results), Counter()
-    survivors = [mutant for mutant, end in results if end == "passed"]
-    survived_in.update(mutant.module for mutant in survivors)
-    modules = {
-        name: {
-            "tried": n,
-            "caught": n - survived_in[name],
-            "score": round(1 - survived_in[name] / n, 3),
-        }
-        for name, n in tried_in.items()
-    }
-    left = [{"line": m.line, "mutant": m.name} for m in survivors]
-    return {**facts, "modules": modules, "survivors": left}
+def report(results: list[tuple[Mutant, str]], **facts: int) -> dict[str, dict]:
+    """By module: how many were tried and caught, and what no test noticed."""
+    found = {}
+    for module in sorted({mutant.module for mutant, _ in results}):
+        ends = [(mutant, end) for mutant, end in results if mutant.module == module]
+        left = [f"line {mutant.line}: {mutant.name}" for mutant, end in ends if end == "passed"]
+        n, caught = len(ends), len(ends) - len(left)
+        score = {"tried": n, "caught": caught, "score": round(caught / n, 3)}
+        found[module] = {**score, **facts, "survivors": left}
+    return found
 
 
 def main() -> None:
@@ -240,28 +252,19 @@ def main() -> None:
         )
     if choice.list:
         return print(*(f"{m.line:>4} {m.name}" for m in mutants), sep="\n")
-    results: list[tuple[Mutant, str]] = []
-    with tempfile.TemporaryDirectory() as place:
-        tree = Path(shutil.copytree(ROOT, Path(place) / "tree", ignore=NOT_COPIED))
-        try:
-            for mutant, end in tried(mutants, tree):
-                results.append((mutant, end))
-                caught = sum(end != "passed" for _, end in results)
-                print(f"\r{len(results)} of {len(mutants)}, {caught} caught", end="", flush=True)
-                if end == "passed":
-                    print(f"\n  nobody noticed line {mutant.line} of {mutant.name}", flush=True)
-        except KeyboardInterrupt:
-            print("\nstopped; what has been tried counts")
-    keep(report(results, {"sample": choice.sample, "seed": choice.seed}))
+    keep(report(all_tried(mutants), sample=choice.sample, seed=choice.seed))
 
 
-def keep(found: dict) -> None:
-    for name, one in found["modules"].items():
+def keep(found: dict[str, dict]) -> None:
+    """Print the scores and write them down beside those of other modules of the same day."""
+    for name, one in found.items():
         print(f"{name:<28} {one['caught']:>4} of {one['tried']:>4} caught  {one['score']:.0%}")
     date = datetime.date.today().isoformat()
     file = ROOT / "bench/results" / f"mutants-{date}.json"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps({"date": date, **found}, indent=1, ensure_ascii=False) + "\n")
+    before = json.loads(file.read_text("utf-8"))["modules"] if file.exists() else {}
+    kept = {"date": date, "modules": before | found}
+    file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"kept in {file.relative_to(ROOT)}")
 
 

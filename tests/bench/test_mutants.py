@@ -94,13 +94,27 @@ def test_a_mutant_is_tried_in_a_tree_that_is_whole_again_afterwards(mutants, mon
         list(mutants.tried([mutant], tmp_path))
 
 
-def test_scores_are_by_module(mutants):
+def test_scores_are_by_module_and_kept_beside_the_days_others(mutants, monkeypatch, tmp_path):
     one = mutants.Mutant("room.means", 2, "x = 3", "3", "(4)", 0, 1)
     other = one._replace(module="room.sums")
-    found = mutants.report([(one, "failed"), (one, "passed"), (other, "endless")], {"seed": 0})
-    assert found["modules"]["room.means"] == {"tried": 2, "caught": 1, "score": 0.5}
-    assert found["modules"]["room.sums"]["score"] == 1
-    assert [left["mutant"] for left in found["survivors"]] == ["room.means: x = 3 | 3 -> (4)"]
+    found = mutants.report([(one, "failed"), (other, "endless"), (one, "passed")], seed=7)
+    left = ["line 2: room.means: x = 3 | 3 -> (4)"]
+    assert found["room.means"] == {
+        "tried": 2,
+        "caught": 1,
+        "score": 0.5,
+        "seed": 7,
+        "survivors": left,
+    }
+    assert found["room.sums"]["score"] == 1 and found["room.sums"]["survivors"] == []
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (tmp_path / "bench").mkdir()
+    mutants.keep(found)
+    mutants.keep({"room.sums": found["room.means"]})
+    (file,) = (tmp_path / "bench" / "results").iterdir()
+    kept = mutants.json.loads(file.read_text())["modules"]
+    assert {name: row["caught"] for name, row in kept.items()} == {"room.means": 1, "room.sums": 1}
+    assert kept["room.sums"]["tried"] == 2
 
 
 def test_every_module_has_tests_and_what_is_equal_is_still_there(mutants):
