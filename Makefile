@@ -8,8 +8,9 @@ SITE := _build/html
 PAGES := $(SITE)/.built
 SOURCES := _config.yml _toc.yml $(shell find book chapters mathlib -type f -not -path '*/node_modules*' -not -path '*/__pycache__*' -not -path '*/.ipynb_checkpoints*')
 
-.PHONY: book html test lab chapters lint bench clean help
+.PHONY: book html test lab chapters lint bench mutants clean help plan test-formulas test-runs test-notebooks test-site $(addprefix part-,1 2 3 4 5)
 .DEFAULT_GOAL := help
+.NOTPARALLEL:  # some chapters measure time
 
 help:
 	@echo "make book      build the site, serve it, print its address"
@@ -19,6 +20,7 @@ help:
 	@echo "make html      build the site into $(SITE)"
 	@echo "make lint      style, types, spelling"
 	@echo "make bench     compare with PyTorch's own implementations"
+	@echo "make mutants   break the code on purpose and count what the tests notice (ONLY=\"traffic memory --sample 40\")"
 	@echo "make clean     remove what was built"
 
 # --- setting up: each stamp is older than what it was made from, or it is made again ---
@@ -37,7 +39,7 @@ $(VENV)/.all: requirements.txt $(VENV)/.book
 	@touch $@
 
 book/live/node_modules/.installed: book/live/package-lock.json book/live/.npmrc | $(VENV)/.book
-	cd book/live && $(CURDIR)/$(BIN)/npm ci --silent
+	cd book/live && "$(CURDIR)/$(BIN)/npm" ci --silent
 	@touch $@
 
 # --- the site ---
@@ -60,10 +62,25 @@ lab: $(VENV)/.all
 chapters: $(VENV)/.all
 	$(BIN)/python tools/notebooks.py $(ONLY)
 
-# --- tests, cheapest first ---
+# --- tests, cheapest first; plain `pytest` runs all of tests/ at once, and tests/rules holds that no test is lost here ---
 
-test: lint test-library test-notebooks test-site
+RUNS := tests/launch tests/meters tests/model tests/parallel tests/agreement tests/bench
+
+test: plan part-1 lint part-2 test-formulas part-3 test-runs part-4 test-notebooks part-5 test-site
 	@echo "All tests passed."
+
+plan:
+	@echo "Five parts, about 20 minutes on two cores; the first time, installing comes before."
+part-1:
+	@echo "Part 1 of 5: style, types, spelling (less than a minute)"
+part-2:
+	@echo "Part 2 of 5: formulas, pictures, rules (about 3 minutes)"
+part-3:
+	@echo "Part 3 of 5: real runs on several ranks (about 8 minutes)"
+part-4:
+	@echo "Part 4 of 5: every chapter runs and prints what is stored (about 4 minutes)"
+part-5:
+	@echo "Part 5 of 5: the site in a real browser (about 4 minutes)"
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
@@ -71,8 +88,11 @@ lint: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-test-library: $(VENV)/.all
-	$(BIN)/pytest --ignore=tests/site
+test-formulas: $(VENV)/.all
+	$(BIN)/pytest $(addprefix --ignore=,$(RUNS) tests/site)
+
+test-runs: $(VENV)/.all
+	$(BIN)/pytest $(RUNS)
 
 test-notebooks: $(VENV)/.all
 	$(BIN)/pytest --nbval --nbval-cell-timeout=120 chapters  # one at a time: some cells measure time
@@ -83,6 +103,9 @@ test-site: html $(VENV)/.all
 
 bench: $(VENV)/.all
 	$(BIN)/python bench/run.py
+
+mutants: $(VENV)/.all
+	$(BIN)/python bench/mutants.py $(ONLY)
 
 clean:
 	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis

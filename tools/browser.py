@@ -36,13 +36,13 @@ FLAGS = [
 
 def installed() -> str | None:
     """A browser that is already there."""
-    named = os.environ.get("BROWSER_PATH")
-    found = (
-        [named]
-        if named
-        else [shutil.which(name) for name in NAMES] + [p for p in PLACES if Path(p).exists()]
-    )
-    return next((path for path in found if path), None) or playwrights_own()
+    if named := os.environ.get("BROWSER_PATH"):
+        return named
+    commands = [path for name in NAMES if (path := shutil.which(name))]
+    for path in [*commands, *PLACES]:
+        if Path(path).exists():
+            return path
+    return playwrights_own()
 
 
 def playwrights_own() -> str | None:
@@ -65,9 +65,8 @@ def attempt(*command: str) -> bool:
 
 def install() -> str | None:
     """Playwright's own Chromium, else Debian's package where this user may install it."""
-    if attempt(
-        sys.executable, "-m", "playwright", "install", *["--with-deps"] * is_root(), "chromium"
-    ):
+    with_what_it_needs = ["--with-deps"] if is_root() else []
+    if attempt(sys.executable, "-m", "playwright", "install", *with_what_it_needs, "chromium"):
         return installed()
     if is_root() and shutil.which("apt-get"):
         attempt("apt-get", "update")

@@ -27,13 +27,11 @@ def merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """Prints of one stream that arrived in pieces, as one output."""
     out: list[NotebookNode] = []
     for output in outputs:
-        last = out[-1] if out else {}
-        if output.output_type == "stream" == last.get("output_type") and output.name == last.get(
-            "name"
-        ):
-            out[-1] = nbformat.v4.new_output(
-                "stream", name=output.name, text=last["text"] + output.text
-            )
+        before = out[-1] if out else NotebookNode(output_type="none")
+        both_print = before.output_type == output.output_type == "stream"
+        if both_print and before.name == output.name:
+            text = before.text + output.text
+            out[-1] = nbformat.v4.new_output("stream", name=output.name, text=text)
         else:
             out.append(output)
     return out

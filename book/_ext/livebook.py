@@ -18,15 +18,7 @@ from sphinx.config import Config
 from typeset import node
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
-IN_PAGE = (
-    "live.mjs",
-    "experiment.mjs",
-    "predict.mjs",
-    "controls.mjs",
-    "dom.mjs",
-    "python.mjs",
-    "worker.mjs",
-)
+NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
 NOT_IN_BROWSER = {"launch", "meters", "model", "parallel", "__pycache__", "claims.toml"}
 RUNTIME = """export const pyodide = new URL('../{folder}/', import.meta.url);
 export const library = new URL('mathlib.zip', import.meta.url);
@@ -89,7 +81,11 @@ def gather(app: Sphinx, config: Config) -> None:
         {**lock, "packages": {}}
     ).encode()  # none is ever asked for
     folder = f"pyodide-{digest(*runtime.values())}"
-    modules = {name: (live / name).read_bytes() for name in IN_PAGE}
+    modules = {
+        path.name: path.read_bytes()
+        for path in sorted(live.glob("*.mjs"))
+        if path.name not in NOT_IN_PAGE
+    }
     modules["mathlib.zip"] = (ready / "mathlib.zip").read_bytes()
     modules["runtime.mjs"] = RUNTIME.format(folder=folder).encode()
     config.livebook_folder = f"live-{digest(*modules.values())}"

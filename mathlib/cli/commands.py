@@ -159,6 +159,9 @@ def comm_command(args: Namespace) -> None:
             raise InputError(f"{name}: needed (--payload 1GB --ranks 8)")
     given = {"payload": args.payload, "ranks": args.ranks, "algorithm": args.algorithm}
     facts: list[Fact] = [("a rank sends", comm.sent(args.collective, **given), "byte")]
+    busiest = comm.traffic(args.collective, **given).busiest
+    if busiest > facts[0][1]:  # from or to a root: the first line is a mean
+        facts = [("a rank sends, on average", *facts[0][1:]), ("the busiest", busiest, "byte")]
     title = f"{args.collective} of {units.show(args.payload, 'byte')} over {args.ranks} ranks"
     if args.bandwidth is not None:
         parts = comm.time(args.collective, **given, bandwidth=args.bandwidth, latency=args.latency)
@@ -255,6 +258,11 @@ def groups_command(args: Namespace) -> None:
     else:
         grid = mesh.megatron(world=args.world, **degrees, order=args.order)
     groups = {axis: grid.groups(axis) for axis in grid.sizes}
+    experts = grid.sizes.get("ep", 1) > 1
+    if experts:  # the other layers have a grid of their own, with more data parallelism
+        dense = mesh.megatron(world=args.world, **degrees | {"ep": 1}, order=args.order)
+        others = {axis: dense.groups(axis) for axis in dense.sizes if axis != "ep"}
+        groups |= {f"dense {axis}": g for axis, g in others.items() if g != groups[axis]}
     blocks = [
         f"{axis}: {len(found)} group(s) of {len(found[0])}\n"
         + "\n".join(f"  {group}" for group in found)
@@ -263,7 +271,8 @@ def groups_command(args: Namespace) -> None:
     title = f"{grid.world} ranks: " + " x ".join(
         f"{axis} {size}" for axis, size in grid.sizes.items()
     )
-    text = "\n\n".join([f"{title} (fastest first)", *blocks])
+    whose = "; grid of the experts, 'dense' is what differs for all other layers" if experts else ""
+    text = "\n\n".join([f"{title} (fastest first{whose})", *blocks])
     show(args, text, {"unit": "rank", "sizes": grid.sizes, "groups": groups})
 
 

@@ -7,6 +7,7 @@ from mathlib.show.experiments import Range, doubling, experiment
 from mathlib.traffic import overlap
 
 DRAWN = 100  # buckets that can be told apart
+TENSORS = (4, 4, 1, 3)  # a GPT layer's matrices as backward meets them: MLP out, in, attention, QKV
 
 
 def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
@@ -51,6 +52,7 @@ def buckets(
         bucket=bucket * 1e6,
         bandwidth=W,
         latency=alpha,
+        tensors=TENSORS,
     )
 
     def show(seconds: float) -> str:

@@ -1,8 +1,10 @@
 """What one job costs on n devices, in device-time, by what the time goes into.
 
 C FLOP of the job · X FLOP/s of one device · n devices · p pipeline stages · m micro-batches
-K gradient bytes With perfect scaling the bill is C / X for every n; each other part grows with n,
-or with what n forces on you.
+K gradient bytes
+
+With perfect scaling the bill is C / X for every n; each other part grows with n, or with what n
+forces on you.
 """
 
 from mathlib.checks import InputError, non_negative, positive, whole
@@ -31,32 +33,18 @@ def device_time(
     all n devices wait `time_per_failure`.
     """
     C, X, n = positive("flop", flop), positive("achieved", achieved), whole("devices", devices)
-    p, m, K = (
-        whole("stages", stages),
-        whole("micro_batches", micro_batches),
-        non_negative("gradient_bytes", gradient_bytes),
-    )
+    p, m = whole("stages", stages), whole("micro_batches", micro_batches)
+    K, exchanges = non_negative("gradient_bytes", gradient_bytes), n * whole("steps", steps)
     if n % p:
         raise InputError(f"stages = {p}: does not divide devices = {n}")
-    ring = (
-        comm.time(
+    parts = {"compute": C / X, "idle in the pipeline": C / X * (p - 1) / m, "communication": 0.0}
+    if K:  # else nobody needs to name a bandwidth
+        all_reduce = comm.time(
             "all-reduce", payload=K / p, ranks=n // p, bandwidth=bandwidth, latency=latency
-        ).total
-        if K
-        else 0.0
-    )
-    parts = {
-        "compute": C / X,
-        "idle in the pipeline": C / X * (p - 1) / m,
-        "communication": n * whole("steps", steps) * ring,
-    }
-    between, lost = (
-        non_negative("time_between_failures", time_between_failures),
-        non_negative("time_per_failure", time_per_failure),
-    )
+        )
+        parts["communication"] = exchanges * all_reduce.total
+    between = non_negative("time_between_failures", time_between_failures)
+    lost = n * non_negative("time_per_failure", time_per_failure)
     failures = sum(parts.values()) / between if between else 0.0
-    return Parts(
-        f"device-time of one job on {n:,} devices",
-        "second",
-        parts | {"waiting after failures": n * failures * lost},
-    )
+    parts["waiting after failures"] = failures * lost
+    return Parts(f"device-time of one job on {n:,} devices", "second", parts)

@@ -31,92 +31,92 @@ class Traffic:
         return self.total / self.ranks
 
 
-def _ring(passes: int) -> Callable[[float, int], Traffic]:
-    """Ring of N - 1 rounds a pass, K / N each: one pass scatters the sums or gathers the parts, two
-    do both.
-    """
-
-    def ring(k: float, n: int) -> Traffic:
-        each = passes * k * (n - 1) / n
-        return Traffic(passes * (n - 1), each, each, passes * k * (n - 1), n)
-
-    return ring
+def _ring(K: float, N: int, passes: int = 2) -> Traffic:
+    """N - 1 rounds round the ring scatter the sums, N - 1 more gather them, K / N a message."""
+    each = passes * K * (N - 1) / N
+    return Traffic(passes * (N - 1), each, each, passes * K * (N - 1), N)
 
 
-def _star(passes: int) -> Callable[[float, int], Traffic]:
-    """Naive: one rank receives from all, or sends to all, one after the other. In a second pass it
-    does the other.
-    """
-    return lambda k, n: Traffic(
-        passes * (n - 1), passes * k * (n - 1), k * (n - 1), passes * k * (n - 1), n
-    )
+def _ring_once(K: float, N: int) -> Traffic:
+    """Half of it: the sums are scattered, or the parts gathered."""
+    return _ring(K, N, passes=1)
 
 
-def _gather_star(k: float, n: int) -> Traffic:
+def _star(K: float, N: int) -> Traffic:
+    """Naive: one rank receives from all, one after the other, and then sends to all."""
+    return Traffic(2 * (N - 1), 2 * K * (N - 1), K * (N - 1), 2 * K * (N - 1), N)
+
+
+def _broadcast_star(K: float, N: int) -> Traffic:
+    """Naive broadcast: the root sends the buffer to every other rank, one after the other."""
+    return Traffic(N - 1, K * (N - 1), K * (N - 1), K * (N - 1), N)
+
+
+def _gather_star(K: float, N: int) -> Traffic:
     """Naive gather: every rank sends its K / N to the root, one after the other."""
-    return Traffic(n - 1, k * (n - 1) / n, k / n if n > 1 else 0, k * (n - 1) / n, n)
+    return Traffic(N - 1, K * (N - 1) / N, K / N if N > 1 else 0, K * (N - 1) / N, N)
 
 
-def _scatter_star(k: float, n: int) -> Traffic:
+def _scatter_star(K: float, N: int) -> Traffic:
     """Naive scatter: the root sends K / N to every other rank, one after the other."""
-    return Traffic(n - 1, k * (n - 1) / n, k * (n - 1) / n, k * (n - 1) / n, n)
+    return Traffic(N - 1, K * (N - 1) / N, K * (N - 1) / N, K * (N - 1) / N, N)
 
 
-def _tree_reduce(k: float, n: int) -> Traffic:
+def _tree_reduce(K: float, N: int) -> Traffic:
     """Binomial tree to the root: every other rank sends its sum once, ceil(log2 N) rounds."""
-    return Traffic(ceil(log2(n)), k * ceil(log2(n)), k if n > 1 else 0, k * (n - 1), n)
+    return Traffic(ceil(log2(N)), K * ceil(log2(N)), K if N > 1 else 0, K * (N - 1), N)
 
 
-def _tree_broadcast(k: float, n: int) -> Traffic:
+def _tree_broadcast(K: float, N: int) -> Traffic:
     """Binomial tree from the root: who has the buffer passes it on, ceil(log2 N) rounds."""
-    return Traffic(ceil(log2(n)), k * ceil(log2(n)), k * ceil(log2(n)), k * (n - 1), n)
+    return Traffic(ceil(log2(N)), K * ceil(log2(N)), K * ceil(log2(N)), K * (N - 1), N)
 
 
-def _tree_all_reduce(k: float, n: int) -> Traffic:
+def _tree_all_reduce(K: float, N: int) -> Traffic:
     """Reduce to a root, then broadcast from it: 2 ceil(log2 N) rounds of the whole K."""
-    d = ceil(log2(n))
-    return Traffic(2 * d, 2 * k * d, k * d, 2 * k * (n - 1), n)
+    rounds = 2 * ceil(log2(N))
+    return Traffic(rounds, K * rounds, K * rounds / 2, 2 * K * (N - 1), N)
 
 
-def _halving_doubling(k: float, n: int) -> Traffic:
-    """Rabenseifner: halve and sum with partners ever nearer, then double back; log2 rounds each
-    way, K (M-1)/M bytes.
+def _halving_doubling(K: float, N: int) -> Traffic:
+    """Vector halving, distance doubling, and back; log2 rounds each way, K (M-1)/M bytes
+    (Rabenseifner 2004).
 
-    Where N is no power of two, r = N - M ranks first give their buffer to a partner and get the
-    result at the end.
+    The first partner is the nearest and gets half of the buffer, the next is twice as far and gets
+    a quarter: the largest messages go the shortest way. M is the largest power of two in N; the
+    N - M ranks beyond it first give their buffer to a partner and get the result at the end.
     """
-    d = int(log2(n))
-    m = 2**d
-    fold = 1 if n > m else 0
-    core = 2 * k * (m - 1) / m
-    return Traffic(2 * d + 2 * fold, core + 2 * fold * k, core + fold * k, 2 * k * (n - 1), n)
+    steps = int(log2(N))
+    M = 2**steps
+    fold = 1 if N > M else 0
+    core = 2 * K * (M - 1) / M
+    return Traffic(2 * steps + 2 * fold, core + 2 * fold * K, core + fold * K, 2 * K * (N - 1), N)
 
 
-def _pairwise(k: float, n: int) -> Traffic:
+def _pairwise(K: float, N: int) -> Traffic:
     """All-to-all: N - 1 rounds, in each a rank sends K / N to another one; K is what one rank
     holds.
     """
-    return Traffic(n - 1, k * (n - 1) / n, k * (n - 1) / n, k * (n - 1), n)
+    return Traffic(N - 1, K * (N - 1) / N, K * (N - 1) / N, K * (N - 1), N)
 
 
-def _one_way(k: float, n: int) -> Traffic:
-    """One message."""
-    return Traffic(1, k, k, k, n)
+def _one_way(K: float, N: int) -> Traffic:
+    """One message, from one rank to one other."""
+    return Traffic(1, K, K, K, N)
 
 
-ALGORITHMS: dict[
-    str, dict[str, Callable[[float, int], Traffic]]
-] = {  # the first of each is the default
+Algorithm = Callable[[float, int], Traffic]
+ALGORITHMS: dict[str, dict[str, Algorithm]] = {  # the first of each is the default
     "all-reduce": {
-        "ring": _ring(2),
+        "ring": _ring,
         "tree": _tree_all_reduce,
         "halving-doubling": _halving_doubling,
-        "naive": _star(2),
+        "naive": _star,
     },
-    "reduce-scatter": {"ring": _ring(1)},
-    "all-gather": {"ring": _ring(1)},
+    "reduce-scatter": {"ring": _ring_once},
+    "all-gather": {"ring": _ring_once},
     "all-to-all": {"pairwise": _pairwise},
-    "broadcast": {"tree": _tree_broadcast, "naive": _star(1)},
+    "broadcast": {"tree": _tree_broadcast, "naive": _broadcast_star},
     "reduce": {"tree": _tree_reduce},
     "gather": {"naive": _gather_star},
     "scatter": {"naive": _scatter_star},
@@ -135,13 +135,20 @@ def traffic(collective: str, *, payload: float, ranks: int, algorithm: str = "")
     chosen = choices[
         next(iter(choices)) if algorithm == "" else one_of("algorithm", algorithm, choices)
     ]
-    n = whole("ranks", ranks, least=2 if collective == "send" else 1)
-    return chosen(non_negative("payload", payload), n)
+    K, N = (
+        non_negative("payload", payload),
+        whole("ranks", ranks, least=2 if collective == "send" else 1),
+    )
+    return chosen(K, N)
 
 
 def sent(collective: str, *, payload: float, ranks: int, algorithm: str = "") -> float:
-    """Bytes a rank sends, on average over the ranks: 2 K (N-1)/N for every all-reduce here."""
-    return traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm).mean
+    """Bytes a rank sends, on average over the ranks: 2 K (N-1)/N for every all-reduce here.
+
+    For "send" those of the rank that sends, K: however many others there are, they take no part.
+    """
+    moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
+    return moved.busiest if collective == "send" else moved.mean
 
 
 def time(
@@ -157,40 +164,51 @@ def time(
     3).
     """
     moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
-    alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)
-    parts = {"latency": moved.rounds * alpha, "transfer": moved.serial / w}
+    alpha, W = non_negative("latency", latency), positive("bandwidth", bandwidth)
+    parts = {"latency": moved.rounds * alpha, "transfer": moved.serial / W}
     return Parts(f"{collective} over {ranks} ranks", "second", parts)
+
+
+def faster(
+    collective: str, first: str, second: str, *, ranks: int, bandwidth: float, latency: float
+) -> tuple[float, float]:
+    """Payloads for which algorithm `first` takes less time than `second`: more than low, less than
+    high.
+
+    Equal times: K = alpha W (more rounds) / (fewer bytes), the bytes those one after the other for
+    each byte of payload. Fewer bytes win above it, fewer rounds below. (0, inf): for every payload;
+    (0, 0): for none.
+    """
+    choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
+    named = one_of("first", first, choices), one_of("second", second, choices)
+    one, two = (traffic(collective, payload=1, ranks=ranks, algorithm=a) for a in named)
+    alpha, W = non_negative("latency", latency), positive("bandwidth", bandwidth)
+    later, fewer_bytes = alpha * W * (one.rounds - two.rounds), two.serial - one.serial
+    if fewer_bytes > 0:
+        return max(0.0, later / fewer_bytes), inf
+    if later >= 0:
+        return 0.0, 0.0
+    return 0.0, later / fewer_bytes if fewer_bytes else inf
 
 
 def crossover(
     collective: str, first: str, second: str, *, ranks: int, bandwidth: float, latency: float
 ) -> float:
-    """Payload from which algorithm `first` takes less time than `second`: alpha W (more rounds) /
-    (fewer bytes).
+    """Payload beyond which algorithm `first` takes less time than `second`, however large it gets.
 
-    Bytes are those one after the other, for each byte of payload. 0: for every payload; infinite:
-    for none.
+    0: for every payload. Infinite: never for good; `faster` says whether it does for small ones.
     """
-    choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
-    named = one_of("first", first, choices), one_of("second", second, choices)
-    one, two = (traffic(collective, payload=1, ranks=ranks, algorithm=a) for a in named)
-    alpha, w = non_negative("latency", latency), positive("bandwidth", bandwidth)
-    more_rounds, fewer_bytes = one.rounds - two.rounds, two.serial - one.serial
-    if fewer_bytes <= 0:
-        return inf
-    return max(0.0, alpha * w * more_rounds / fewer_bytes)
+    given: dict[str, Any] = {"ranks": ranks, "bandwidth": bandwidth, "latency": latency}
+    low, high = faster(collective, first, second, **given)
+    return low if high == inf else inf
 
 
 def ring_balance(*, payload: float, bandwidth: float, latency: float) -> float:
     """Ranks at which a ring spends as long on latency as on bytes, 2(N-1) alpha = 2K(N-1)/(N W): N
     = K/(alpha W).
     """
-    k, w, alpha = (
-        non_negative("payload", payload),
-        positive("bandwidth", bandwidth),
-        positive("latency", latency),
-    )
-    return k / (alpha * w)
+    K, W = non_negative("payload", payload), positive("bandwidth", bandwidth)
+    return K / (positive("latency", latency) * W)
 
 
 def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
@@ -201,11 +219,12 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
     and Yuan 2009).
     """
     pieces = listed("pieces", pieces)
-    r, n = whole("rank", rank, least=0), len(pieces)
-    if r >= n:
-        raise InputError(f"rank = {rank}: expected 0 to {n - 1}, one rank for each piece")
-    scatter = [(pieces[(r - step - 1) % n], pieces[(r - step - 2) % n]) for step in range(n - 1)]
-    gather = [(pieces[(r - step) % n], pieces[(r - step - 1) % n]) for step in range(n - 1)]
+    here, N = whole("rank", rank, least=0), len(pieces)
+    if here >= N:
+        raise InputError(f"rank = {rank}: expected 0 to {N - 1}, one rank for each piece")
+    around = [pieces[(here - i) % N] for i in range(N + 1)]  # from the own piece leftwards
+    scatter = list(zip(around[1:-1], around[2:], strict=True))
+    gather = list(zip(around[:-2], around[1:-1], strict=True))
     return scatter, gather
 
 
@@ -219,20 +238,17 @@ def ring_messages(
     one ends at 2(N-1) (alpha + K / (N min W)): a chain of messages that wait for each other has one
     for each step.
     """
-    w = [positive("bandwidths", one) for one in listed("bandwidths", bandwidths)]
-    n, k, alpha = (
-        whole("bandwidths", len(w)),
-        non_negative("payload", payload),
-        non_negative("latency", latency),
-    )
-    messages: list[list[tuple[float, float]]] = [[] for _ in w]
-    came, left = [0.0] * n, [0.0] * n
-    for _ in range(2 * (n - 1)):
-        starts = [max(came[r], left[r]) for r in range(n)]
-        left = [starts[r] + alpha + k / n / w[r] for r in range(n)]
-        came = [left[r - 1] for r in range(n)]
-        for r in range(n):
-            messages[r].append((starts[r], left[r]))
+    W = [positive("bandwidths", one) for one in listed("bandwidths", bandwidths)]
+    K, alpha = non_negative("payload", payload), non_negative("latency", latency)
+    N = whole("bandwidths", len(W))
+    messages: list[list[tuple[float, float]]] = [[] for _ in W]
+    came, left = [0.0] * N, [0.0] * N
+    for _ in range(2 * (N - 1)):
+        starts = [max(came[i], left[i]) for i in range(N)]
+        left = [starts[i] + alpha + K / N / W[i] for i in range(N)]
+        came = [left[i - 1] for i in range(N)]
+        for i in range(N):
+            messages[i].append((starts[i], left[i]))
     return messages
 
 
@@ -245,18 +261,16 @@ def hierarchical(
     All-reduce: reduce-scatter inside, all-reduce of K/g across, all-gather inside. One level is the
     flat ring, and the bytes of all levels add up to the flat ring's 2 K (N-1)/N.
     """
-    passes = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
-    p = passes[one_of("collective", collective, passes)]
-    k, sizes = (
-        non_negative("payload", payload),
-        [whole("levels", n) for n in listed("levels", levels)],
-    )
+    rings = {"all-reduce": _ring, "reduce-scatter": _ring_once, "all-gather": _ring_once}
+    ring = rings[one_of("collective", collective, rings)]
+    K = non_negative("payload", payload)
+    sizes = [whole("levels", n) for n in listed("levels", levels)]
     if not sizes:
         raise InputError(
             f"levels = {levels!r}: expected the ranks of each level, innermost first, such as [8, "
             "4]"
         )
-    return [_ring(p)(k / prod(sizes[:i]), n) for i, n in enumerate(sizes)]
+    return [ring(K / prod(sizes[:i]), n) for i, n in enumerate(sizes)]
 
 
 def hierarchical_time(
@@ -271,10 +285,8 @@ def hierarchical_time(
     link) and alpha.
     """
     moved = hierarchical(collective, payload=payload, levels=levels)
-    bandwidths, latencies = (
-        listed("bandwidths", bandwidths),
-        listed("latencies", latencies) or [0.0] * len(moved),
-    )
+    bandwidths = listed("bandwidths", bandwidths)
+    latencies = listed("latencies", latencies) or [0.0] * len(moved)
     for name, given in (("bandwidths", bandwidths), ("latencies", latencies)):
         if len(given) != len(moved):
             raise InputError(f"{name} = {given}: expected one for each of the {len(moved)} levels")
@@ -286,22 +298,26 @@ def hierarchical_time(
 
 
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
-    "all-reduce": lambda n: 2 * (n - 1) / n,
-    "all-reduce-in-network": lambda n: (n - 1) / (n + 1),
-    "reduce-scatter": lambda n: (n - 1) / n,
-    "all-gather": lambda n: (n - 1) / n,
-    "all-to-all": lambda n: (n - 1) / n,
-    "gather": lambda n: (n - 1) / n,
-    "scatter": lambda n: (n - 1) / n,
-    "broadcast": lambda n: 1.0,
-    "reduce": lambda n: 1.0,
-    "send": lambda n: 1.0,
+    "all-reduce": lambda N: 2 * (N - 1) / N,
+    "all-reduce-in-network": lambda N: (N + 1) / N,
+    "reduce-scatter": lambda N: (N - 1) / N,
+    "all-gather": lambda N: (N - 1) / N,
+    "all-to-all": lambda N: (N - 1) / N,
+    "gather": lambda N: (N - 1) / N,
+    "scatter": lambda N: (N - 1) / N,
+    "broadcast": lambda N: 1.0,
+    "reduce": lambda N: 1.0,
+    "send": lambda N: 1.0,
 }
 
 
 def bus_factor(collective: str, ranks: int) -> float:
     """busbw / algbw (nccl-tests, doc/PERFORMANCE.md): 2(N-1)/N all-reduce, (N-1)/N its halves, 1
     from or to a root.
+
+    In the network (N+1)/N: the switch adds the K of every rank, and a rank hands its K/N of the sum
+    to the switch once more, for all (nccl-tests, pull request 239, comment of 2 Sep 2024, which
+    takes the (N-1)/(N+1) of issue 212 back). nccl-tests itself prints 2(N-1)/N here too.
     """
     return BUS_FACTORS[one_of("collective", collective, BUS_FACTORS)](whole("ranks", ranks))
 

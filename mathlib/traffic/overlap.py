@@ -1,15 +1,16 @@
-"""One data-parallel step on a clock: gradients get ready layer by layer, full buckets leave one
-after the other.
+"""One data-parallel step on a clock: gradients get ready one by one, full buckets leave one after
+the other.
 
 L layers · N ranks · K payload of all gradients, bytes · W bandwidth · alpha latency
-Backward takes the same time for each layer, and the wire carries one bucket at a time (Li et al.
-2020, section 3.2).
+Backward takes the same time for each layer, and for each byte of a layer's tensors; the wire
+carries one bucket at a time (Li et al. 2020, section 3.2).
 """
 
-from math import ceil
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
-from mathlib.checks import positive, whole
+from mathlib.checks import InputError, listed, positive, whole
 from mathlib.traffic import comm
 
 
@@ -44,6 +45,33 @@ class Step(NamedTuple):
         )
 
 
+class Gradient(NamedTuple):
+    """A tensor's gradient."""
+
+    ready: float  # seconds from the beginning of backward
+    size: float  # bytes
+
+
+def _gradients(layers: int, seconds: float, size: float, shares: list[float]) -> list[Gradient]:
+    """Those of equal layers, in the order in which backward comes to them."""
+    so_far = list(accumulate(shares))
+    return [
+        Gradient((i + upto / so_far[-1]) * seconds, size * share / so_far[-1])
+        for i in range(layers)
+        for share, upto in zip(shares, so_far, strict=True)
+    ]
+
+
+def _filled(gradients: list[Gradient], limit: float) -> Iterator[Gradient]:
+    """Buckets as DDP packs them: closed by the gradient with which they reach their size."""
+    held = 0.0
+    for number, (ready, size) in enumerate(gradients, 1):
+        held += size
+        if held >= limit * (1 - 1e-9) or number == len(gradients):  # thirds may add up to 0.99...9
+            yield Gradient(ready, held)
+            held = 0.0
+
+
 def bucketed(
     *,
     layers: int,
@@ -53,33 +81,25 @@ def bucketed(
     bucket: float,
     bandwidth: float,
     latency: float = 0.0,
+    tensors: Sequence[float] = (1,),
 ) -> Step:
     """A bucket leaves when its last gradient is ready and the wire free; each costs 2(N-1) alpha +
     2 K_i (N-1)/(N W).
 
-    The smallest whole number of layers that fills `bucket` bytes goes together; a layer that is
-    larger is cut. So the last bucket may be smaller.
+    A bucket is full when it has reached `bucket` bytes. No tensor is cut, so it may hold more, and
+    the last may hold less. `tensors`: relative sizes of a layer's tensors as backward comes to
+    them; without it a layer is one tensor.
     """
-    L, bucket = whole("layers", layers), positive("bucket", bucket)
+    L, limit = whole("layers", layers), positive("bucket", bucket)
     each, size = positive("backward", backward) / L, positive("payload", payload) / L
-    done = [Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)]
-    ready: list[tuple[float, float]] = []  # when a bucket is full, and its bytes
-    if bucket < size:
-        cuts = ceil(size / bucket)
-        ready = [(layer.end, min(bucket, size - i * bucket)) for layer in done for i in range(cuts)]
-    else:
-        together = min(L, ceil(bucket / size))
-        for first in range(0, L, together):
-            inside = done[first : first + together]
-            ready.append((inside[-1].end, size * len(inside)))
-    costs = {  # there are thousands of buckets at times, but of few sizes
-        held: comm.time(
-            "all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency
-        ).total
-        for held in {held for _, held in ready}
-    }
+    shares = [positive("tensors", share) for share in listed("tensors", tensors)]
+    if not shares:
+        raise InputError(f"tensors = {tensors!r}: expected a size for each tensor of a layer")
     sent: list[Span] = []
-    for full, held in ready:
-        start = max(full, sent[-1].end if sent else 0.0)
-        sent.append(Span(f"bucket {len(sent)}", start, start + costs[held]))
-    return Step(done, sent)
+    for ready, held in _filled(_gradients(L, each, size, shares), limit):
+        cost = comm.time(
+            "all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency
+        )
+        start = max(ready, sent[-1].end if sent else 0.0)
+        sent.append(Span(f"bucket {len(sent)}", start, start + cost.total))
+    return Step([Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)], sent)

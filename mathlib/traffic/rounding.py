@@ -2,8 +2,10 @@
 partial sums there are.
 
 N ranks · j terms in a partial sum
-u unit roundoff, half the step above 1: 2**-8 in bf16, 2**-24 in fp32 A sum of j independent numbers
-of mean 0 and spread s has the spread s sqrt(j); so the error is told in units of it.
+u unit roundoff, half the step above 1: 2**-8 in bf16, 2**-24 in fp32
+
+A sum of j independent numbers of mean 0 and spread s has the spread s sqrt(j); so the error is told
+in units of it.
 """
 
 from math import log, sqrt

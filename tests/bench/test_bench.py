@@ -42,8 +42,16 @@ def test_candidates_are_timed_on_all_ranks_in_a_new_order_each_round(bench):
     assert all(sorted(names) == ["a", "b", "c"] for names in rounds) and len(rounds) > 2
 
 
+def test_every_section_is_found_and_stands_in_the_readme(bench):
+    sections = bench("run").SECTIONS
+    assert {"ddp", "launch", "ring"} <= set(sections) and not {"run", "rounds"} & set(sections)
+    described = (BENCH / "README.md").read_text("utf-8").lower()
+    assert all(f"**{name}.**" in described for name in sections)
+    assert all(callable(bench(name).rows) for name in sections)
+
+
 def test_what_is_compared_runs(bench):
-    for times in launch.run(bench("bench_ring").all_sizes, 2, [1024], True)[0]:
+    for times in launch.run(bench("ring").all_sizes, 2, [1024], True)[0]:
         assert {"gloo", "ring", "tree"} < set(times)
-    times, size = launch.run(bench("bench_ddp").race, 2, True)[0]
+    times, size = launch.run(bench("ddp").race, 2, True)[0]
     assert {"mini DDP", "torch DDP", "naive"} < set(times) and size > 25e6

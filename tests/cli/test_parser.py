@@ -145,6 +145,27 @@ def test_comm_is_the_librarys(run):
     assert step["parts"]["tensor"]["total"] == step["parts"]["pipeline"]["total"] == 0
 
 
+def test_comm_says_when_it_prints_a_mean(run):
+    one = answered(run, "comm send --payload 1GB --ranks 8")
+    assert one["a rank sends"]["value"] == 1e9, "one rank sends, however many there are"
+    tree = answered(run, "comm broadcast --payload 1GB --ranks 8")
+    assert tree["a rank sends, on average"]["value"] == 7e9 / 8
+    assert tree["the busiest"]["value"] == 3e9, "the root sends to 3 ranks"
+
+
+def test_groups_with_experts_are_those_of_both_grids(run):
+    command = "groups --world 8 --tensor 2 --expert 2"
+    groups = answered(run, command)["groups"]
+    assert groups["dp"] == mesh.megatron(world=8, tp=2, ep=2).groups("dp")
+    assert groups["dense dp"] == mesh.megatron(world=8, tp=2).groups("dp")
+    assert {len(group) for group in groups["dp"]} == {2}
+    assert {len(group) for group in groups["dense dp"]} == {4}
+    assert [axis for axis in groups if "dense" in axis] == ["dense dp"]
+    assert "grid of the experts" in run(command)[1]
+    alone = run("groups --world 8 --tensor 2")[1]
+    assert "dense" not in alone and "experts" not in alone
+
+
 def test_groups_are_the_librarys(run):
     assert answered(run, "groups --world 16 --tensor 2 --pipeline 4")["groups"][
         "tp"

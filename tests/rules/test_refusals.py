@@ -146,6 +146,7 @@ OWN: dict[str, dict[str, object]] = {
     "comm.bus_factor": {"ranks": 8},
     "fit.smallest": {"layout": Layout(data=4)},
     "comm.crossover": {"first": "ring"},
+    "comm.faster": {"first": "ring"},
     "mesh.hierarchical_groups": {"ranks": 8},
     "batches.scheduled_tokens": {"schedule": [(4, 2)]},
     "precision.bytes_per_parameter": {"recipe": "adafactor"},

@@ -79,13 +79,11 @@ def test_the_last_time_on_the_axis_stays_inside():
 
 def test_more_buckets_than_can_be_told_apart_are_drawn_as_stretches():
     """The wire is as busy as before; only the borders between buckets that touch are gone."""
-    step = overlap.bucketed(
-        layers=4, ranks=8, backward=1.0, payload=400.0, bucket=1.0, bandwidth=1e4
-    )
-    few = data_parallel._stretches(step.buckets[:50])
-    assert few == [(b.start, b.end, b.what) for b in step.buckets[:50]]
-    drawn = data_parallel._stretches(step.buckets)
+    busy = [[(i + j / 200, i + (j + 1) / 200) for j in range(100)] for i in range(4)]
+    spans = [span for touching in busy for span in touching]
+    buckets = [overlap.Span(f"bucket {i}", *span) for i, span in enumerate(spans)]
+    few = data_parallel._stretches(buckets[:50])
+    assert few == [(b.start, b.end, b.what) for b in buckets[:50]]
+    drawn = data_parallel._stretches(buckets)
     assert [what for *_, what in drawn] == [f"bucket {i} to {i + 99}" for i in (0, 100, 200, 300)]
-    assert sum(b - a for a, b, _ in drawn) == pytest.approx(
-        sum(b.end - b.start for b in step.buckets)
-    )
+    assert sum(b - a for a, b, _ in drawn) == pytest.approx(sum(b.end - b.start for b in buckets))

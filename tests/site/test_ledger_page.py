@@ -1,4 +1,4 @@
-"""The ledger page says what the chapters say."""
+"""The published ledger says what the chapters say."""
 
 import re
 from html import unescape

@@ -68,26 +68,25 @@ def naive(group: list[int], span: Span) -> Rounds:
 
 
 def halving_doubling(group: list[int], span: Span) -> Rounds:
+    """Nearest first: half of the buffer to the neighbour, a quarter two ranks on, and back."""
     n = len(group)
     m = 1 << (n.bit_length() - 1)
     extra = [(group[m + i], group[i]) for i in range(n - m)]
-    core, mine, down = group[:m], dict.fromkeys(range(m), span), []
-    near = m // 2
-    while near:
+    core, mine = group[:m], dict.fromkeys(range(m), span)
+    distances = [1 << step for step in range(m.bit_length() - 1)]
+    down, up = [], []
+    for far in distances:
         messages = []
         for i in range(m):
             low, high = split(mine[i], 2)
-            keep, give = (high, low) if i & near else (low, high)
-            messages.append((core[i], core[i ^ near], give, True))
+            keep, give = (high, low) if i & far else (low, high)
+            messages.append((core[i], core[i ^ far], give, True))
             mine[i] = keep
         down.append(messages)
-        near //= 2
-    up = []
-    for step in range(len(down)):
-        near = 1 << step
-        up.append([(core[i], core[i ^ near], mine[i], False) for i in range(m)])
+    for far in reversed(distances):
+        up.append([(core[i], core[i ^ far], mine[i], False) for i in range(m)])
         mine = {
-            i: (min(mine[i][0], mine[i ^ near][0]), max(mine[i][1], mine[i ^ near][1]))
+            i: (min(mine[i][0], mine[i ^ far][0]), max(mine[i][1], mine[i ^ far][1]))
             for i in range(m)
         }
     before = [[(a, b, span, True) for a, b in extra]] if extra else []
@@ -162,6 +161,17 @@ def test_all_reduce_sums_and_sends_what_the_formula_says(algorithm: str, n: int)
         if length == 64 * n:  # pieces of equal size, however often it is halved
             assert said.busiest == pytest.approx(max(run.sent), rel=1e-12)
             assert said.serial == pytest.approx(run.serial, rel=1e-12)
+
+
+def test_halving_and_doubling_sends_its_largest_messages_to_the_nearest_rank() -> None:
+    """Rabenseifner's order: between two nodes of 4 ranks 2 K cross, as few as can, not 8 K."""
+    crossed = [
+        high - low
+        for messages in halving_doubling(list(range(8)), (0, 8))
+        for frm, to, (low, high), _ in messages
+        if frm // 4 != to // 4
+    ]
+    assert set(crossed) == {1} and sum(crossed) == 2 * 8
 
 
 HALVES = {
@@ -333,12 +343,69 @@ def test_at_the_crossover_both_take_the_same_time(n: int, w: float, alpha: float
     assert n == 3 or seconds("ring", k / 2) > seconds("tree", k / 2)
 
 
+LINK = {"bandwidth": 1e9, "latency": 1e-5}
+
+
 def test_a_crossover_may_not_exist() -> None:
-    def crossover(first: str, second: str) -> float:
-        return comm.crossover("all-reduce", first, second, ranks=8, bandwidth=1e9, latency=1e-5)
+    def crossover(first: str, second: str, ranks: int = 8) -> float:
+        return comm.crossover("all-reduce", first, second, ranks=ranks, **LINK)
 
     assert crossover("tree", "ring") == float("inf"), "a tree never sends less one after the other"
     assert crossover("halving-doubling", "tree") == 0, "as many rounds, fewer bytes"
+    assert crossover("halving-doubling", "ring") == 0, "fewer rounds, as many bytes"
+    assert crossover("halving-doubling", "ring", ranks=2) == float("inf"), "they are the same"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8, 13, 64])
+@pytest.mark.parametrize("second", ALL_REDUCE)
+@pytest.mark.parametrize("first", ALL_REDUCE)
+@pytest.mark.parametrize("latency", [0.0, 1e-5])
+def test_faster_says_for_which_payloads_by_trying_them(
+    first: str, second: str, ranks: int, latency: float
+) -> None:
+    link = {"ranks": ranks, "bandwidth": 1e9, "latency": latency}
+    low, high = comm.faster("all-reduce", first, second, **link)
+    tried = [10 ** (e / 7) for e in range(-7, 84)]
+    for k in tried:
+        mine, other = (
+            comm.time("all-reduce", payload=k, algorithm=name, **link).total
+            for name in (first, second)
+        )
+        assert (low < k < high) == (mine < other * (1 - 1e-12)), f"{k} bytes"
+    beyond = low if high == float("inf") else float("inf")
+    assert comm.crossover("all-reduce", first, second, **link) == beyond
+
+
+def test_small_payloads_have_a_crossover_too() -> None:
+    """8 ranks: a tree needs 8 rounds fewer, and 17/4 K more one after the other."""
+    low, high = comm.faster("all-reduce", "tree", "ring", ranks=8, **LINK)
+    assert low == 0 and high == pytest.approx(8 * 1e-5 * 1e9 / 4.25)
+    assert comm.faster("all-reduce", "ring", "tree", ranks=8, **LINK) == (high, float("inf"))
+    assert comm.faster("all-reduce", "ring", "ring", ranks=8, **LINK) == (0, 0)
+
+
+def test_a_send_is_sent_by_one_rank_however_many_there_are() -> None:
+    for ranks in (2, 8):
+        assert comm.sent("send", payload=1e9, ranks=ranks) == 1e9
+        assert comm.traffic("send", payload=1e9, ranks=ranks).total == 1e9
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_a_switch_that_adds_takes_the_whole_buffer_once_and_a_share_of_the_sum(n: int) -> None:
+    """Executed: rank r asks the switch for the sum of piece r, and gives it that sum for all."""
+    length = 12 * n
+    held = [[(rank + 1) * 1000 + i for i in range(length)] for rank in range(n)]
+    wanted = [sum(column) for column in zip(*held, strict=True)]
+    given = [0] * n  # elements that a rank hands to the switch
+    for r, (low, high) in enumerate(split((0, length), n)):
+        for rank in range(n):
+            given[rank] += high - low
+        total = [sum(held[rank][i] for rank in range(n)) for i in range(low, high)]
+        given[r] += high - low
+        for rank in range(n):
+            held[rank][low:high] = total
+    assert all(numbers == wanted for numbers in held)
+    assert {g / length for g in given} == {comm.bus_factor("all-reduce-in-network", n)}
 
 
 @given(st.integers(2, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))

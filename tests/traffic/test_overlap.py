@@ -3,9 +3,14 @@ hand.
 """
 
 import pytest
+import torch
+import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
+from mathlib.checks import InputError
+from mathlib.parallel import ddp
 from mathlib.traffic import comm, overlap
 
 TIMES = st.floats(1e-3, 1e3)
@@ -74,12 +79,69 @@ def test_latency_punishes_small_buckets():
     assert waits[1] < waits[0] and waits[1] < waits[2]
 
 
-def test_a_layer_larger_than_a_bucket_is_cut():
+def test_a_layer_larger_than_a_bucket_is_not_cut():
     step = overlap.bucketed(
         layers=2, ranks=2, backward=2.0, payload=4.0, bucket=0.75, bandwidth=10.0
     )
-    assert len(step.buckets) == 6, "two full buckets and a half for each layer"
-    times = [(b.start, b.end) for b in step.buckets]
-    assert [t for pair in times for t in pair] == pytest.approx(
-        [1, 1.075, 1.075, 1.15, 1.15, 1.2, 2, 2.075, 2.075, 2.15, 2.15, 2.2]
+    assert [(b.start, b.end) for b in step.buckets] == [
+        (1, pytest.approx(1.2)),
+        (2, pytest.approx(2.2)),
+    ]
+
+
+def test_a_bucket_is_closed_by_the_tensor_with_which_it_reaches_its_size():
+    """Two layers of tensors of 1 and 3 bytes, buckets of 2: 1 + 3, 1 + 3; of 5: 1 + 3 + 1, 3."""
+    settings = {"layers": 2, "ranks": 2, "backward": 2.0, "payload": 8.0, "bandwidth": 100.0}
+    for bucket, wanted in {
+        0.5: [(0.25, 1), (1, 3), (1.25, 1), (2, 3)],
+        2: [(1, 4), (2, 4)],
+        5: [(1.25, 5), (2, 3)],
+    }.items():
+        step = overlap.bucketed(**settings, bucket=bucket, tensors=(1, 3))
+        found = [(b.start, (b.end - b.start) * 100) for b in step.buckets]  # 2 K / 2 / W
+        assert found == [(start, pytest.approx(size)) for start, size in wanted]
+
+
+@given(SETTINGS, st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 60))
+def test_buckets_are_those_that_ddp_packs(settings, tensors, bucket):
+    """The real thing: PyTorch's own assignment, which mathlib.parallel.ddp follows."""
+    layers = settings["layers"]
+    numbers = [torch.empty(n) for _ in range(layers) for n in tensors]
+    theirs, _ = dist._compute_bucket_assignment_by_size(numbers, [4 * bucket])
+    settings |= {"payload": 4.0 * layers * sum(tensors), "bucket": 4.0 * bucket, "latency": 0.0}
+    step = overlap.bucketed(**settings, tensors=tensors)
+    n, W = settings["ranks"], settings["bandwidth"]
+    bytes_in = [(b.end - b.start) * W * n / (2 * (n - 1)) for b in step.buckets]
+    want = [sum(numbers[i].nbytes for i in held) for held in sorted(theirs)]
+    assert bytes_in == pytest.approx(want, rel=1e-6)
+    ours = ddp.buckets_of(map(nn.Parameter, numbers), 4 * bucket, 4 * bucket)
+    assert [held.flat.nbytes for held in ours] == want
+
+
+def test_tenths_that_add_up_to_a_little_less_fill_a_bucket_too():
+    settings = {"layers": 10, "ranks": 2, "backward": 1.0, "payload": 1.0, "bandwidth": 1e3}
+    first, last = overlap.bucketed(**settings, bucket=0.8).buckets
+    assert first.start == pytest.approx(0.8) and last.start == 1.0
+
+
+def test_25_MiB_are_reached_by_two_tensors_of_a_layer_of_62_MB():
+    """GPT's layer, backward: two of 4 h**2, one of 1, one of 3. Three buckets for two layers."""
+    step = overlap.bucketed(
+        layers=32,
+        ranks=64,
+        backward=0.1,
+        payload=2e9,
+        bucket=25 * 2**20,
+        bandwidth=50e9,
+        latency=5e-6,
+        tensors=(4, 4, 1, 3),
     )
+    assert len(step.buckets) == 48
+
+
+@pytest.mark.parametrize("tensors", [(), (1, 0), (1, float("nan")), 3])
+def test_sizes_that_are_none_are_refused(tensors):
+    with pytest.raises(InputError, match="tensors"):
+        overlap.bucketed(
+            layers=2, ranks=2, backward=1.0, payload=1.0, bucket=1.0, bandwidth=1.0, tensors=tensors
+        )
