@@ -246,7 +246,7 @@ def test_patterns_of_windows_and_experts():
         ({"model_type": "mamba2"}, "a state space model is not covered"),
         ({"model_type": "falcon_mamba"}, "a state space model is not covered"),
         ({"model_type": "bert"}, "an encoder is not covered"),
-        ({"model_type": "lama"}, "did you mean llama"),
+        ({"model_type": "llama5"}, "did you mean llama"),
         ({"model_type": ["llama"]}, "model_type"),
         ({}, "model_type = None"),
         (LLAMA3 | {"is_encoder_decoder": True}, "is_encoder_decoder = True is not covered"),
