@@ -252,6 +252,7 @@ def test_patterns_of_windows_and_experts():
         (LLAMA3 | {"is_encoder_decoder": True}, "is_encoder_decoder = True is not covered"),
         (LLAMA3 | {"residual_streams": 4}, "residual_streams = 4 is not understood"),
         (LLAMA3 | {"n_shared_experts": 1}, "n_shared_experts = 1 is not understood"),
+        (LLAMA3 | {"qk_rope_head_dim": 8}, "qk_rope_head_dim = 8 is not understood"),
         (LLAMA3 | {"hidden_size": None}, "expected hidden_size, which is not there"),
         (LLAMA3 | {"hidden_size": "4096"}, "width = '4096'"),
         (LLAMA3 | {"num_attention_heads": 33}, "heads = 33"),
