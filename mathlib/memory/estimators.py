@@ -136,7 +136,7 @@ def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: flo
 
 def accelerate_training(size: float) -> Parts:
     """Accelerate's "Training using Adam": 4 times the size, all in one type; no real recipe for the
-    4-bit row.
+    int8 and int4 rows, where its newer versions print N/A.
     """
     each = positive("size", size)
     parts = {"weights": each, "gradients": each, "optimizer states": 2 * each}
