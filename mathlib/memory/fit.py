@@ -108,14 +108,14 @@ class _Step:
         return alive * self.copies["gradients"]
 
     def layer(self, index: int, recompute: str) -> Parts:
-        shape = {"tensor": self.layout.tensor, "micro_batch": self.layout.micro_batch}
         options = {k: v for k, v in self.options.items() if k not in ("schedule", "logits_bytes")}
         return activations.layer(
             self.model,
             sequence_parallel=self.layout.sequence_parallel,
             recompute=recompute,
             index=index,
-            **shape,
+            tensor=self.layout.tensor,
+            micro_batch=self.layout.micro_batch,
             **options,
         )
 
@@ -189,7 +189,7 @@ class _Step:
     def _in_attention(self, index: int) -> tuple[float, float, float]:
         """Two gradients of the scores; what the MLP and its norm kept is gone.
 
-        Recomputed alone, the core copies queries, keys and values into the order of its products.
+        Recomputed alone, the core copies queries and keys into the order of its product.
         """
         whole, work = self.layer(index, "none"), 2 * self.stream
         mlp, core = whole.amount("mlp"), whole["attention"]
@@ -197,7 +197,7 @@ class _Step:
         if self.how.attention == "standard":
             work += 2 * core.amount("softmax")
             if self.layout.recompute == "selective":
-                work += sum(core.amount(name) for name in ("queries", "keys", "values"))
+                work += core.amount("queries") + core.amount("keys")
         norms = whole.amount("norms") if "norms" in whole else 0
         work -= mlp + norms * (1 - 1 / max(1, self.model.block_norms))
         matrices = 3 if self.model.gated else 2

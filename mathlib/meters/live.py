@@ -131,10 +131,13 @@ def live(model: nn.Module) -> Iterator[LiveMeter]:
     with torch.no_grad():
         for parameter in model.parameters():
             meter.follow(parameter, "weights")
+
+    def arrived(p: nn.Parameter) -> None:
+        if p.grad is not None:  # another hook may have taken it away
+            meter.follow(p.grad, "gradients")
+
     handles = [
-        p.register_post_accumulate_grad_hook(lambda p: meter.follow(p.grad, "gradients"))
-        for p in model.parameters()
-        if p.requires_grad
+        p.register_post_accumulate_grad_hook(arrived) for p in model.parameters() if p.requires_grad
     ]
     with meter:
         yield meter
