@@ -54,21 +54,32 @@ def test_what_a_rank_started_ends_with_it():
     eventually(lambda: not alive(pid))
 
 
-def test_a_rank_that_has_left_its_group_is_stopped_and_the_next_run_goes_on():
+def test_a_rank_that_has_left_its_group_is_stopped_and_the_next_run_goes_on(tmp_path):
     def leaves_its_group() -> None:
         leader = os.fork()
         if not leader:
             os.setpgid(0, 0)
-            time.sleep(5)
+            time.sleep(120)
             os._exit(0)
+        (tmp_path / "leader").write_text(str(leader))
         while os.getpgid(leader) != leader:
             time.sleep(0.01)
         os.setpgid(0, leader)
+        (tmp_path / "left").touch()
         time.sleep(1000)
 
-    with pytest.raises(launch.RankTimeout):
-        launch.run(leaves_its_group, 2, timeout=1)
-    assert launch.run(mean_of_ranks, 2, 1) == [(0, 0.5), (1, 0.5)]
+    def one_leaves() -> None:
+        if dist.get_rank():
+            leaves_its_group()
+        eventually((tmp_path / "left").exists)
+        raise ValueError("enough")
+
+    with pytest.raises(launch.RankError, match="enough"):
+        launch.run(one_leaves, 2, timeout=200)
+    try:
+        assert launch.run(mean_of_ranks, 2, 1) == [(0, 0.5), (1, 0.5)]
+    finally:
+        os.kill(int((tmp_path / "leader").read_text()), signal.SIGKILL)
 
 
 def test_two_runs_at_once_do_not_meet():

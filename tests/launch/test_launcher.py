@@ -88,3 +88,14 @@ def test_a_run_inside_a_rank_is_a_run_of_its_own():
         return launch.run(mean_of_ranks, 2, 1) if dist.get_rank() else []
 
     assert launch.run(inner, 2) == [[], [(0, 0.5), (1, 0.5)]]
+
+
+def test_half_of_torchruns_words_do_not_make_a_rank(monkeypatch):
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setenv("RANK", "0")
+    assert launch.run(mean_of_ranks, 2, 1) == [(0, 0.5), (1, 0.5)]
+
+
+def test_only_torchruns_processes_need_not_say_how_many():
+    with pytest.raises(InputError, match="how many ranks to start; only torchrun's processes know"):
+        launch.run(print)

@@ -77,6 +77,27 @@ def test_after_an_interrupted_backward_the_next_one_works():
     assert torch.equal(*launch.run(again, 2))
 
 
+def test_a_broken_backward_leaves_nothing_in_the_buckets():
+    """The next one meets the layers in another order: nothing counts as there already."""
+
+    def again() -> None:
+        chain = Chain()
+        plain, model = copy.deepcopy(chain), DDP(chain)
+        handle = chain.a.weight.register_hook(lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            step(model)  # c and b have arrived
+        handle.remove()
+        for module in (chain, plain):
+            module.zero_grad()
+            module.use = "cba"
+        step(model)
+        step(plain)
+        for ours, its in zip(chain.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(ours.grad, its.grad)
+
+    launch.run(again, 1)
+
+
 def test_two_forwards_may_come_before_their_two_backwards():
     def gradient() -> float:
         model = DDP(nn.Linear(1, 1))
