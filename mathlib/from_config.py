@@ -75,6 +75,17 @@ HARMLESS = [  # names of keys that change no shape
     "transformers_version",
     "use_cache",
 ]
+DROPOUTS = (  # what a layer applies; those of classifiers and whole layers are others
+    "attention_dropout",
+    "attn_dropout",
+    "attn_pdrop",
+    "dropout",
+    "embd_pdrop",
+    "hidden_dropout",
+    "resid_pdrop",
+    "residual_dropout",
+)
+DROPPING = ("gpt2", "gpt_bigcode", "opt")  # 0.1 by default
 NAMES = {  # of the same size in different types
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     "width": ("hidden_size", "n_embd", "n_embed", "d_model"),
@@ -141,7 +152,14 @@ def from_config(config: Mapping[str, Any] | str | Path) -> Model:
     fields = READERS[one_of("model_type", kind, READERS)](asked)
     asked.refuse_the_rest()
     name = str(read.get("_name_or_path") or f"{kind} of config.json")
-    return Model(name=name, source="config.json", **fields)
+    trained = {"dropout": _dropout(read), "attention": "flash"}  # transformers' default kernel
+    return Model(name=name, source="config.json", **trained, **fields)
+
+
+def _dropout(config: Mapping[str, Any]) -> bool:
+    """Whether a layer drops anything in training; the older types do where nothing is said."""
+    given = [config[key] for key in DROPOUTS if config.get(key) is not None]
+    return any(given) if given else config["model_type"] in DROPPING
 
 
 def _file(path: str | Path) -> dict[str, Any]:

@@ -209,7 +209,14 @@ GPT2 = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab
 def test_a_config_is_the_model_of_that_name():
     assert from_config(LLAMA3) == specs.find_model("llama3-8b").but(name="llama of config.json")
     gpt2 = from_config(GPT2 | {"n_positions": 1024, "n_ctx": 1024, "_name_or_path": "gpt2"})
-    assert gpt2 == specs.find_model("gpt2")
+    assert gpt2 == specs.find_model("gpt2").but(attention="flash")  # the kernel of today
+
+
+def test_dropout_is_the_configs_own():
+    assert not from_config(LLAMA3).dropout and from_config(GPT2).dropout
+    assert from_config(LLAMA3 | {"attention_dropout": 0.1}).dropout
+    off = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
+    assert not from_config(GPT2 | off | {"summary_first_dropout": 0.1}).dropout
 
 
 def test_a_dictionary_a_file_and_a_folder_are_one(tmp_path):
