@@ -1,0 +1,238 @@
+"""Every public function of the formulas, found by itself, with an example of each argument.
+
+A new function needs no line here as long as its arguments' names are known; a test says which are not.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+
+import mathlib
+from mathlib.parts import Parts
+from mathlib.specs import Layout, Model
+
+ROOMS = ("compute", "memory", "traffic", "schedule", "plan")
+BASE = ("specs", "units", "from_config")
+MODEL = Model("small", layers=4, width=64, heads=4, vocab=100, context=32)
+EXAMPLES: dict[str, object] = {
+    "dtype": "bf16",
+    "recipe": "mixed-adam",
+    "base": "nf4",
+    "shapes": [(4, 6)],
+    "block": 64,
+    "scale_bits": 8,
+    "scale": "fp32",
+    "rolling": True,
+    "second_block": 256,
+    "second_bits": 32,
+    "model": MODEL,
+    "layout": Layout(),
+    "parameters": 1e9,
+    "trainable": 1e6,
+    "zero": 2,
+    "shard": 4,
+    "tensor": 2,
+    "pipeline": 2,
+    "data": 8,
+    "stage": 1,
+    "chunks": 2,
+    "micro_batch": 2,
+    "micro_batches": 4,
+    "tokens": 16,
+    "sequences": 2,
+    "recompute": "full",
+    "attention": "flash",
+    "dropout": False,
+    "bytes_per_element": 2,
+    "fused_gate": True,
+    "small_tensors": True,
+    "autocast": True,
+    "optimizer": "for-loop",
+    "loss": "fused",
+    "ddp_buckets": "copy",
+    "accumulation": True,
+    "sequence_parallel": True,
+    "index": 1,
+    "schedule": "gpipe",
+    "logits_bytes": 4,
+    "layers": 4,
+    "width": 64,
+    "elements": 12,
+    "memory": 80e9,
+    "needed": 1e9,
+    "reserve": 1e9,
+    "vary": "shard",
+    "weights_only": True,
+    "binary": True,
+    "buffers": {"context": 1e9},
+    "devices_per_node": 8,
+    "nodes": 2,
+    "offload": "none",
+    "version": "code",
+    "buffer_factor": 1.5,
+    "largest_layer": 1e8,
+    "zero_init": False,
+    "distributed_optimizer": True,
+    "buffer_bytes": 8.0,
+    "size": 1e9,
+    "collective": "all-reduce",
+    "payload": 1e6,
+    "ranks": 8,
+    "algorithm": "tree",
+    "bandwidth": 1e9,
+    "latency": 1e-6,
+    "levels": [4, 2],
+    "bandwidths": [1e9, 1e8],
+    "latencies": [1e-6, 1e-5],
+    "seconds": 1.0,
+    "bus_bandwidth": 1e9,
+    "regather": True,
+    "large_group": True,
+    "scatter_gather": True,
+    "weight_bytes": 2,
+    "gradient_bytes": 4,
+    "stage_one": "all-reduce",
+    "each_micro_batch": False,
+    "keep_gathered": True,
+    "quantised_weights": False,
+    "node_copy": False,
+    "quantised_gradients": False,
+    "warm_up": 0.2,
+    "bits": 1,
+    "full_bits": 16,
+    "flops_per_second": 1e14,
+    "compute": 1.0,
+    "communication": 2.0,
+    "overlap": 0.5,
+    "world": 16,
+    "tp": 2,
+    "pp": 2,
+    "cp": 1,
+    "ep": 2,
+    "order": "tp-cp-ep-dp-pp",
+    "axes": ["a", "b"],
+    "dims": [2, 4],
+    "first": 0,
+    "second": "tree",
+    "pieces": [1, 2, 3],
+    "rank": 0,
+    "context": 2,
+    "per_replica": 2,
+    "past": 3,
+    "causal": False,
+    "attention_backward": 2.5,
+    "frozen": False,
+    "convention": "counted",
+    "early_stop": True,
+    "total_tokens": 1e9,
+    "multiplier": 6,
+    "heads": 4,
+    "head_dim": 16,
+    "vocab": 100,
+    "rows": 2,
+    "inner": 3,
+    "columns": 4,
+    "flop": 1e20,
+    "devices": 8,
+    "peak": 312e12,
+    "achieved": 150e12,
+    "utilization": 0.5,
+    "tokens_per_second": 1e4,
+    "before": 2.0,
+    "after": 1.0,
+    "work": 2.0,
+    "device_hours": 100.0,
+    "watts": 400,
+    "pue": 1.1,
+    "energy_kwh": 50.0,
+    "kg_per_kwh": 0.4,
+    "price_per_hour": 2.0,
+    "clock": 1e9,
+    "fused_per_clock": 64,
+    "cores": 100,
+    "embedding": True,
+    "logits": True,
+    "softmax": True,
+    "embeddings": "both",
+    "targets": ("query", "value"),
+    "without": ("head",),
+    "window": Window(4),
+}
+# Where a name means different things, and where a function needs more than one of them to fit.
+OWN: dict[str, dict[str, object]] = {
+    "activations.stage": {
+        "stage": 0,
+        "layout": Layout(tensor=2, recompute="selective"),
+        "schedule": "1f1b",
+    },
+    "activations.ends_in_flight": {"schedule": "1f1b"},
+    "activations.layers_of": {"stage": 0},
+    "activations.layer": {"recompute": "none"},
+    "states.stage_parameters": {"stage": 0},
+    "fit.training": {"stage": 0},
+    "fit.moments": {"stage": 0},
+    "comm.bus_factor": {"ranks": 8},
+    "fit.smallest": {"layout": Layout(data=4)},
+    "comm.crossover": {"first": "ring"},
+    "comm.faster": {"first": "ring"},
+    "mesh.hierarchical_groups": {"ranks": 8},
+    "batches.scheduled_tokens": {"schedule": [(4, 2)]},
+    "precision.bytes_per_parameter": {"recipe": "adafactor"},
+    "estimators.deepspeed_zero2": {"offload": "optimizer"},
+    "params.lora": {"rank": 4},
+    "cost.total_hours": {"device_hours": [1.0, 2.0]},
+}
+REST = {"batches.batch_tokens": {"world": 16, "per_replica": 2}}  # what goes through **keywords
+
+
+def modules() -> list[types.ModuleType]:
+    """The modules of formulas, and those of the house's own words that take a user's arguments."""
+    names = [m.name for m in pkgutil.walk_packages(mathlib.__path__, "mathlib.") if not m.ispkg]
+    wanted = [name for name in names if name.split(".")[1] in (*ROOMS, *BASE)]
+    return [importlib.import_module(name) for name in wanted]
+
+
+FUNCTIONS: dict[str, typing.Any] = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": function
+    for module in modules()
+    for name, function in inspect.getmembers(module, inspect.isroutine)
+    if name[0] != "_" and getattr(function, "__module__", "") == module.__name__
+}
+
+
+def example(which: str, name: str) -> object:
+    """A right value of an argument: the function's own, else that of its name."""
+    own = OWN.get(which, {})
+    assert name in own or name in EXAMPLES, (
+        f"{which} takes {name}: add a right value for it to EXAMPLES of tests/helpers/formulas.py"
+    )
+    return own.get(name, EXAMPLES.get(name))
+
+
+def called(which: str, **changed: object) -> typing.Any:
+    """The function's answer to its examples, some of them changed."""
+    arguments, by_place = REST.get(which, {}) | changed, []
+    for name, one in inspect.signature(FUNCTIONS[which]).parameters.items():
+        if one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
+            continue
+        value = arguments.pop(name) if name in changed else example(which, name)
+        if one.kind is one.POSITIONAL_OR_KEYWORD:
+            by_place.append(value)
+        else:
+            arguments[name] = value
+    return FUNCTIONS[which](*by_place, **arguments)
+
+
+def accepted_types(which: str, name: str) -> set[object]:
+    """The types of an argument's hint: {int, NoneType} of `int | None`, {list} of `list[int]`."""
+    kind = typing.get_type_hints(FUNCTIONS[which])[name]
+    union = typing.get_origin(kind) in (types.UnionType, typing.Union)
+    kinds = set(typing.get_args(kind)) if union else {kind}
+    return {typing.get_origin(one) or one for one in kinds}
+
+
+def part_names(parts: Parts) -> set[str]:
+    """The names of all parts, those inside of parts too."""
+    return {name for _, name, _ in parts.rows()}
