@@ -267,7 +267,8 @@ def test_dropout_and_attention_are_the_models_own():
     }
     assert kinds["gpt2"] == kinds["gpt3-175b"] == kinds["korthikanti-22b"] == (True, "standard")
     assert kinds["opt-13b"] == kinds["mt-nlg-530b"] == (True, "standard")
-    assert kinds["palm-540b"] == kinds["bloom-176b"] == (False, "standard")
+    assert kinds["palm-540b"] == (False, "standard")
+    assert kinds["bloom-176b"] == (True, "standard"), "the config's 0 is for who uses it"
     assert kinds["llama2-7b"] == kinds["mixtral-8x7b"] == kinds["deepseek-v3"] == (False, "flash")
     with pytest.raises(InputError, match="attention = 'fast'"):
         Model("m", layers=1, width=8, heads=1, vocab=8, context=8, attention="fast")

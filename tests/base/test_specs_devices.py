@@ -51,8 +51,11 @@ def test_reported_memory_is_what_the_programs_print() -> None:
     mib = {
         name: specs.find_device(name).reported_memory / 2**20
         for name in ("a100-40gb", "a100-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "l40s", "a10")
+        + ("b300-sxm", "gb300", "rtx-4090")
     }
-    assert list(mib.values()) == [40960, 81920, 81559, 143771, 183359, 46068, 23028]
+    printed = [40960, 81920, 81559, 143771, 183359, 46068, 23028, 275040, 284208, 24564]
+    assert list(mib.values()) == printed
+    assert specs.find_device("mi300x").reported_memory == 8 * 25767706624, "of its partitions"
     assert specs.find_device("v100-32gb").room == 32e9, "nobody told: what is sold"
     with pytest.raises(InputError, match="reported_memory = -1"):
         specs.Device("x", {"bf16": 1}, 1, 1, 1, 1, reported_memory=-1)
@@ -82,6 +85,7 @@ def test_all_devices_of_the_book_are_there() -> None:
         ("mi300x", "fp64", 2100e6, 32, 1216),
         ("mi325x", "fp8", 2100e6, 512, 1216),
         ("mi355x", "bf16", 2400e6, 512, 1024),
+        ("mi355x", "fp8", 2400e6, 1024, 1024),
         ("mi355x", "fp4", 2400e6, 2048, 1024),
         ("a100-80gb", "fp64", 1410e6, 16, 432),
         ("a10", "bf16", 1695e6, 128, 288),
@@ -96,13 +100,47 @@ def test_peaks_follow_from_clock_and_cores(
     assert specs.find_device(name).flops_per_second(dtype) == pytest.approx(built, rel=0.003)
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "cards", "petaflops"),
+    [
+        ("b200-sxm", "fp4", 8, 72),
+        ("b300-sxm", "fp4", 8, 108),
+        ("b300-sxm", "fp8", 8, 72 / 2),
+        ("b300-sxm", "bf16", 8, 36 / 2),
+        ("b300-sxm", "tf32", 8, 18 / 2),
+        ("b300-sxm", "fp32", 8, 0.6),
+        ("b300-sxm", "fp64", 8, 0.01),
+        ("gb300", "fp4", 72, 1080),
+        ("gb300", "fp8", 72, 720 / 2),
+        ("gb300", "bf16", 72, 360 / 2),
+        ("gb300", "tf32", 72, 180 / 2),
+    ],
+)
+def test_peaks_add_up_to_what_is_printed_for_board_and_rack(
+    name: str, dtype: str, cards: int, petaflops: float
+) -> None:
+    """FP4 is printed dense as well; of the other tensor types only the figure with sparsity."""
+    together = cards * specs.find_device(name).flops_per_second(dtype)
+    assert together == pytest.approx(petaflops * 1e15)
+
+
+def test_links_to_the_neighbours_are_those_not_taken() -> None:
+    """Of a die's 8 links 4 lead to its twin, 1 to the host. MI355X: a link is 16 lanes wide."""
+    dies, links, twin, host = 2, 8, 4, 1
+    assert specs.find_device("mi250x").link_bandwidth == dies * (links - twin - host) * 50e9
+    assert specs.find_device("mi325x").link_bandwidth == 7 * 64e9
+    lane = units.parse("lane", "38.4 Gbit/s", "byte/s")
+    assert specs.find_device("mi355x").link_bandwidth == pytest.approx(7 * 16 * lane)
+
+
 @pytest.mark.parametrize("name", DEVICES)
 def test_a_link_printed_in_both_directions_is_half_here(name: str) -> None:
     device = specs.find_device(name)
     printed = re.search(r"(\d+) GB/s both directions", device.source)
     assert not printed or device.link_bandwidth == float(printed[1]) * 1e9 / 2
-    links = re.search(r"(\d+) links[^,;]*?,? (?:of )?(\d+) GB/s", device.source)
-    assert not links or device.link_bandwidth == float(links[1]) * float(links[2]) * 1e9
+    links = re.search(r"(\d+) links[^,;]*?,? (?:of )?([\d.]+) GB/s", device.source)
+    together = float(links[1]) * float(links[2]) * 1e9 if links else device.link_bandwidth
+    assert device.link_bandwidth == pytest.approx(together)
     assert printed or links or "no NVLink" in device.source, (
         "the source says how the figure came about"
     )
