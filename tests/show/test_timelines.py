@@ -8,9 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mathlib.explore import data_parallel
 from mathlib.show import ranks_timeline
-from mathlib.traffic import overlap
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -75,17 +73,3 @@ def test_the_last_time_on_the_axis_stays_inside():
     edge = float(chart.get("viewBox").split()[2])
     (last,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "200 ms")
     assert float(last.get("x")) > edge - 25 and last.get("text-anchor") == "end"
-
-
-def test_more_buckets_than_can_be_told_apart_are_drawn_as_stretches():
-    """The wire is as busy as before; only the borders between buckets that touch are gone."""
-    step = overlap.bucketed(
-        layers=4, ranks=8, backward=1.0, payload=400.0, bucket=1.0, bandwidth=1e4
-    )
-    few = data_parallel._stretches(step.buckets[:50])
-    assert few == [(b.start, b.end, b.what) for b in step.buckets[:50]]
-    drawn = data_parallel._stretches(step.buckets)
-    assert [what for *_, what in drawn] == [f"bucket {i} to {i + 99}" for i in (0, 100, 200, 300)]
-    assert sum(b - a for a, b, _ in drawn) == pytest.approx(
-        sum(b.end - b.start for b in step.buckets)
-    )
