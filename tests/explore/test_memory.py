@@ -48,7 +48,8 @@ def test_gradients_are_drawn_only_where_they_are_counted():
 
 def test_the_bar_of_one_device_is_what_fit_says():
     layout = specs.Layout(data=8)
-    needed = fit.training("llama2-7b", layout, recipe="mixed-adam", tokens=2048, dropout=False)
+    options = {"recipe": "mixed-adam", "attention": "standard", "dropout": False}
+    needed = fit.training("llama2-7b", layout, tokens=2048, **options)
     html = shown("memory")
     assert fit.fits(needed, specs.find_device("a100-80gb")).text in html
     wide = {hint.split(", ")[1].split(":")[0]: b[2] for hint, b in boxes(drawn(html)).items()}

@@ -58,6 +58,11 @@ def test_the_peak_is_told_with_its_phase_and_its_parts():
     assert repr(shown) == f"T. {told}" and said(drawn(shown)) == f"{told}."
 
 
+def test_an_event_belongs_to_the_phase_that_has_not_ended_before_it():
+    told = said(drawn(memory_line(ROWS, [(2, "forward"), (4, "backward")], title="T")))
+    assert told.startswith("Peak 4 kB during backward")
+
+
 def test_a_limit_is_drawn_at_its_height_even_above_everything():
     chart = drawn(memory_line(ROWS, MARKS, title="T", limit=8000))
     (line,) = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "6 3"]

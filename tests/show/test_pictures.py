@@ -33,6 +33,7 @@ def test_binary_units_stay_binary_and_names_are_escaped():
     html = parts_picture(Parts("a < b", "byte", {"x & y": 2**30}, binary=True))
     assert "1 GiB" in html and "GB" not in html
     assert "a &lt; b" in html and "x &amp; y" in html and "a < b" not in html
+    assert "x & y" not in html
 
 
 def test_a_sum_of_nothing_has_no_shares():

@@ -27,6 +27,11 @@ def test_a_table_says_the_same_in_both_forms():
     ]
 
 
+def test_no_cell_is_taken_for_html():
+    html = table(["<i>", "two"], [["<b>", "<u>"]], "<s>")._repr_html_()
+    assert not {"<i>", "<b>", "<u>", "<s>"} & set(re.findall("<[^>]*>", html))
+
+
 def test_a_table_refuses_a_row_that_is_too_short_and_shows_it():
     with pytest.raises(InputError, match=r"row = \['b'\]: expected 2 cells"):
         table(["one", "two"], [["a", 1], ["b"]])
