@@ -6,7 +6,7 @@ byte · FLOP · FLOP/s · byte/s · second · token · parameter.  1 GB = 1e9 by
 
 import re
 
-from mathlib.checks import LARGEST, InputError, one_of
+from mathlib.checks import LARGEST, InputError, non_negative, one_of
 
 SECONDS = {
     "s": 1.0,
@@ -168,4 +168,4 @@ def show(value: float, kind: str, binary: bool = False, digits: int = 4) -> str:
 
 def pf_days(flop: float) -> float:
     """FLOP in petaFLOP/s-days, the unit of GPT-3's Table D.1; `pf_days(x) * PF_DAY` is x again."""
-    return flop / PF_DAY
+    return non_negative("flop", flop) / PF_DAY

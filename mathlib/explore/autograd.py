@@ -2,8 +2,9 @@
 
 from mathlib.compute.autodiff import Value
 from mathlib.show.drawing import drawing
-from mathlib.show.equation import equation, plain
+from mathlib.show.equation import equation
 from mathlib.show.experiments import Range, experiment
+from mathlib.show.says import plain
 
 
 def squared_error(x: float, w: float, b: float, t: float) -> dict[str, Value]:
@@ -34,41 +35,43 @@ def squared_error(x: float, w: float, b: float, t: float) -> dict[str, Value]:
 )
 def backward(x: float, w: float, b: float, t: float, step: int) -> str:
     made = squared_error(x, w, b, t)
-    name, loss = {value: word for word, value in made.items()}, made["L = e e"]
-    gradients = loss.backward()
+    loss, before_relu = made["L = e e"], made["w x + b"]
+    gradients = {value: rows[0][0] for value, rows in loss.backward().items()}
     done = [value for value in reversed(loss.graph()) if value in gradients][:step]
-    notes = {}
-    for i, (word, value) in enumerate(made.items()):
-        notes[i] = f"{word} = {plain(value.rows[0][0])}" if value.by else plain(value.rows[0][0])
-        if value in done:
-            notes[i] += f", G = {plain(gradients[value][0][0])}"
-    number = {value: i for i, value in enumerate(made.values())}
-    edges = [
-        (number[value], number[parent])
-        for value in made.values()
-        for parent, _ in dict(value.pulls).items()
-    ]
-    labels = {i: value.by or name[value] for value, i in number.items()}
-    picture = drawing(
-        labels,
-        edges,
-        title="The graph of the loss",
-        notes=notes,
-        marked={number[v]: "gradients" for v in done},
-    )
-    last = "Nothing has moved yet."
-    if done:
-        last = f"The last one: dL/d({name[done[-1]]}) = {plain(gradients[done[-1]][0][0])}."
-    dead = made["w x + b"].rows[0][0] <= 0
-    why = " relu passes nothing back, for its input is not positive." if dead and step > 3 else ""
+    arrived = {value: gradients[value] for value in done}
+    dead = before_relu.rows[0][0] <= 0
     law = equation(
         "G_w = 2 * e * slope * x",
-        G_w=gradients[made["w"]][0][0],
+        G_w=gradients[made["w"]],
         e=made["e"].rows[0][0],
         slope=0 if dead else 1,
         x=x,
     )
-    return (
-        f'<p class="mlx-say"><b>{step} of 7</b> gradients have arrived. {last}{why}</p>'
-        f"{picture}{law}"
-    )
+    last = "Nothing has moved yet."
+    if done:
+        name = {value: word for word, value in made.items()}[done[-1]]
+        last = f"The last one: dL/d({name}) = {plain(gradients[done[-1]])}."
+    why = ""
+    if dead and step > 3:
+        why = " relu passes nothing back, for its input is not positive."
+    say = f'<p class="mlx-say"><b>{step} of 7</b> gradients have arrived. {last}{why}</p>'
+    return say + _graph(made, arrived) + law
+
+
+def _graph(made: dict[str, Value], arrived: dict[Value, float]) -> str:
+    """The values and what led to them; coloured, with its gradient, where one has arrived."""
+    number = {value: i for i, value in enumerate(made.values())}
+    labels, notes = {}, {}
+    for i, (word, value) in enumerate(made.items()):
+        held = plain(value.rows[0][0])
+        labels[i] = value.by or word
+        notes[i] = f"{word} = {held}" if value.by else held
+        if value in arrived:
+            notes[i] += f", G = {plain(arrived[value])}"
+    edges = [
+        (number[value], number[parent])
+        for value in made.values()
+        for parent in dict(value.pulls)  # e e pulls twice at e: one arrow
+    ]
+    marked = {number[value]: "gradients" for value in arrived}
+    return drawing(labels, edges, title="The graph of the loss", notes=notes, marked=marked)

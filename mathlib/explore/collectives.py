@@ -4,8 +4,7 @@ each algorithm.
 
 from math import fsum
 
-from mathlib import units
-from mathlib.show import svg
+from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
 from mathlib.traffic import comm
@@ -24,17 +23,18 @@ def _latency(default: int, least: int) -> Choice:
 
 
 def held_after(ranks: int, steps: int) -> tuple[Held, list[int]]:
-    """What every rank holds after so many steps, and the pieces that came in the last of them, one
-    a rank.
-    """
+    """What every rank holds after so many steps, and which piece came to it last."""
     held: Held = [[frozenset([r])] * ranks for r in range(ranks)]
-    each, came = [comm.ring_steps(range(ranks), r) for r in range(ranks)], [-1] * ranks
+    came = [-1] * ranks
     for step in range(steps):
         before = [list(row) for row in held]
-        for r, (scatter, gather) in enumerate(each):
-            _, came[r] = [*scatter, *gather][step]
-            arrived = before[r - 1][came[r]]
-            held[r][came[r]] = arrived | before[r][came[r]] if step < len(scatter) else arrived
+        for r in range(ranks):
+            scatter, gather = comm.ring_steps(range(ranks), r)
+            _, p = [*scatter, *gather][step]
+            held[r][p] = before[r - 1][p]
+            if step < len(scatter):  # add to it what is there
+                held[r][p] |= before[r][p]
+            came[r] = p
     return held, came
 
 
@@ -68,30 +68,32 @@ def ring_picture(held: Held, came: list[int], title: str) -> str:
     """A row for each rank, a column for each piece; what came in the last step has an arrow above
     it.
     """
-    n, out, said = len(held), [], []
+    out, said = [], []
+    n = len(held)
     pitch = (svg.WIDTH - LEFT) / n
     for p in range(n):
-        out.append(
-            svg.text(
-                LEFT + (p + 0.5) * pitch - 3,
-                14,
-                f"piece {p}" if n < 7 else str(p),
-                anchor="middle",
-                size=svg.SMALL,
-            )
-        )
+        head = f"piece {p}" if n < 7 else str(p)
+        middle = LEFT + (p + 0.5) * pitch - 3
+        out.append(svg.text(middle, 14, head, anchor="middle", size=svg.SMALL))
     for r, row in enumerate(held):
-        y = TOP + r * (HIGH + BETWEEN)
-        out.append(svg.box(1, y + 5, 14, 14, svg.SPARE[r]) + svg.text(21, y + 17, f"rank {r}"))
-        for p, whose in enumerate(row):
-            x = LEFT + p * pitch
-            names = ", ".join(map(str, sorted(whose)))
-            out.append(
-                _piece(x, y, pitch - 6, whose, n, f"Rank {r}, piece {p}: numbers of ranks {names}")
-            )
-            out.append(_arrow(x + (pitch - 6) / 2, y) if came[r] == p else "")
-        said.append(f"rank {r} holds {sum(len(whose) == n for whose in row)} finished pieces")
+        out.append(_rank(r, row, came[r], pitch))
+        finished = sum(len(whose) == n for whose in row)
+        said.append(f"rank {r} holds {finished} finished pieces")
     return svg.drawing(TOP + n * (HIGH + BETWEEN), title, ". ".join(said) + ".", "".join(out))
+
+
+def _rank(r: int, row: list[frozenset[int]], came: int, pitch: float) -> str:
+    """One rank's row: its name, its pieces, and an arrow above the one that came last."""
+    y, wide = TOP + r * (HIGH + BETWEEN), pitch - 6
+    out = [svg.box(1, y + 5, 14, 14, svg.SPARE[r]), svg.text(21, y + 17, f"rank {r}")]
+    for p, whose in enumerate(row):
+        x = LEFT + p * pitch
+        names = ", ".join(map(str, sorted(whose)))
+        hint = f"Rank {r}, piece {p}: numbers of ranks {names}"
+        out.append(_piece(x, y, wide, whose, len(row), hint))
+        if p == came:
+            out.append(_arrow(x + wide / 2, y))
+    return "".join(out)
 
 
 @experiment(
@@ -103,23 +105,33 @@ def ring_picture(held: Held, came: list[int], title: str) -> str:
     code=(comm.ring_steps, held_after),
 )
 def ring(ranks: int, step: int, megabytes: int) -> str:
-    n, k, last = ranks, megabytes * 1e6, 2 * (ranks - 1)
-    done = min(step, last)
+    n, k = ranks, megabytes * 1e6
+    done = min(step, 2 * (n - 1))
     held, came = held_after(n, done)
-    what = "reduce-scatter" if done < n else "all-gather"
-    took = {True: "added what came to its own", False: "keeps what came"}[done < n]
-    first = (
-        f"Rank 0 has taken piece {came[0]} from rank {n - 1}, and {took}."
-        if done
-        else "Nothing has moved yet."
-    )
-    finished = " Every rank now holds one finished piece." if done == n - 1 else ""
-    finished = " Every rank now holds the whole sum." if done == last else finished
-    say = f'<p class="mlx-say"><b>Step {done} of {last}, {what}.</b> {first}{finished}</p>'
+    say = f'<p class="mlx-say">{_ring_says(n, done, came[0])}</p>'
+    picture = ring_picture(held, came, f"What {n} ranks hold after step {done}")
     sent, whole = done * k / n, comm.sent("all-reduce", payload=k, ranks=n)
-    so_far = f"<p>Each rank has sent {_bytes(sent)} of {_bytes(whole)}:</p>"
-    law = equation("Q = 2 * K * (N - 1) / N", Q=(whole, _bytes(whole)), K=(k, _bytes(k)), N=n)
-    return say + ring_picture(held, came, f"What {n} ranks hold after step {done}") + so_far + law
+    so_far = f"<p>Each rank has sent {says.size(sent)} of {says.size(whole)}:</p>"
+    law = equation("Q = 2 * K * (N - 1) / N", Q=(whole, says.size(whole)), K=(k, says.size(k)), N=n)
+    return say + picture + so_far + law
+
+
+def _ring_says(n: int, done: int, piece: int) -> str:
+    """Where the ring stands after so many steps, and what rank 0 did with the piece that came."""
+    last = 2 * (n - 1)
+    if done < n:
+        what, took = "reduce-scatter", "added what came to its own"
+    else:
+        what, took = "all-gather", "keeps what came"
+    moved = "Nothing has moved yet."
+    if done:
+        moved = f"Rank 0 has taken piece {piece} from rank {n - 1}, and {took}."
+    finished = ""
+    if done == last:
+        finished = " Every rank now holds the whole sum."
+    elif done == n - 1:
+        finished = " Every rank now holds one finished piece."
+    return f"<b>Step {done} of {last}, {what}.</b> {moved}{finished}"
 
 
 @experiment(
@@ -139,54 +151,47 @@ def ring(ranks: int, step: int, megabytes: int) -> str:
     code=(comm.ring_messages,),
 )
 def slow_link(ranks: int, slow: int, times: int, megabytes: int, microseconds: int) -> str:
-    n, k, w, alpha, bad = ranks, megabytes * 1e6, 50e9, microseconds * 1e-6, slow % ranks
-    links = [w / times if r == bad else w for r in range(n)]
+    n, k, w = ranks, megabytes * 1e6, 50e9
+    alpha = microseconds * 1e-6
+    links = [w] * n
+    links[slow % n] /= times
     messages = comm.ring_messages(payload=k, bandwidths=links, latency=alpha)
     last = max(end for row in messages for _, end in row)
-    busy = fsum(
-        end - start for row in messages for start, end in row
-    )  # sum() rounds otherwise from Python 3.12 on
+    # sum() rounds otherwise from Python 3.12 on
+    busy = fsum(end - start for row in messages for start, end in row)
     equal = comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha).total
     say = (
         f'<p class="mlx-say"><b>{last / equal:.3g} times as long</b> as with equal links: '
-        f"{_seconds(last)}. "
-        f"The links are idle for {1 - busy / n / last:.0%} of the time.</p>"
+        f"{says.time(last)}. The links are idle for {1 - busy / n / last:.0%} of the time.</p>"
     )
     rows = [(f"rank {r}", _on_the_wire(row, (r + 1) % n)) for r, row in enumerate(messages)]
-    chart = svg.timeline(rows, title=f"Messages of a ring of {n}", show=_seconds, axis_title="time")
+    chart = svg.timeline(
+        rows, title=f"Messages of a ring of {n}", show=says.time, axis_title="time"
+    )
     law = equation(
         "T = 2 * (N - 1) * (alpha + K / (N * W))",
-        T=(last, _seconds(last)),
+        T=(last, says.time(last)),
         N=n,
-        alpha=(alpha, _seconds(alpha)),
-        K=(k, _bytes(k)),
-        W=(min(links), units.show(min(links), "byte/s")),
+        alpha=(alpha, says.time(alpha)),
+        K=(k, says.size(k)),
+        W=(min(links), says.rate(min(links))),
     )
-    alike = (
-        "<p>Message by message, this is the time of a ring in which every link is the slowest:</p>"
-    )
-    return say + chart + alike + law
+    alike = "this is the time of a ring in which every link is the slowest"
+    return f"{say}{chart}<p>Message by message, {alike}:</p>{law}"
 
 
 def _on_the_wire(
     messages: list[tuple[float, float]], to: int
 ) -> list[tuple[str, float, float, str]]:
     """A rank's messages, and its waiting before them, for a timeline."""
-    events, free = [], 0.0
+    events = []
+    free = 0.0
     for step, (start, end) in enumerate(messages):
         if start > free:
             events.append(("idle", free, start, f"waiting for what message {step} carries on"))
         events.append(("communication", start, end, f"message {step} to rank {to}"))
         free = end
     return events
-
-
-def _bytes(value: float) -> str:
-    return units.show(value, "byte", digits=3)
-
-
-def _seconds(value: float) -> str:
-    return units.show(value, "second", digits=3)
 
 
 @experiment(
@@ -196,7 +201,7 @@ def _seconds(value: float) -> str:
     Choice(
         "payload",
         "Payload of a rank",
-        tuple((units.show(k, "byte", digits=3), k) for k in PAYLOADS),
+        tuple((says.size(k), k) for k in PAYLOADS),
         4**7 * 1000,
         True,
     ),
@@ -204,14 +209,15 @@ def _seconds(value: float) -> str:
     Choice(
         "bandwidth",
         "Link, one direction",
-        tuple((units.show(w, "byte/s"), w) for w in BANDWIDTHS),
+        tuple((says.rate(w), w) for w in BANDWIDTHS),
         50e9,
         True,
     ),
     code=(comm.traffic, comm.time, comm.ring_balance),
 )
 def all_reduce(ranks: int, payload: int, microseconds: int, bandwidth: float) -> str:
-    n, k, alpha, w = ranks, payload, microseconds * 1e-6, bandwidth
+    n, k, w = ranks, payload, bandwidth
+    alpha = microseconds * 1e-6
     rows = []
     for algorithm in ("ring", "halving-doubling", "tree"):
         parts = comm.time(
@@ -223,17 +229,17 @@ def all_reduce(ranks: int, payload: int, microseconds: int, bandwidth: float) ->
     balance = comm.ring_balance(payload=k, bandwidth=w, latency=alpha)
     more = "latency" if n > balance else "bytes"
     say = (
-        f'<p class="mlx-say"><b>Fastest: {best}</b>, {_seconds(took[best])}. In a ring of {n:,}, '
+        f'<p class="mlx-say"><b>Fastest: {best}</b>, {says.time(took[best])}. In a ring of {n:,}, '
         f"most of the time goes into {more}.</p>"
     )
-    chart = svg.bars(rows, title=f"Time of an all-reduce over {n:,} ranks", show=_seconds)
+    chart = svg.bars(rows, title=f"Time of an all-reduce over {n:,} ranks", show=says.time)
     law = equation(
         "T = 2 * (N - 1) * alpha + 2 * K * (N - 1) / (N * W)",
-        T=(took["ring"], _seconds(took["ring"])),
+        T=(took["ring"], says.time(took["ring"])),
         N=n,
-        alpha=(alpha, _seconds(alpha)),
-        K=(k, _bytes(k)),
-        W=(w, units.show(w, "byte/s")),
+        alpha=(alpha, says.time(alpha)),
+        K=(k, says.size(k)),
+        W=(w, says.rate(w)),
     )
     even = f"<p>The two terms are equal at K / (&alpha; W) = {balance:,.4g} ranks.</p>"
     return say + chart + "<p>For the ring:</p>" + law + even

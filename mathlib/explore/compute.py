@@ -2,7 +2,7 @@
 
 from mathlib import specs, units
 from mathlib.compute import cost, flops, params
-from mathlib.show import plot, svg
+from mathlib.show import plot, says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, Toggle, doubling, experiment
 
@@ -35,37 +35,27 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
         name: 3 * sum(forward.amount(p) for p in inside) / context for name, inside in PARTS.items()
     }
     spent = flops.per_token(model, causal=causal)
-    ratio = spent / (6 * P)
-
-    def show(value: float) -> str:
-        return units.show(value, "FLOP")
-
-    more = (
-        f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'less'} than"
-        if abs(ratio - 1) >= 0.0005
-        else "exactly"
-    )
     say = (
-        f'<p class="mlx-say">{units.show(P, "parameter")} parameters in P: a token costs '
-        f"{spent / P:.2f} P,"
+        f'<p class="mlx-say">{says.count(P)} parameters in P: a token costs '
+        f"{spent / P:.2f} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P.</p>"
     )
-    say += f" <b>{more} the rule</b> 6P.</p>"
     bars = svg.bars(
         [("Counted by part", parts), ("The rule, 6P", {"rule": 6 * P})],
         title="FLOP to train on one token",
-        show=show,
+        show=says.flop,
     )
-    law = equation(
-        "C = 72 * L * h**2 * (1 + s / (6 * h) + V / (12 * L * h))"
-        if not causal
-        else "C = 72 * L * h**2 * (1 + (s + 1) / (12 * h) + V / (12 * L * h))",
-        C=(spent, show(spent)),
-        L=layers,
-        h=width,
-        s=context,
-        V=vocab,
-    )
-    return say + bars + law
+    law = "C = 72 * L * h**2 * (1 + s / (6 * h) + V / (12 * L * h))"
+    if causal:
+        law = "C = 72 * L * h**2 * (1 + (s + 1) / (12 * h) + V / (12 * L * h))"
+    shown = (spent, says.flop(spent))
+    return say + bars + equation(law, C=shown, L=layers, h=width, s=context, V=vocab)
+
+
+def _against_the_rule(ratio: float) -> str:
+    """By how much the counted FLOP differ from six a parameter."""
+    if abs(ratio - 1) < 0.0005:
+        return "exactly"
+    return f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'less'} than"
 
 
 MODELS = ("gpt2-xl", "llama3-8b", "llama2-70b", "gpt3-175b", "llama3-405b", "deepseek-v3")
@@ -73,7 +63,12 @@ DEVICES = ("v100-32gb", "a100-80gb", "h100-sxm", "b200-sxm", "mi300x", "tpu-v5p"
 
 
 def bill(
-    model: str, tokens: float, device: str, devices: int, utilization: float, price: float
+    model: str,
+    tokens: float,
+    device: str,
+    devices: int,
+    utilization: float,
+    price: float,
 ) -> dict[str, float]:
     """Work, wall time, device-hours and price of a training run at a given MFU."""
     flop = flops.run(model, total_tokens=tokens).total
@@ -81,13 +76,16 @@ def bill(
     rate = utilization * chip.half
     seconds = cost.training_time(flop=flop, devices=devices, achieved=rate)
     hours = cost.device_hours(devices=devices, seconds=seconds)
+    energy = 0.0
+    if chip.power:
+        energy = cost.energy_kwh(device_hours=hours, watts=chip.power)
     return {
         "flop": flop,
         "rate": rate,
         "seconds": seconds,
         "hours": hours,
         "price": cost.price(device_hours=hours, price_per_hour=price),
-        "kWh": cost.energy_kwh(device_hours=hours, watts=chip.power) if chip.power else 0.0,
+        "kWh": energy,
     }
 
 
@@ -105,37 +103,37 @@ def bill(
 def cost_of_a_run(
     model: str, billions: int, device: str, devices: int, percent: int, price: float
 ) -> str:
-    tokens = billions * 1e9
-    run = bill(model, tokens, device, devices, percent / 100, price)
-
-    def days(value: float) -> str:
-        return f"{value:,.3g}"
-
-    energy = (
-        f", {run['kWh'] / 1000:,.0f} MWh at the rated power of the devices" if run["kWh"] else ""
-    )
+    run = bill(model, billions * 1e9, device, devices, percent / 100, price)
+    energy = ""
+    if run["kWh"]:
+        energy = f", {run['kWh'] / 1000:,.0f} MWh at the rated power of the devices"
     say = (
-        f'<p class="mlx-say"><b>{units.show(run["seconds"], "second", digits=3)}</b> on '
-        f"{devices:,} devices: "
+        f'<p class="mlx-say"><b>{says.time(run["seconds"])}</b> on {devices:,} devices: '
         f"{run['hours']:,.0f} device-hours, <b>{run['price']:,.0f} $</b>{energy}.</p>"
     )
+    law = equation(
+        "T = C / (n * X)",
+        T=(run["seconds"], units.show(run["seconds"], "second")),
+        C=(run["flop"], says.flop(run["flop"])),
+        n=devices,
+        X=(run["rate"], units.show(run["rate"], "FLOP/s")),
+    )
+    return say + _days_against_devices(devices, run["seconds"] / 86400) + law
+
+
+def _days_against_devices(devices: int, days: float) -> str:
+    """The choice on the line of perfect scaling, from an eighth to eight times as many devices."""
     counts = [devices / 8, devices / 4, devices / 2, devices, devices * 2, devices * 4, devices * 8]
-    curve = [(n, run["seconds"] / 86400 * devices / n) for n in counts if n >= 1]
-    chart = plot.lines(
-        {"perfect scaling": curve, "your choice": [(devices, run["seconds"] / 86400)]},
+    return plot.lines(
+        {
+            "perfect scaling": [(n, days * devices / n) for n in counts if n >= 1],
+            "your choice": [(devices, days)],
+        },
         title="Days against devices",
         x_title="devices",
         y_title="days",
         log_x=True,
         log_y=True,
         show_x=lambda v: f"{v:,.0f}",
-        show_y=days,
+        show_y=lambda v: f"{v:,.3g}",
     )
-    law = equation(
-        "T = C / (n * X)",
-        T=(run["seconds"], units.show(run["seconds"], "second")),
-        C=(run["flop"], units.show(run["flop"], "FLOP")),
-        n=devices,
-        X=(run["rate"], units.show(run["rate"], "FLOP/s")),
-    )
-    return say + chart + law

@@ -99,6 +99,18 @@ class Comparison:
         )
 
 
+def _row(name: str, pair: Any) -> tuple[str, float, float, float]:
+    """A row of the table, from a pair of finite numbers (a tensor of one counts as a number)."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InputError(f"{name} = {pair!r}: expected (predicted, measured)")
+    predicted, measured = (x.item() if hasattr(x, "item") else x for x in pair)
+    for word, value in (("predicted", predicted), ("measured", measured)):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
+            raise InputError(f"{name}: {word} = {value!r}: expected a finite number")
+    return name, predicted, measured, _ratio(predicted, measured)
+
+
 def compare(
     pairs: dict[str, tuple[float, float]] | None = None,
     /,
@@ -122,19 +134,7 @@ def compare(
     }
     if not given:
         raise InputError("pairs = {}: expected at least one name=(predicted, measured)")
-    rows = []
-    for name, pair in given.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InputError(f"{name} = {pair!r}: expected (predicted, measured)")
-        predicted, measured = (x.item() if hasattr(x, "item") else x for x in pair)
-        for word, value in (("predicted", predicted), ("measured", measured)):
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not math.isfinite(value)
-            ):
-                raise InputError(f"{name}: {word} = {value!r}: expected a finite number")
-        rows.append((name, predicted, measured, _ratio(predicted, measured)))
+    rows = [_row(name, pair) for name, pair in given.items()]
     table = Comparison(rows, tolerance, unit, columns)
     if table.beyond:
         raise Disagreement(

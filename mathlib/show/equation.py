@@ -10,6 +10,7 @@ import math
 from html import escape
 
 from mathlib.checks import InputError
+from mathlib.show.says import plain
 
 GREEK = {
     "alpha": "&alpha;",
@@ -34,17 +35,15 @@ STRUT = '<mpadded height=".75em" depth=".25em">'  # all numbers of a line hang a
 Number = int | float | tuple[float, str]  # a value, or (value, how it is written)
 
 
-def plain(value: float) -> str:
-    """A number for people: whole ones in full up to a million, others with four digits."""
-    if value == int(value) and abs(value) < 1e6:
-        return f"{int(value):,}"
-    return f"{value:.4g}"
-
-
 def _symbol(name: str) -> str:
     head, _, index = name.partition("_")
     mark = f"<mi>{GREEK.get(head, escape(head))}</mi>"
     return f"<msub>{mark}<mi>{escape(index)}</mi></msub>" if index else mark
+
+
+def _is_sum(node: ast.expr) -> bool:
+    """A sum or a difference, which needs brackets inside a product."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
 
 
 class _Writer(ast.NodeVisitor):
@@ -58,9 +57,11 @@ class _Writer(ast.NodeVisitor):
         return f"<munder>{STRUT}{_symbol(node.id)}</mpadded>{beneath}</munder>"
 
     def visit_Constant(self, node: ast.Constant) -> str:
+        assert isinstance(node.value, int | float), "a law holds numbers and symbols"
         return f"<mn>{plain(node.value)}</mn>"
 
     def visit_Call(self, node: ast.Call) -> str:
+        assert isinstance(node.func, ast.Name), "a law calls FUNCTIONS"
         inside = "<mo>,</mo>".join(self.visit(a) for a in node.args)
         return f"<mi>{node.func.id}</mi><mo>(</mo>{inside}<mo>)</mo>"
 
@@ -76,15 +77,9 @@ class _Writer(ast.NodeVisitor):
         if isinstance(node.op, ast.Pow):
             base = self._bracketed(node.left, isinstance(node.left, ast.BinOp))
             return f"<msup><mrow>{base}</mrow><mrow>{self.visit(node.right)}</mrow></msup>"
-        product = isinstance(node.op, ast.Mult)
-        loose = (ast.Add, ast.Sub)
-        left = self._bracketed(
-            node.left, product and isinstance(getattr(node.left, "op", None), loose)
-        )
-        right = self._bracketed(
-            node.right,
-            not isinstance(node.op, ast.Add) and isinstance(getattr(node.right, "op", None), loose),
-        )
+        product, plus = isinstance(node.op, ast.Mult), isinstance(node.op, ast.Add)
+        left = self._bracketed(node.left, product and _is_sum(node.left))
+        right = self._bracketed(node.right, not plus and _is_sum(node.right))
         return f"{left}<mo>{SIGNS[type(node.op)]}</mo>{right}"
 
     def _bracketed(self, node: ast.expr, needed: bool) -> str:
@@ -96,12 +91,12 @@ def equation(law: str, **numbers: Number) -> str:
     satisfy it.
     """
     left, _, right = law.partition("=")
-    tree, name = ast.parse(right.strip(), mode="eval"), left.strip()
+    name = left.strip()
+    tree = ast.parse(right.strip(), mode="eval")
     values = {n: v[0] if isinstance(v, tuple) else v for n, v in numbers.items()}
     shown = {n: v[1] if isinstance(v, tuple) else plain(v) for n, v in numbers.items()}
-    missing = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS) - set(
-        values
-    ) | {name} - set(values)
+    symbols = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS)
+    missing = (symbols | {name}) - set(values)
     if missing:
         raise InputError(f"numbers: {law!r} also needs {', '.join(sorted(missing))}")
     result = eval(compile(tree, law, "eval"), {"__builtins__": {}, **FUNCTIONS}, values)

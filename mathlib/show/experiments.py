@@ -44,11 +44,8 @@ class Range:
 
     def check(self, value: Any) -> float:
         """The value on the slider's own grid: 0.1 + 0.2 and 0.3 must not draw two pictures."""
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not self.low <= value <= self.high
-        ):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not self.low <= value <= self.high:
             raise InputError(
                 f"{self.name} = {value!r}: expected a number from {self.low} to {self.high}"
             )
@@ -115,17 +112,13 @@ def doubling(name: str, label: str, low: int, high: int, default: int, unit: str
     """A slider over low, 2 low, 4 low, ... up to high: the logarithmic range of sizes and
     degrees.
     """
-    values, value = [], whole("low", low)
+    values = []
+    value = whole("low", low)
     while value <= high:
         values.append(value)
         value *= 2
-    return Choice(
-        name,
-        label,
-        tuple((f"{v:,} {unit}".rstrip(), v) for v in values),
-        one_of(name, default, values),
-        True,
-    )
+    options = tuple((f"{v:,} {unit}".rstrip(), v) for v in values)
+    return Choice(name, label, options, one_of(name, default, values), slider=True)
 
 
 @dataclass(frozen=True)
@@ -161,13 +154,11 @@ class Experiment:
 
     def code_html(self) -> str:
         """The same, folded away."""
+        if not self.code:
+            return ""
         return (
-            (
-                f'<details class="mlx-code"><summary>The code behind these numbers</summary>'
-                f'<pre tabindex="0"><code>{escape(self.source())}</code></pre></details>'
-            )
-            if self.code
-            else ""
+            f'<details class="mlx-code"><summary>The code behind these numbers</summary>'
+            f'<pre tabindex="0"><code>{escape(self.source())}</code></pre></details>'
         )
 
     def html(self, given: Mapping[str, Any] | None = None) -> str:

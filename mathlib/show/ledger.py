@@ -37,13 +37,11 @@ class Verdict:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        kind = (
-            "wrong"
-            if self.words.startswith("wrong")
-            else "depends"
-            if self.words != "holds"
-            else "holds"
-        )
+        kind = "depends"
+        if self.words == "holds":
+            kind = "holds"
+        elif self.words.startswith("wrong"):
+            kind = "wrong"
         data = (
             f'data-claim="{self.claim}" data-words="{escape(self.words)}" '
             f'data-evidence="{escape(self.evidence)}"'

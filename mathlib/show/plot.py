@@ -13,11 +13,18 @@ TOP, BOTTOM, LEFT = 30.0, 262.0, 70.0
 MARKED = 40  # points of a curve that get a marker
 Show = Callable[[float], str]
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
+MARKERS = (  # circle, square, triangle, diamond
+    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
+    "M-4 -4h8v8h-8z",
+    "M0 -5L5 4H-5z",
+    "M-5 0L0 -5L5 0L0 5z",
+)
 
 
 def decades(low: float, high: float) -> list[float]:
     """Powers of ten from low to high, thinned out to at most seven."""
-    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    first = math.ceil(math.log10(low) - 1e-9)
+    last = math.floor(math.log10(high) + 1e-9)
     every = max(1, math.ceil((last - first + 1) / 7))
     return [10.0**e for e in range(first, last + 1, every)]
 
@@ -33,7 +40,8 @@ class _Axis:
             )
         self.log, self.start, self.stop = log, start, stop
         if not log:
-            low, high = min(low, 0), high if high > min(low, 0) else min(low, 0) + 1
+            low = min(low, 0)
+            high = high if high > low else low + 1
         elif low == high:
             low, high = low / 2, high * 2
         self.low, self.high = low, high
@@ -41,15 +49,15 @@ class _Axis:
 
     def place(self, value: float) -> float:
         f = math.log10 if self.log else float
-        return self.start + (f(value) - f(self.low)) / (f(self.high) - f(self.low)) * (
-            self.stop - self.start
-        )
+        share = (f(value) - f(self.low)) / (f(self.high) - f(self.low))
+        return self.start + share * (self.stop - self.start)
 
 
 def _frame(x: _Axis, y: _Axis, titles: tuple[str, str], shows: tuple[Show, Show]) -> str:
     """Both axes with ticks, grid and titles."""
     (x_title, y_title), (show_x, show_y) = titles, shows
-    left, right, bottom, top = number(x.start), number(x.stop + 8), number(y.start), number(y.stop)
+    left, right = number(x.start), number(x.stop + 8)
+    bottom, top = number(y.start), number(y.stop)
     out = [
         text(0, 14, y_title),
         text((x.start + WIDTH) / 2, y.start + 44, x_title, anchor="middle"),
@@ -84,44 +92,56 @@ def lines(
 ) -> str:
     """Curves on one pair of axes; each has its own colour, dash and marker."""
     points = [p for curve in series.values() for p in curve]
-    x = _Axis([p[0] for p in points], LEFT, WIDTH - 16.0, log_x)
-    y = _Axis([p[1] for p in points] + ([limit] if limit is not None else []), BOTTOM, TOP, log_y)
-    out, said = [_frame(x, y, (x_title, y_title), (show_x, show_y))], []
-    for place, (name, curve) in enumerate(series.items()):
-        colour, dash = SPARE[place % len(SPARE)][0], DASHES[place % len(DASHES)]
-        path = "L".join(f"{number(x.place(a))} {number(y.place(b))}" for a, b in curve)
-        out.append(
-            f'<path d="M{path}" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}" '
-            'fill="none"/>'
-        )
-        for a, b in curve[:MARKED]:
-            out.append(
-                _marker(place, x.place(a), y.place(b), colour, f"{name}: {show_x(a)}, {show_y(b)}")
-            )
-        out.append(
-            _marker(place, 8, BOTTOM + 66 + 20 * place, colour)
-            + text(22, BOTTOM + 71 + 20 * place, name)
-        )
-        said.append(
-            f"{name}: " + ", ".join(f"{show_y(b)} at {show_x(a)}" for a, b in (curve[0], curve[-1]))
-        )
+    heights = [p[1] for p in points]
     if limit is not None:
-        out.append(limit_line(f"M{number(LEFT)} {number(y.place(limit))}H{WIDTH - 8}"))
-        words = f"{limit_label}: {show_y(limit)}"
-        out.append(
-            text(WIDTH - 10, y.place(limit) - 6, words, anchor="end", size=SMALL, weight="bold")
-        )
-        said.append(words)
+        heights.append(limit)
+    x = _Axis([p[0] for p in points], LEFT, WIDTH - 16.0, log_x)
+    y = _Axis(heights, BOTTOM, TOP, log_y)
+    out = [_frame(x, y, (x_title, y_title), (show_x, show_y))]
+    said = []
+    for place, (name, curve) in enumerate(series.items()):
+        hints = [f"{name}: {show_x(a)}, {show_y(b)}" for a, b in curve[:MARKED]]
+        points = [(x.place(a), y.place(b)) for a, b in curve]
+        out.append(_curve(place, points, hints) + _name(place, name))
+        ends = ", ".join(f"{show_y(b)} at {show_x(a)}" for a, b in (curve[0], curve[-1]))
+        said.append(f"{name}: {ends}")
+    if limit is not None:
+        said.append(f"{limit_label}: {show_y(limit)}")
+        out.append(_limit(y.place(limit), said[-1]))
     return drawing(BOTTOM + 62 + 20 * len(series), title, ". ".join(said) + ".", "".join(out))
 
 
+def _look(place: int) -> tuple[str, str]:
+    """(colour, dash) of a curve."""
+    return SPARE[place % len(SPARE)][0], DASHES[place % len(DASHES)]
+
+
+def _curve(place: int, points: Sequence[tuple[float, float]], hints: Sequence[str]) -> str:
+    """A line through the points, and a marker with its numbers on the first ones."""
+    colour, dash = _look(place)
+    path = "L".join(f"{number(x)} {number(y)}" for x, y in points)
+    line = (
+        f'<path d="M{path}" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}" '
+        'fill="none"/>'
+    )
+    marked = zip(points, hints, strict=False)
+    return line + "".join(_marker(place, x, y, colour, hint) for (x, y), hint in marked)
+
+
+def _name(place: int, name: str) -> str:
+    """A curve's line in the legend."""
+    colour, _ = _look(place)
+    y = BOTTOM + 66 + 20 * place
+    return _marker(place, 8, y, colour) + text(22, y + 5, name)
+
+
+def _limit(y: float, words: str) -> str:
+    line = limit_line(f"M{number(LEFT)} {number(y)}H{WIDTH - 8}")
+    return line + text(WIDTH - 10, y - 6, words, anchor="end", size=SMALL, weight="bold")
+
+
 def _marker(place: int, x: float, y: float, colour: str, hint: str = "") -> str:
-    shape = (
-        "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
-        "M-4 -4h8v8h-8z",
-        "M0 -5L5 4H-5z",
-        "M-5 0L0 -5L5 0L0 5z",
-    )[place % 4]
+    shape = MARKERS[place % len(MARKERS)]
     title = f"<title>{escape(hint)}</title>" if hint else ""
     return (
         f'<path transform="translate({number(x)} {number(y)})" d="{shape}" fill="{colour}">'

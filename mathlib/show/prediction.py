@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from mathlib.checks import InputError
-from mathlib.show.equation import plain
+from mathlib.show.says import plain
 from mathlib.show.widgets import bundle
 
 
@@ -22,8 +22,13 @@ def judge(guess: float, measured: float, unit: str) -> str:
     if not measured or guess / measured <= 0:
         return f"{said}; measured: {plain(measured)} {unit}".rstrip() + "."
     ratio = guess / measured
-    close = "close" if 0.9 <= ratio <= 1.1 else "too high" if ratio > 1 else "too low"
-    return f"{said}: {ratio:.2f} times the measured value, {close}."
+    if 0.9 <= ratio <= 1.1:
+        near = "close"
+    elif ratio > 1:
+        near = "too high"
+    else:
+        near = "too low"
+    return f"{said}: {ratio:.2f} times the measured value, {near}."
 
 
 class Prediction:
@@ -36,16 +41,15 @@ class Prediction:
         self.unit, self.explanation = unit, explanation
 
     def _answer(self) -> str:
-        rows = [("predicted", self.predicted)] * (self.predicted is not None) + [
-            ("measured", self.measured)
-        ]
+        rows = [("measured", self.measured)]
+        if self.predicted is not None:
+            rows.insert(0, ("predicted", self.predicted))
         cells = "".join(
             f"<dt>{word}</dt><dd>{escape(plain(value))} {escape(self.unit)}</dd>"
             for word, value in rows
         )
-        return f"<dl>{cells}</dl>" + (
-            f"<p>{escape(self.explanation)}</p>" if self.explanation else ""
-        )
+        why = f"<p>{escape(self.explanation)}</p>" if self.explanation else ""
+        return f"<dl>{cells}</dl>{why}"
 
     def _repr_html_(self) -> str:
         data = escape(json.dumps({"measured": self.measured, "unit": self.unit}, sort_keys=True))
@@ -68,7 +72,8 @@ class Prediction:
             description=f"Your guess ({self.unit})" if self.unit else "Your guess",
             style={"description_width": "12em"},
         )
-        button, answer = ipywidgets.Button(description="Compare"), ipywidgets.HTML()
+        button = ipywidgets.Button(description="Compare")
+        answer = ipywidgets.HTML()
 
         def reveal(_: Any) -> None:
             try:

@@ -2,53 +2,21 @@
 bytes.
 
 A chart is WIDTH units wide and its text TEXT units high, so that it can be read on a phone.
-Lengths are printed with one decimal. A role (weights, idle, ...) has one colour and one hatch
-everywhere.
+Lengths are printed with one decimal. Colours and hatches are those of mathlib.show.roles.
 """
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from textwrap import wrap
+
+from mathlib.show.roles import HATCHES, Look, looks
 
 WIDTH, TEXT, BAR = 400, 14, 22
 SMALL = 12
 CHARACTER = 8.3  # units a character takes at most, on average, in the fonts that browsers choose
-# role: (colour, hatch); every hatch is a different drawing, for print and for eyes that mix colours
-# up
-ROLES = {
-    "weights": ("#4477aa", ""),
-    "gradients": ("#ee6677", "/"),
-    "optimizer": ("#228833", "\\"),
-    "master weights": ("#223f66", "|"),
-    "main gradients": ("#aa3344", "-"),
-    "first moment": ("#228833", "\\"),
-    "second moment": ("#77b36a", "x"),
-    "scales": ("#888888", "|"),
-    "activations": ("#ccbb44", "."),
-    "temporary": ("#aa3377", "x"),
-    "logits": ("#997700", "x"),
-    "cache": ("#66ccee", "-"),
-    "attention": ("#66ccee", "|"),
-    "attention scores": ("#66ccee", "x"),
-    "attention values": ("#66ccee", "."),
-    "attention core": ("#66ccee", "x"),
-    "mlp": ("#bb7744", "/"),
-    "rule": ("#888888", "-"),
-    "vocabulary": ("#aa3377", "."),
-    "embedding": ("#997700", "-"),
-    "forward": ("#4477aa", ""),
-    "backward": ("#228833", "/"),
-    "recompute": ("#ccbb44", "x"),
-    "update": ("#997700", "|"),
-    "compute": ("#4477aa", ""),
-    "communication": ("#aa3377", "\\"),
-    "idle": ("#bbbbbb", "."),
-    "predicted": ("#4477aa", ""),
-    "measured": ("#ee6677", "/"),
-    "other": ("#888888", "|"),
-}
+# Looks of what is told apart and has no role: curves, ranks.
 SPARE = [
     ("#4477aa", ""),
     ("#ee6677", "/"),
@@ -59,32 +27,10 @@ SPARE = [
     ("#997700", "|"),
     ("#888888", ""),
 ]
-HATCHES = {
-    "/": "M0 8L8 0M-2 2L2 -2M6 10L10 6",
-    "\\": "M0 0L8 8M-2 6L2 10M6 -2L10 2",
-    "x": "M0 0L8 8M0 8L8 0",
-    "-": "M0 4H8",
-    "|": "M4 0V8",
-    ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z",
-}
 WARNING = "#d14334"  # limits and crosses; 3:1 against white and against the dark page
-Row = tuple[str, Mapping[str, float]]
-
-
-def style_of(name: str, position: int = 0) -> tuple[str, str]:
-    """(colour, hatch) of a part: by the role its name contains, else a spare one by position."""
-    found = [role for role in ROLES if role in name.lower()]
-    return ROLES[max(found, key=len)] if found else SPARE[position % len(SPARE)]
-
-
-def _styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """One style a name; two names of the same role are told apart by a spare."""
-    styles: dict[str, tuple[str, str]] = {}
-    for position, name in enumerate(dict.fromkeys(names)):
-        style = style_of(name, position)
-        free = [s for s in SPARE if s not in styles.values()]
-        styles[name] = free[0] if style in styles.values() and free else style
-    return styles
+Row = tuple[str, Mapping[str, float]]  # a bar: its label, its parts
+Line = tuple[str, Sequence[tuple[str, float, float, str]]]  # label, (role, start, end, what)
+Show = Callable[[float], str]
 
 
 def number(value: float) -> str:
@@ -102,9 +48,7 @@ def text(
     )
 
 
-def box(
-    x: float, y: float, width: float, height: float, style: tuple[str, str], hint: str = ""
-) -> str:
+def box(x: float, y: float, width: float, height: float, style: Look, hint: str = "") -> str:
     """A filled rectangle, its hatch above it, and what it means as a tooltip."""
     colour, hatch = style
     shape = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
@@ -146,9 +90,10 @@ def drawing(height: float, title: str, description: str, body: str) -> str:
     return whole.replace('"ID', f'"{key}').replace(" IDd", f" {key}d").replace("(#ID", f"(#{key}")
 
 
-def legend(entries: Sequence[tuple[str, tuple[str, str]]], y: float) -> tuple[str, float]:
+def legend(entries: Sequence[tuple[str, Look]], y: float) -> tuple[str, float]:
     """Swatches with names, as many a line as fit; and the height they take."""
-    out, x, top = [], 0.0, y
+    out = []
+    x, top = 0.0, y
     for name, style in entries:
         width = 24 + CHARACTER * len(name)
         if x and x + width > WIDTH:
@@ -167,42 +112,62 @@ def _heading(label: str, total: str, y: float) -> tuple[str, float]:
     return lines + text(WIDTH - 2, last, total, anchor="end", weight="bold"), 17.0 * len(words) + 2
 
 
+def _limit_label(words: str, edge: float) -> str:
+    """Above the bars, on that side of its line that has room."""
+    anchor = "end" if edge > WIDTH / 2 else "start"
+    return text(edge, 15, words, anchor=anchor, weight="bold")
+
+
+def _segments(row: Row, y: float, scale: float, styles: Mapping[str, Look], show: Show) -> str:
+    """One stacked bar: its parts from left to right, as long as their numbers."""
+    (label, parts), x, out = row, 1.0, []
+    for name, value in parts.items():
+        hint = f"{label}, {name}: {show(value)}"
+        out.append(box(x, y, value * scale, BAR, styles[name], hint))
+        x += value * scale
+    return "".join(out)
+
+
+def _said(row: Row, show: Show, over: bool) -> str:
+    """One bar for those who do not see it."""
+    label, parts = row
+    inside = ", ".join(f"{name} {show(value)}" for name, value in parts.items())
+    more = ", over the limit" if over else ""
+    return f"{label}: {show(sum(parts.values()))}{more} ({inside})"
+
+
 def bars(
     rows: Sequence[Row],
     *,
     title: str,
-    show: Callable[[float], str],
+    show: Show,
     limit: float | None = None,
     limit_label: str = "limit",
 ) -> str:
     """Horizontal stacked bars, a line at the limit, and a cross on every bar that passes it."""
-    styles = _styles(name for _, parts in rows for name in parts)
+    styles = looks(name for _, parts in rows for name in parts)
     totals = [sum(parts.values()) for _, parts in rows]
     scale = (WIDTH - 10) / (max([*totals, limit or 0]) or 1)
-    y, out, said = 4.0, [], []
+    out, said = [], []
+    y = 4.0
     if limit is not None:
-        edge, words = limit * scale + 1, f"{limit_label}: {show(limit)}"
-        out.append(
-            text(edge, 15, words, anchor="end" if edge > WIDTH / 2 else "start", weight="bold")
-        )
+        edge = limit * scale + 1
+        words = f"{limit_label}: {show(limit)}"
+        out.append(_limit_label(words, edge))
         y = 22.0
-    for (label, parts), total in zip(rows, totals, strict=True):
+    for row, total in zip(rows, totals, strict=True):
+        heading, high = _heading(row[0], show(total), y)
+        y += high
+        out += [heading, _segments(row, y, scale, styles, show)]
         over = limit is not None and total > limit
-        heading, high = _heading(label, show(total), y)
-        out.append(heading)
-        x, y = 1.0, y + high
-        for name, value in parts.items():
-            out.append(
-                box(x, y, value * scale, BAR, styles[name], f"{label}, {name}: {show(value)}")
-            )
-            x += value * scale
         if limit is not None:
             out.append(limit_line(f"M{number(edge)} {number(y - 4)}V{number(y + BAR + 4)}"))
-        out.append(_cross(x - 13, y + BAR / 2) if over else "")
-        inside = ", ".join(f"{name} {show(value)}" for name, value in parts.items())
-        said.append(f"{label}: {show(total)}{', over the limit' if over else ''} ({inside})")
+        if over:
+            out.append(_cross(1 + total * scale - 13, y + BAR / 2))
+        said.append(_said(row, show, over))
         y += BAR + 10
-    said += [words] if limit is not None else []
+    if limit is not None:
+        said.append(words)
     swatches, high = legend(list(styles.items()), y + 2)
     return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + swatches)
 
@@ -211,68 +176,56 @@ def limit_line(path: str) -> str:
     return f'<path d="{path}" stroke="{WARNING}" stroke-width="2" stroke-dasharray="6 3"/>'
 
 
-def grouped(rows: Sequence[Row], *, title: str, show: Callable[[float], str]) -> str:
-    """Bars side by side, one for each name in a group, on one scale."""
-    styles = _styles(name for _, parts in rows for name in parts)
-    scale = (WIDTH - 110) / (max((v for _, parts in rows for v in parts.values()), default=0) or 1)
-    y, out, said = 4.0, [], []
-    for label, parts in rows:
-        out.append(text(0, y + 13, label))
-        y += 19
-        for name, value in parts.items():
-            out.append(
-                box(1, y, value * scale, 16, styles[name], f"{label}, {name}: {show(value)}")
-            )
-            out.append(text(value * scale + 8, y + 13, show(value)))
-            y += 19
-        said.append(
-            f"{label}: " + ", ".join(f"{name} {show(value)}" for name, value in parts.items())
-        )
-        y += 8
-    swatches, high = legend(list(styles.items()), y + 2)
-    return drawing(y + 4 + high, title, ". ".join(said) + ".", "".join(out) + swatches)
+def _events(line: Line, y: float, left: float, scale: float, styles: Mapping[str, Look]) -> str:
+    """The boxes of one line, each where and as long as its event was."""
+    label, events = line
+    return "".join(
+        box(left + a * scale, y, (b - a) * scale, BAR, styles[role], f"{label}, {what}")
+        for role, a, b, what in events
+    )
 
 
-def timeline(
-    rows: Sequence[tuple[str, Sequence[tuple[str, float, float, str]]]],
-    *,
-    title: str,
-    show: Callable[[float], str],
-    axis_title: str,
-) -> str:
-    """What happens when: a line for each rank, a box for each (role, start, end, what)."""
-    left = 12 + CHARACTER * max(len(label) for label, _ in rows)
-    end = max((b for _, events in rows for _, _, b, _ in events), default=0) or 1
+def _time_axis(y: float, left: float, end: float, show: Show, title: str) -> str:
+    """Ticks with their times beneath the lines; words stay inside the picture."""
     scale = (WIDTH - left - 4) / end
-    styles = _styles(role for _, events in rows for role, *_ in events)
-    y, out, said = 4.0, [], []
-    for label, events in rows:
-        out.append(text(0, y + 16, label))
-        busy: dict[str, float] = {}
-        for role, a, b, what in events:
-            out.append(
-                box(
-                    left + a * scale,
-                    y,
-                    (b - a) * scale,
-                    BAR,
-                    styles[role],
-                    f"{label}, {what}: {show(a)} to {show(b)}",
-                )
-            )
-            busy[role] = busy.get(role, 0) + b - a
-        said.append(f"{label}: " + ", ".join(f"{role} {show(time)}" for role, time in busy.items()))
-        y += BAR + 5
+    out = []
     for tick in ticks(0, end, 4):
         x = left + tick * scale
-        anchor = (
-            "start" if not tick else "end" if x > WIDTH - 25 else "middle"
-        )  # words stay inside the picture
+        anchor = "middle" if tick else "start"
+        if tick and x > WIDTH - 25:
+            anchor = "end"
         out.append(f'<path d="M{number(x)} {number(y)}v5" stroke="currentColor"/>')
         out.append(text(x, y + 19, show(tick), anchor=anchor, size=SMALL))
-    out.append(text(left + (WIDTH - left) / 2, y + 38, axis_title, anchor="middle"))
+    out.append(text(left + (WIDTH - left) / 2, y + 38, title, anchor="middle"))
+    return "".join(out)
+
+
+def _busy(line: Line, show: Show) -> str:
+    """One line for those who do not see it: how long it does what."""
+    label, events = line
+    busy: dict[str, float] = {}
+    for role, a, b, _ in events:
+        busy[role] = busy.get(role, 0) + b - a
+    return f"{label}: " + ", ".join(f"{role} {show(time)}" for role, time in busy.items())
+
+
+def timeline(lines: Sequence[Line], *, title: str, show: Show, axis_title: str) -> str:
+    """What happens when: a line for each rank, a box for each (role, start, end, what)."""
+    left = 12 + CHARACTER * max(len(label) for label, _ in lines)
+    end = max((b for _, events in lines for _, _, b, _ in events), default=0) or 1
+    scale = (WIDTH - left - 4) / end
+    styles = looks(role for _, events in lines for role, *_ in events)
+    out = []
+    y = 4.0
+    for label, events in lines:
+        timed = [(r, a, b, f"{what}: {show(a)} to {show(b)}") for r, a, b, what in events]
+        out.append(text(0, y + 16, label))
+        out.append(_events((label, timed), y, left, scale, styles))
+        y += BAR + 5
+    out.append(_time_axis(y, left, end, show, axis_title))
+    said = ". ".join(_busy(line, show) for line in lines)
     swatches, high = legend(list(styles.items()), y + 48)
-    return drawing(y + 48 + high, title, ". ".join(said) + ".", "".join(out) + swatches)
+    return drawing(y + 48 + high, title, said + ".", "".join(out) + swatches)
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[float]:

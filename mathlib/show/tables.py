@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from mathlib import units
 from mathlib.checks import InputError
-from mathlib.show import plot, svg
+from mathlib.show import plot, says, svg
 
 
 class Shown:
@@ -25,13 +24,11 @@ class Shown:
 
 
 def _cell(value: Any) -> str:
-    return (
-        f"{value:,.3f}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> Shown:
@@ -43,24 +40,32 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "")
             raise InputError(
                 f"row = {list(row)!r}: expected {len(head)} cells, one for each of {list(head)}"
             )
-    cells = [[_cell(value) for value in row] for row in rows]
+    lines = [list(head), *([_cell(value) for value in row] for row in rows)]
+    words = _columns(lines)
+    if caption:
+        words = f"{caption}\n{words}"
+    return Shown(_html_table(lines, caption), words)
+
+
+def _html_table(lines: Sequence[Sequence[str]], caption: str) -> str:
+    head, *rows = lines
     top = "".join(f'<th scope="col">{escape(word)}</th>' for word in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(c)}</td>" for c in rest)
-        + "</tr>"
-        for first, *rest in cells
-    )
+    body = ""
+    for first, *rest in rows:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        body += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
     said = f"<caption>{escape(caption)}</caption>" if caption else ""
-    wide = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
-    words = "\n".join(
-        "  ".join(c.ljust(w) for c, w in zip(line, wide, strict=True)).rstrip()
-        for line in [list(head), *cells]
+    return (
+        f'<table class="mlx-table">{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
     )
-    return Shown(
-        f'<table class="mlx-table">{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody>'
-        "</table>",
-        f"{caption}\n{words}" if caption else words,
+
+
+def _columns(lines: Sequence[Sequence[str]]) -> str:
+    """The same table as text, every column as wide as its longest cell."""
+    wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(line, wide, strict=True)).rstrip()
+        for line in lines
     )
 
 
@@ -73,7 +78,7 @@ def curves(
     **axes: Any,
 ) -> Shown:
     """Curves over plain numbers; `log_x`, `log_y`, `limit`, `limit_label` as in plot.lines."""
-    show = {"show_x": lambda v: f"{v:,g}", "show_y": lambda v: f"{v:,g}"} | axes
+    show = {"show_x": says.short, "show_y": says.short} | axes
     drawn = plot.lines(series, title=title, x_title=x_title, y_title=y_title, **show)
     return Shown(
         f"<figure>{drawn}</figure>", f"{title}: {y_title} against {x_title}, " + ", ".join(series)
@@ -84,15 +89,9 @@ def byte_bars(
     rows: Mapping[str, Mapping[str, float]], *, title: str, limit: float | None = None
 ) -> Shown:
     """Stacked bars of bytes by part; a cross marks each bar beyond the limit."""
-
-    def show(value: float) -> str:
-        return units.show(value, "byte", digits=3)
-
-    drawn = svg.bars(list(rows.items()), title=title, show=show, limit=limit)
-    return Shown(
-        f"<figure>{drawn}</figure>",
-        f"{title}: " + ", ".join(f"{n} {show(sum(p.values()))}" for n, p in rows.items()),
-    )
+    drawn = svg.bars(list(rows.items()), title=title, show=says.size, limit=limit)
+    said = ", ".join(f"{name} {says.size(sum(parts.values()))}" for name, parts in rows.items())
+    return Shown(f"<figure>{drawn}</figure>", f"{title}: {said}")
 
 
 def source(*functions: Callable[..., Any]) -> Shown:

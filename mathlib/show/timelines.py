@@ -7,8 +7,7 @@ seconds; other kinds are not drawn.
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from mathlib import units
-from mathlib.show import svg
+from mathlib.show import says, svg
 from mathlib.show.tables import Shown
 
 
@@ -33,38 +32,36 @@ def _lanes(events: Iterable[Event]) -> list[list[Event]]:
     for event in sorted(events, key=lambda e: e.start):
         free = next((lane for lane in lanes if lane[-1].end <= event.start), None)
         if free is None:
-            lanes.append(free := [])
+            free = []
+            lanes.append(free)
         free.append(event)
     return lanes
 
 
-def _show(seconds: float) -> str:
-    return units.show(seconds, "second", digits=3)
+def _rank(rank: int, events: Sequence[Event]) -> list[svg.Line]:
+    """A rank's lines: its own work, and under it as many wires as it has messages at once."""
+    work = [
+        ("idle" if e.kind == "idle" else e.what, e.start, e.end, e.what)
+        for e in events
+        if e.kind in ("compute", "idle")
+    ]
+    lines: list[svg.Line] = [(f"rank {rank}", work)]
+    for place, lane in enumerate(_lanes(e for e in events if e.kind == "communication")):
+        name = f"wire {place + 1}" if place else "wire"
+        lines.append((name, [(e.kind, e.start, e.end, e.what) for e in lane]))
+    return lines
 
 
 def ranks_timeline(events: Sequence[Event], *, title: str) -> Shown:
     """A line for each rank's own work, and lines for its messages: two at once where two are in
     flight.
     """
-    rows = []
+    lines = []
     for rank in sorted({e.rank for e in events}):
-        own = [e for e in events if e.rank == rank]
-        work = [
-            (e.what if e.kind == "compute" else "idle", e)
-            for e in own
-            if e.kind in ("compute", "idle")
-        ]
-        rows.append((f"rank {rank}", [(role, e.start, e.end, e.what) for role, e in work]))
-        for place, lane in enumerate(_lanes(e for e in own if e.kind == "communication")):
-            rows.append(
-                (
-                    f"wire {place + 1}" if place else "wire",
-                    [(e.kind, e.start, e.end, e.what) for e in lane],
-                )
-            )
-    drawn = svg.timeline(rows, title=title, show=_show, axis_title="time")
-    busy = {e.kind: 0.0 for e in events}
+        lines += _rank(rank, [e for e in events if e.rank == rank])
+    drawn = svg.timeline(lines, title=title, show=says.time, axis_title="time")
+    busy = dict.fromkeys((e.kind for e in events), 0.0)
     for e in events:
         busy[e.kind] += e.end - e.start
-    said = ", ".join(f"{kind} {_show(time)}" for kind, time in busy.items())
+    said = ", ".join(f"{kind} {says.time(time)}" for kind, time in busy.items())
     return Shown(f"<figure>{drawn}</figure>", f"{title}. All ranks together: {said}")

@@ -1,11 +1,10 @@
-"""The ring's picture, the slow link's clock, and who sends to whom, before any page."""
+"""The ring's picture, the slow link's clock, and the fastest algorithm, before any page."""
 
 import re
 
 import pytest
 
 from mathlib.explore.collectives import held_after
-from mathlib.show import links
 from mathlib.show.experiments import find
 from mathlib.traffic import comm
 
@@ -50,16 +49,3 @@ def test_the_fastest_is_named_and_the_balance_is_right():
     assert "Fastest: halving-doubling" in find("all-reduce").run({"ranks": 1024})
     balance = comm.ring_balance(payload=4000, bandwidth=50e9, latency=1e-5)
     assert f"= {balance:,.4g} ranks" in find("all-reduce").run({"payload": 4000})
-
-
-def test_links_are_dark_where_much_is_sent_and_tell_what_crosses_the_nodes():
-    sent = {"a & b": [{1: 100}, {2: 400}, {3: 100}, {0: 400}]}
-    drawn = links(sent, node=2, title="Who")
-    assert repr(drawn) == "Who: a & b: 1 kB in all, 800 B between nodes"
-    assert sorted(re.findall(r'fill-opacity="([\d.]+)"', drawn._repr_html_())) == [
-        "0.36",
-        "0.36",
-        "1.00",
-        "1.00",
-    ]
-    assert "<title>a &amp; b: rank 1 sends 400 B to rank 2</title>" in drawn._repr_html_()

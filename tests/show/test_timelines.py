@@ -8,9 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mathlib.explore import data_parallel
 from mathlib.show import ranks_timeline
-from mathlib.traffic import overlap
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -75,15 +73,3 @@ def test_the_last_time_on_the_axis_stays_inside():
     edge = float(chart.get("viewBox").split()[2])
     (last,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "200 ms")
     assert float(last.get("x")) > edge - 25 and last.get("text-anchor") == "end"
-
-
-def test_more_buckets_than_can_be_told_apart_are_drawn_as_stretches():
-    """The wire is as busy as before; only the borders between buckets that touch are gone."""
-    busy = [[(i + j / 200, i + (j + 1) / 200) for j in range(100)] for i in range(4)]
-    spans = [span for touching in busy for span in touching]
-    buckets = [overlap.Span(f"bucket {i}", *span) for i, span in enumerate(spans)]
-    few = data_parallel._stretches(buckets[:50])
-    assert few == [(b.start, b.end, b.what) for b in buckets[:50]]
-    drawn = data_parallel._stretches(buckets)
-    assert [what for *_, what in drawn] == [f"bucket {i} to {i + 99}" for i in (0, 100, 200, 300)]
-    assert sum(b - a for a, b, _ in drawn) == pytest.approx(sum(b.end - b.start for b in buckets))

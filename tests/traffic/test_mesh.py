@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
-from mathlib.compute import batches
 from mathlib.traffic import mesh
 from mathlib.traffic.mesh import Mesh
 
@@ -139,23 +138,6 @@ def test_hierarchical_groups_reach_everyone(levels: list[int]) -> None:
     assert reached == set(ranks), "one step a level joins all of them"
 
 
-@given(
-    st.integers(1, 8), st.integers(1, 8), st.integers(1, 8), st.integers(1, 8), st.integers(1, 8)
-)
-def test_sharding_does_not_change_the_batch(
-    data: int, tensor: int, pipeline: int, b: int, m: int
-) -> None:
-    sequences = batches.global_batch(
-        world=data * tensor * pipeline,
-        tensor=tensor,
-        pipeline=pipeline,
-        per_replica=b,
-        micro_batches=m,
-    )
-    assert sequences == data * b * m
-    assert batches.scheduled_tokens([(sequences, 3), (2 * sequences, 1)], 7) == 5 * 7 * sequences
-
-
 @pytest.mark.parametrize(
     ("call", "named"),
     [
@@ -175,10 +157,6 @@ def test_sharding_does_not_change_the_batch(
         (lambda: mesh.sagemaker(world=32, tensor=4, shard=3), "accepted: 1, 2, 4, 8"),
         (lambda: mesh.sagemaker(world=32, tensor=4, shard=16), "accepted: 1, 2, 4, 8"),
         (lambda: mesh.hierarchical_groups(16, [2, 4]), "levels = [2, 4]"),
-        (
-            lambda: batches.global_batch(world=12, tensor=8, per_replica=1),
-            "does not divide world = 12",
-        ),
     ],
 )
 def test_bad_input_names_the_argument(call: object, named: str) -> None:

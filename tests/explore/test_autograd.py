@@ -1,0 +1,61 @@
+"""Gradients arriving one by one: torch's own at the end, none before its step."""
+
+import re
+
+import pytest
+from charts import SPACE, drawn, outside, words
+
+from mathlib.explore.autograd import squared_error
+from mathlib.show.experiments import find
+from mathlib.show.roles import ROLES
+
+
+def shown(**values):
+    return find("backward").run(values)
+
+
+def marked(html):
+    fills = [rect.get("fill") for rect in drawn(html).iter(f"{SPACE}rect")]
+    return fills.count(ROLES["gradients"][0])
+
+
+@pytest.mark.parametrize("step", range(8))
+def test_a_step_colours_one_value_more(step):
+    html = shown(step=step)
+    noted = sum(", G = " in word for word in words(drawn(html)))
+    assert marked(html) == noted == step and f"<b>{step} of 7</b>" in html
+
+
+def test_the_values_are_those_of_torch():
+    torch = pytest.importorskip("torch")
+    x, t = 1.5, 1.0
+    w, b = (torch.tensor(v, requires_grad=True) for v in (1.0, 0.5))
+    loss = (torch.relu(w * x + b) - t) ** 2
+    loss.backward()
+    made = squared_error(x, 1.0, 0.5, t)
+    gradients = made["L = e e"].backward()
+    assert made["L = e e"].rows[0][0] == loss.item()
+    assert [gradients[made[name]][0][0] for name in "wb"] == [w.grad.item(), b.grad.item()]
+    noted = words(drawn(shown(x=x, w=1.0, b=0.5, t=t, step=7)))
+    assert {"L = e e = 1, G = 1", "1, G = 3", "0.5, G = 2"} <= set(noted), "loss, weight, bias"
+
+
+def test_a_dead_relu_is_told_once_it_matters():
+    why = "relu passes nothing back"
+    assert why in shown(x=1.0, w=-2.0, b=0.0, step=4)
+    assert why not in shown(x=1.0, w=-2.0, b=0.0, step=3), "nothing has passed it yet"
+    assert why not in shown(x=1.0, w=2.0, b=0.0, step=7)
+
+
+def test_a_value_that_goes_in_twice_has_one_arrow():
+    """e times e pulls twice at e."""
+    made = squared_error(1.0, 1.0, 1.0, 1.0)
+    pulls = sum(len(value.pulls) for value in made.values())
+    arrows = len(re.findall(r"stroke-opacity=\".6\"", shown()))
+    assert (pulls, arrows) == (9, 8)
+
+
+def test_nothing_leaves_the_picture_at_any_setting():
+    for x in (-2.0, 0.5, 2.0):
+        for w in (-1.5, 1.5):
+            assert not outside(drawn(shown(x=x, w=w, b=-1.5, t=-1.5, step=7)))

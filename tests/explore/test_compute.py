@@ -1,0 +1,77 @@
+"""Where six breaks and what a run takes: the numbers are the library's, and so is the verdict."""
+
+import re
+
+import pytest
+from charts import boxes, drawn, outside, said
+
+from mathlib import specs
+from mathlib.compute import cost, flops, params
+from mathlib.explore import compute
+from mathlib.show.experiments import find
+
+
+def shown(name, **values):
+    return find(name).run(values)
+
+
+def test_the_parts_add_up_to_what_a_token_costs():
+    model = specs.Model("m", layers=16, width=1024, heads=1, vocab=65536, context=1024)
+    forward = flops.forward(model)
+    counted = [name for inside in compute.PARTS.values() for name in inside]
+    left = set(forward) - set(counted)
+    assert sum(forward.amount(name) for name in left) == 0, "a lookup costs nothing"
+    whole = sum(forward.amount(name) for name in counted)
+    assert 3 * whole / 1024 == pytest.approx(flops.per_token(model))
+
+
+def test_six_is_judged_against_the_count():
+    model = specs.Model("m", layers=16, width=1024, heads=1, vocab=65536, context=1024)
+    ratio = flops.per_token(model) / (6 * params.total(model))
+    assert f"<b>{ratio - 1:.1%} more than the rule</b>" in shown("six")
+    assert compute._against_the_rule(1.0004) == "exactly"
+    assert compute._against_the_rule(0.9) == "10.0% less than"
+
+
+def test_the_two_bars_stand_to_each_other_as_the_ratio():
+    chart = drawn(shown("six"))
+    wide = {"Counted by part": 0.0, "The rule, 6P": 0.0}
+    for hint, (_, _, width, _) in boxes(chart).items():
+        wide[next(name for name in wide if hint.startswith(name))] += width
+    ratio = wide["Counted by part"] / wide["The rule, 6P"]
+    assert ratio == pytest.approx(1.12, abs=0.003)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_law_beneath_holds_for_every_shape(causal):
+    """equation() refuses numbers that do not satisfy it, so a result is the proof."""
+    for layers, width, context in ((2, 256, 65536), (128, 16384, 256)):
+        html = shown("six", layers=layers, width=width, context=context, causal=causal)
+        assert "<math" in html and "Not possible" not in html
+
+
+def test_a_bill_is_work_over_rate_times_price():
+    run = compute.bill("gpt3-175b", 300e9, "a100-80gb", 1024, 0.5, 2.0)
+    chip = specs.find_device("a100-80gb")
+    assert run["flop"] == flops.run("gpt3-175b", total_tokens=300e9).total
+    assert run["seconds"] == pytest.approx(run["flop"] / (1024 * 0.5 * chip.half))
+    assert run["price"] == pytest.approx(2 * 1024 * run["seconds"] / 3600)
+    assert run["kWh"] == cost.energy_kwh(device_hours=run["hours"], watts=chip.power)
+
+
+def test_twice_the_devices_is_half_the_time_and_the_same_price():
+    one, two = (shown("cost", devices=n) for n in (1024, 2048))
+    price = re.compile(r"<b>([\d,]+ \$)</b>")
+    assert price.findall(one) == price.findall(two)
+    assert "<b>22.2 days</b>" in one and "<b>11.1 days</b>" in two
+
+
+def test_the_curve_of_perfect_scaling_goes_through_the_choice():
+    chart = drawn(shown("cost"))
+    assert "perfect scaling: 177 at 128, 2.77 at 8,192" in said(chart)
+    assert "your choice: 22.2 at 1,024" in said(chart), "an eighth of 177"
+    assert not outside(chart)
+
+
+def test_one_device_is_no_reason_to_draw_less_than_one():
+    assert "at 1, " in said(drawn(shown("cost", devices=1)))

@@ -1,0 +1,55 @@
+"""Equations refuse numbers that do not satisfy them, and are well-formed."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.show.equation import equation
+
+
+def test_an_equation_refuses_numbers_that_do_not_satisfy_it():
+    with pytest.raises(InputError, match="gives 12"):
+        equation("M = k * P", M=13, k=3, P=4)
+    with pytest.raises(InputError, match="needs P"):
+        equation("M = k * P", M=12, k=3)
+    with pytest.raises(InputError, match="needs M"):
+        equation("M = k * P", k=3, P=4)
+
+
+@pytest.mark.parametrize(
+    ("law", "holds"),
+    [
+        ("x = a * (b + c)", "<mo>(</mo>"),
+        ("x = a - (b + c)", "<mo>(</mo>"),
+        ("x = (a + b) / c", "<mfrac>"),
+        ("x = (a + b) ** 2", "<msup>"),
+        ("x = max(a, b) + c", "max"),
+        ("x = -a + b * c", "&minus;"),
+    ],
+)
+def test_equations_are_well_formed_and_keep_their_brackets(law, holds):
+    numbers = {"a": 2, "b": 3, "c": 4}
+    value = eval(law.split("=")[1], {"max": max}, numbers)
+    used = {n: v for n, v in numbers.items() if n in law[3:].replace("max", "")}
+    html = equation(law, x=value, **used)
+    assert holds in html
+    ET.fromstring(html.replace("&minus;", "-").replace("&sdot;", ".").replace("&nbsp;", " "))
+
+
+@pytest.mark.parametrize("law", ["x = a + b + c", "x = a * b * c", "x = a + (b + c)"])
+def test_brackets_that_change_nothing_are_left_out(law):
+    numbers = {"a": 2, "b": 3, "c": 4}
+    assert "<mo>(</mo>" not in equation(law, x=eval(law.split("=")[1], {}, numbers), **numbers)
+
+
+def test_a_number_is_written_as_asked_and_checked_as_it_is():
+    html = equation("M = k * P", M=(2e9, "2 GB"), k=2, P=(1e9, "a < b"))
+    assert "2 GB" in html and "a &lt; b" in html
+    with pytest.raises(InputError, match="M = "):
+        equation("M = k * P", M=(3e9, "2 GB"), k=2, P=1e9)
+
+
+def test_greek_and_indices_are_typeset():
+    html = equation("M = kappa * P_opt", M=6, kappa=2, P_opt=3)
+    assert "<mi>&kappa;</mi>" in html and "<msub><mi>P</mi><mi>opt</mi></msub>" in html

@@ -1,0 +1,113 @@
+"""Controls that refuse, refusals that are results, and every experiment of the book."""
+
+import json
+import math
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.show.experiments import (
+    Choice,
+    Experiment,
+    Range,
+    Toggle,
+    doubling,
+    experiment,
+    find,
+    registry,
+    run_json,
+)
+
+
+def draw_slope(slope: int, steep: bool) -> str:
+    return f"<p>{slope * (10 if steep else 1)}</p>"
+
+
+CONTROLS = (Range("slope", "Slope", 1, 9, 1, 2), Toggle("steep", "Steep"))
+SLOPE = Experiment("slope", "How steep", CONTROLS, draw_slope, (draw_slope,))
+
+
+def test_controls_refuse_what_they_do_not_offer():
+    slider = Range("x", "X", 0.1, 1.0, 0.1, 0.3)
+    assert slider.check(0.1 + 0.2) == 0.3 and slider.check(1) == 1.0
+    for wrong in (0, 1.1, "0.3", True, math.nan):
+        with pytest.raises(InputError, match="x = "):
+            slider.check(wrong)
+    with pytest.raises(InputError, match="n = 3"):
+        doubling("n", "N", 1, 8, 4).check(3)
+    with pytest.raises(InputError, match="t = 1"):
+        Toggle("t", "T").check(1)
+    with pytest.raises(InputError, match="did you mean slope"):
+        SLOPE.run({"slop": 3})
+    with pytest.raises(InputError, match="did you mean"):
+        find("memoru")
+
+
+def test_doubling_offers_every_power_between_its_ends_with_the_unit():
+    control = doubling("n", "N", 4, 40, 8, "GB")
+    assert control.slider and control.options == (
+        ("4 GB", 4),
+        ("8 GB", 8),
+        ("16 GB", 16),
+        ("32 GB", 32),
+    )
+    with pytest.raises(InputError, match="n = 5"):
+        doubling("n", "N", 4, 40, 5)
+
+
+def test_a_refusal_is_a_result():
+    def picky(n: int) -> str:
+        raise InputError(f"n = {n}: expected <less>")
+
+    html = Experiment("p", "P", (Range("n", "N", 1, 3, 1, 2),), picky).run({"n": 3})
+    assert "Not possible: n = 3: expected &lt;less&gt;" in html
+
+
+def test_what_is_stored_says_its_settings_and_carries_its_controls():
+    html = SLOPE.html({"slope": 3, "steep": True})
+    assert "<li>Slope: <b>3</b></li>" in html and "<li>Steep: <b>yes</b></li>" in html
+    assert "<p>30</p>" in html and "&quot;default&quot;: 3" in html
+    assert (
+        "def draw_slope" in html and "def" not in Experiment("s", "S", (), draw_slope).code_html()
+    )
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(InputError, match="'ring'"):
+        registry()
+        experiment("ring", "Another ring")(draw_slope)
+
+
+@pytest.mark.parametrize("id", registry())
+def test_every_experiment_explains_itself(id):
+    one = find(id)
+    html = one.html()
+    assert one.code and "def " in one.source()
+    assert 'class="mlx-say"' in one.run(), (
+        "a verdict in words, for those who do not see the picture"
+    )
+    assert "<svg" in one.run() or "<table" in one.run()
+    labels = [c.label for c in one.controls]
+    assert all(len(label) > 3 and label[0].isupper() for label in labels), "labels are full words"
+    assert html == one.html(one.values()) and "<script" not in html
+
+
+def choices(control) -> list:
+    if isinstance(control, Choice):
+        return [value for _, value in control.options]
+    if isinstance(control, Toggle):
+        return [True, False]
+    return [control.low, control.high]
+
+
+@pytest.mark.parametrize("id", registry())
+def test_every_control_changes_something(id):
+    one = find(id)
+    for control in one.controls:
+        results = {one.run({control.name: value}) for value in choices(control)}
+        assert len(results) > 1, f"{control.label} does nothing"
+
+
+@pytest.mark.parametrize("id", registry())
+def test_the_browsers_way_in_gives_the_same_result(id):
+    assert run_json(id, json.dumps(find(id).values())) == find(id).run()

@@ -1,0 +1,39 @@
+"""A verdict stands only with its evidence, and can be read back from what a chapter stores."""
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.show import verdict
+from mathlib.show.ledger import claims, verdicts_in
+
+CLAIM = next(iter(claims()))
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [("holds", "holds"), ("holds when N > 2", "depends"), ("wrong, rather 3", "wrong")],
+)
+def test_a_verdict_is_marked_as_what_it_is(words, kind):
+    html = verdict(CLAIM, words, check=True, evidence="1 & 2")._repr_html_()
+    assert f'class="mlx-verdict mlx-{kind}"' in html and f'id="claim-{CLAIM}"' in html
+
+
+def test_a_verdict_is_read_back_as_it_was_said():
+    said = verdict(CLAIM, "wrong, rather 'so' & \"so\"", check=True, evidence="3 < 4")
+    (found,) = verdicts_in(f"<div>{said._repr_html_()}<p>more</p></div>")
+    assert (found.claim, found.words, found.evidence) == (CLAIM, said.words, said.evidence)
+    assert str(found) == str(said) and claims()[CLAIM]["claim"] in str(said)
+
+
+def test_evidence_that_does_not_support_it_stops_the_chapter():
+    with pytest.raises(AssertionError, match="does not support 'holds'"):
+        verdict(CLAIM, "holds", check=False, evidence="1 < 2")
+
+
+@pytest.mark.parametrize(
+    ("claim", "words", "evidence"),
+    [("C00", "holds", "x"), (CLAIM, "true", "x"), (CLAIM, "holds if", "x"), (CLAIM, "holds", " ")],
+)
+def test_a_verdict_needs_a_known_claim_its_form_and_evidence(claim, words, evidence):
+    with pytest.raises(InputError):
+        verdict(claim, words, check=True, evidence=evidence)

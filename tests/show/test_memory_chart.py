@@ -1,0 +1,93 @@
+"""Bands as high as their bytes, phases where they end, the peak in words."""
+
+import pytest
+from charts import SPACE, drawn, outside, points, said, words
+
+from mathlib.show import memory_line
+from mathlib.show.memory_chart import BOTTOM, LEFT, TOP
+from mathlib.show.roles import ROLES
+from mathlib.show.svg import WIDTH
+
+ROWS = [{"weights": 1000, "gradients": 0, "activations": a, "logits": 0} for a in (0, 500, 3000, 0)]
+ROWS[3]["gradients"] = 1000
+MARKS = [(1, "init"), (3, "forward"), (4, "backward")]
+
+
+def bands(chart):
+    """Corners of each kind's band, by its colour."""
+    return {
+        p.get("fill"): points(p)
+        for p in chart.iter(f"{SPACE}path")
+        if p.get("fill") and p.get("d").endswith("Z")
+    }
+
+
+def test_a_band_is_as_high_as_its_bytes():
+    found = bands(drawn(memory_line(ROWS, MARKS, title="T")))
+    unit = (BOTTOM - TOP) / 4000  # a byte, where the greatest total fills the height
+    column = (WIDTH - LEFT - 4) / 4
+    weights, activations = (found[ROLES[kind][0]] for kind in ("weights", "activations"))
+    low, high = sorted({y for _, y in weights}, reverse=True)
+    assert low == BOTTOM and high == pytest.approx(BOTTOM - 1000 * unit, abs=0.06)
+    assert min(y for _, y in activations) == pytest.approx(TOP, abs=0.06)
+    top = [x for x, y in activations if y == pytest.approx(TOP, abs=0.06)]
+    assert top == [
+        pytest.approx(LEFT + 2 * column, abs=0.06),
+        pytest.approx(LEFT + 3 * column, abs=0.06),
+    ]
+
+
+def test_a_kind_stands_on_those_before_it():
+    found = bands(drawn(memory_line(ROWS, MARKS, title="T")))
+    unit = (BOTTOM - TOP) / 4000
+    gradients = {y for _, y in found[ROLES["gradients"][0]]}
+    assert min(gradients) == pytest.approx(BOTTOM - 2000 * unit, abs=0.06), "on the weights"
+    assert BOTTOM not in gradients
+
+
+def test_a_kind_that_never_lives_is_not_named():
+    chart = drawn(memory_line(ROWS, MARKS, title="T"))
+    assert "logits" not in words(chart) and {"weights", "gradients", "activations"} <= set(
+        words(chart)
+    )
+
+
+def test_the_peak_is_told_with_its_phase_and_its_parts():
+    shown = memory_line(ROWS, MARKS, title="T")
+    told = "Peak 4 kB during forward: weights 1 kB, gradients 0 byte, activations 3 kB"
+    assert repr(shown) == f"T. {told}" and said(drawn(shown)) == f"{told}."
+
+
+def test_an_event_belongs_to_the_phase_that_has_not_ended_before_it():
+    told = said(drawn(memory_line(ROWS, [(2, "forward"), (4, "backward")], title="T")))
+    assert told.startswith("Peak 4 kB during backward")
+
+
+def test_a_limit_is_drawn_at_its_height_even_above_everything():
+    chart = drawn(memory_line(ROWS, MARKS, title="T", limit=8000))
+    (line,) = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "6 3"]
+    assert points(line)[0] == (LEFT, TOP)
+    assert min(y for _, y in bands(chart)[ROLES["activations"][0]]) == pytest.approx(153, abs=0.06)
+    assert not outside(chart)
+
+
+def test_phases_end_where_they_end_and_narrow_ones_are_shortened():
+    rows = [dict(ROWS[i % 4]) for i in range(100)]
+    marks = [(1, "init"), (10, "forward"), (12, "x"), (100, "backward")]
+    chart = drawn(memory_line(rows, marks, title="T"))
+    ends = [
+        points(p)[0][0] for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "3 3"
+    ]
+    column = (WIDTH - LEFT - 4) / 100
+    assert ends == [pytest.approx(LEFT + end * column, abs=0.06) for end, _ in marks]
+    assert {"fwd", "backward"} <= set(words(chart)) and not {"init", "x"} & set(words(chart))
+
+
+def test_thousands_of_events_of_one_size_are_two_corners():
+    rows = [{"weights": 1000}] * 5000
+    (band,) = bands(drawn(memory_line(rows, [(5000, "forward")], title="T"))).values()
+    assert len(band) == 4
+
+
+def test_names_are_escaped():
+    assert "a &lt; b" in memory_line(ROWS, MARKS, title="a < b")._repr_html_()

@@ -1,0 +1,59 @@
+"""Predict first: the answer waits, and a guess is judged fairly."""
+
+import math
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.show import predict
+from mathlib.show.prediction import judge
+
+
+@pytest.mark.parametrize(
+    ("guess", "said"),
+    [
+        (10, "exactly"),
+        (10.5, "1.05 times the measured value, close"),
+        (9, "0.90 times the measured value, close"),
+        (20, "2.00 times the measured value, too high"),
+        (1, "too low"),
+        (-1, "measured: 10 GB"),
+    ],
+)
+def test_a_guess_is_judged_fairly(guess, said):
+    assert said in judge(guess, 10, "GB")
+
+
+def test_a_guess_at_nothing_is_no_division():
+    assert judge(5, 0, "") == "You said 5; measured: 0."
+    assert "exactly" in judge(0, 0, "GB")
+
+
+def test_the_answer_is_folded_away_until_asked_for():
+    html = predict(
+        "How much?", measured=3, predicted=3.5, unit="GB", explanation="Because <so>."
+    )._repr_html_()
+    before, after = html.split("<details>")
+    assert "3.5" not in before.split("aria-label")[1]
+    assert "3.5 GB" in after and "Because &lt;so&gt;." in after
+    with pytest.raises(InputError, match="measured = nan"):
+        predict("How much?", measured=math.nan)
+
+
+def test_without_a_prediction_only_the_measurement_is_shown():
+    html = predict("How much?", measured=3, unit="GB")._repr_html_()
+    assert "<dt>measured</dt><dd>3 GB</dd>" in html and "<dt>predicted" not in html
+    both = predict("How much?", measured=3, predicted=4, unit="GB")._repr_html_()
+    assert both.index("<dt>predicted</dt><dd>4 GB") < both.index("<dt>measured</dt><dd>3 GB")
+
+
+def test_a_typed_guess_is_answered_and_a_word_is_asked_again():
+    question, line, answer = predict("How much?", measured=3000, unit="GB").widget().children
+    box, button = line.children
+    assert "How much?" in question.value and not answer.value
+    box.value = "much"
+    button.click()
+    assert answer.value.startswith("Type a number")
+    box.value = "6,000"
+    button.click()
+    assert "2.00 times the measured value, too high" in answer.value and "3,000 GB" in answer.value

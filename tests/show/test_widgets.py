@@ -1,0 +1,48 @@
+"""In a notebook: HTML first, and live controls that show what the experiment shows."""
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.show import explore
+from mathlib.show.experiments import Experiment, Range, Toggle, doubling
+from mathlib.show.widgets import VIEW, View, bundle
+
+
+def draw_slope(slope: int, steep: bool, unit: int) -> str:
+    return f"<p>{slope * unit * (10 if steep else 1)}</p>"
+
+
+CONTROLS = (
+    Range("slope", "Slope", 1, 9, 1, 2),
+    Toggle("steep", "Steep"),
+    doubling("unit", "Unit", 5, 20, 5),
+)
+SLOPE = Experiment("slope", "How steep", CONTROLS, draw_slope, (draw_slope,))
+
+
+def test_a_notebook_shows_html_first_and_widgets_where_it_can():
+    data = View(SLOPE, slope=3)._repr_mimebundle_()
+    assert list(data)[:2] == ["text/html", "text/plain"] and VIEW in data
+    assert "<li>Slope: <b>3</b></li>" in data["text/html"]
+    assert "&quot;default&quot;: 3" in data["text/html"]
+
+
+def test_moving_a_control_shows_what_the_experiment_shows():
+    slope, steep, unit, result, code = View(SLOPE, slope=3).widget.children
+    assert result.value == SLOPE.run({"slope": 3}) and "def draw_slope" in code.value
+    slope.value, steep.value, unit.value = 5, True, 10
+    assert result.value == SLOPE.run({"slope": 5, "steep": True, "unit": 10}) == "<p>500</p>"
+
+
+def test_without_ipywidgets_the_stored_html_is_all():
+    def missing():
+        raise ImportError
+
+    assert bundle("<p>1</p>", "1", missing) == {"text/html": "<p>1</p>", "text/plain": "1"}
+
+
+def test_an_experiment_is_found_by_name_and_starts_where_told():
+    view = explore("ring", ranks=3)
+    assert "Ranks: <b>3</b>" in view._repr_html_()
+    with pytest.raises(InputError, match="ranks = 99"):
+        explore("ring", ranks=99)
