@@ -46,11 +46,10 @@ def functions(rooms: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
 
 
 def places(docstring: str) -> list[tuple[str, str]]:
-    """(chapter, equation) pairs of "Chapter: collectives (eq-bound, eq-sent); data_parallel"."""
-    found = PLACE.search(docstring)
+    """(chapter, equation) pairs of lines like "Chapter: collectives (eq-bound, eq-sent)"."""
     pairs = []
-    for place in found[1].rstrip(".").split(";") if found else []:
-        word, _, labels = place.strip().partition(" (")
+    for place in PLACE.findall(docstring):
+        word, _, labels = place.rstrip(".").partition(" (")
         pairs += [(word, label.strip()) for label in labels.rstrip(")").split(",")]
     return pairs
 

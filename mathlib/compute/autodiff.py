@@ -17,7 +17,10 @@ Pull = Callable[[Rows], tuple[Rows, int]]  # a gradient -> the parent's share, m
 
 
 def each(f: Callable[..., float], *operands: Rows) -> Rows:
-    """f, entry by entry, of matrices of one shape."""
+    """f, entry by entry, of matrices of one shape.
+
+    Chapter: autograd
+    """
     shapes = {(len(a), len(a[0])) for a in operands}
     if len(shapes) > 1:
         raise InputError(f"shapes {sorted(shapes)}: expected the same")
@@ -26,17 +29,26 @@ def each(f: Callable[..., float], *operands: Rows) -> Rows:
 
 
 def turned(a: Rows) -> Rows:
-    """The transpose."""
+    """The transpose.
+
+    Chapter: autograd
+    """
     return [list(column) for column in zip(*a, strict=True)]
 
 
 def hadamard(a: Rows, b: Rows) -> tuple[Rows, int]:
-    """The entrywise product of two m x n matrices, and its m n multiplications."""
+    """The entrywise product of two m x n matrices, and its m n multiplications.
+
+    Chapter: autograd
+    """
     return each(mul, a, b), len(a) * len(a[0])
 
 
 def product(a: Rows, b: Rows) -> tuple[Rows, int]:
-    """The product of an m x k and a k x n matrix, and its m k n multiplications."""
+    """The product of an m x k and a k x n matrix, and its m k n multiplications.
+
+    Chapter: autograd (eq-pulls)
+    """
     if len(a[0]) != len(b):
         raise InputError(
             f"shapes {(len(a), len(a[0]))} @ {(len(b), len(b[0]))}: expected (m, k) @ (k, n)"

@@ -19,19 +19,26 @@ def global_batch(
 ) -> int:
     """Sequences of one step: (world / (t p c)) * b * m. Sharding does not enter: shards see
     different data.
+
+    Chapter: planning
     """
     data = quotient("world", world, {"tensor": tensor, "pipeline": pipeline, "context": context})
     return data * whole("per_replica", per_replica) * whole("micro_batches", micro_batches)
 
 
 def batch_tokens(*, tokens: int, **batch: int) -> int:
-    """Tokens of one step: sequences of `global_batch` times the length of a sequence."""
+    """Tokens of one step: sequences of `global_batch` times the length of a sequence.
+
+    Chapter: planning
+    """
     return whole("tokens", tokens) * global_batch(**batch)
 
 
 def scheduled_tokens(schedule: Iterable[tuple[int, int]], tokens: int) -> int:
     """Tokens of a run whose batch grows: s * sum of batch * steps over the schedule's rows (batch,
     steps).
+
+    Chapter: planning
     """
     rows = [listed("schedule", row) for row in listed("schedule", schedule)]
     if not rows or any(len(row) != 2 for row in rows):

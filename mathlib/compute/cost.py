@@ -1,7 +1,8 @@
 """What FLOP cost: utilisation, time, devices, energy, CO2, money.
 
 P parameters · D tokens · n devices · X FLOP/s that one device achieves
-peak dense FLOP/s of one device as rated Seconds and FLOP/s inside; device-hours, kWh and kg where
+peak: dense FLOP/s of one device as rated
+Seconds and FLOP/s inside; device-hours, kWh and kg where
 the name says so, since meters and bills are in these.
 """
 
@@ -19,6 +20,8 @@ HOUR = 3600.0
 def peak_flops(*, clock: float, fused_per_clock: int, cores: int) -> float:
     """Dense peak of the hardware, FLOP/s: 2 * clock * (fused multiply-adds a core starts each
     clock) * cores.
+
+    Chapter: compute
     """
     return (
         2
@@ -29,7 +32,10 @@ def peak_flops(*, clock: float, fused_per_clock: int, cores: int) -> float:
 
 
 def achieved(*, flop: float, seconds: float, devices: int = 1) -> float:
-    """X = FLOP / (n seconds): FLOP/s of one device, whatever one counts as FLOP."""
+    """X = FLOP / (n seconds): FLOP/s of one device, whatever one counts as FLOP.
+
+    Chapter: compute
+    """
     return positive("flop", flop) / (positive("seconds", seconds) * whole("devices", devices))
 
 
@@ -38,6 +44,8 @@ def utilization(*, flop: float, seconds: float, devices: int, peak: float) -> fl
     section 4.1).
 
     Above 1 is refused: no device does more than its peak, so some number is in another unit.
+
+    Chapter: compute (eq-mfu)
     """
     rate = achieved(flop=flop, seconds=seconds, devices=devices)
     if round(rate / positive("peak", peak), 9) > 1:
@@ -59,6 +67,8 @@ def mfu(
 ) -> float:
     """Model FLOP utilisation from the throughput of all devices together; what is computed again
     does not count.
+
+    Chapter: compute (eq-mfu)
     """
     flop = positive("tokens_per_second", tokens_per_second) * flops.per_token(
         model, tokens=tokens, causal=causal
@@ -80,6 +90,8 @@ def hfu(
 ) -> float:
     """Hardware FLOP utilisation: `mfu` with every product the device does; conventions as in
     `flops.recomputation`.
+
+    Chapter: compute
     """
     one = flops.per_token(
         model,
@@ -94,19 +106,27 @@ def hfu(
 
 
 def throughput(*, sequences: int, tokens: int, seconds: float) -> float:
-    """Tokens a second of steps of B sequences of s tokens."""
+    """Tokens a second of steps of B sequences of s tokens.
+
+    Chapter: compute
+    """
     return whole("sequences", sequences) * whole("tokens", tokens) / positive("seconds", seconds)
 
 
 def throughput_gain(*, before: float, after: float) -> float:
     """before / after - 1: how much more work a second, when a step takes `after` instead of
     `before` seconds.
+
+    Chapter: compute
     """
     return positive("before", before) / positive("after", after) - 1
 
 
 def training_time(*, flop: float, devices: int, achieved: float) -> float:
-    """Seconds = FLOP / (n X)."""
+    """Seconds = FLOP / (n X).
+
+    Chapter: compute
+    """
     return positive("flop", flop) / (whole("devices", devices) * positive("achieved", achieved))
 
 
@@ -115,48 +135,70 @@ def shortcut_time(*, parameters: float, tokens: float, devices: int, achieved: f
     4).
 
     2 to 3% short for the paper's models: attention scores and vocabulary are left out.
+
+    Chapter: compute
     """
     flop = flops.six_nd(parameters=parameters, tokens=tokens, multiplier=8)
     return training_time(flop=flop, devices=devices, achieved=achieved)
 
 
 def time_for_tokens(*, tokens: float, tokens_per_second: float) -> float:
-    """Seconds at a known throughput of all devices together."""
+    """Seconds at a known throughput of all devices together.
+
+    Chapter: compute
+    """
     return positive("tokens", tokens) / positive("tokens_per_second", tokens_per_second)
 
 
 def rescaled_time(*, seconds: float, work: float = 1, devices: float = 1) -> float:
     """A known time for `work` times the FLOP on `devices` times the devices, at the same FLOP/s of
     each.
+
+    Chapter: compute
     """
     return positive("seconds", seconds) * positive("work", work) / positive("devices", devices)
 
 
 def devices_for(*, flop: float, seconds: float, achieved: float) -> int:
-    """The fewest devices that finish in time, if each still achieves X when there are that many."""
+    """The fewest devices that finish in time, if each still achieves X when there are that many.
+
+    Chapter: compute
+    """
     return math.ceil(
         positive("flop", flop) / (positive("seconds", seconds) * positive("achieved", achieved))
     )
 
 
 def flop_done(*, devices: int, seconds: float, peak: float, utilization: float) -> float:
-    """FLOP = n peak utilisation seconds: a run's compute from its bill."""
+    """FLOP = n peak utilisation seconds: a run's compute from its bill.
+
+    Chapter: compute
+    """
     n, share = whole("devices", devices), fraction("utilization", utilization)
     return n * positive("peak", peak) * share * positive("seconds", seconds)
 
 
 def device_hours(*, devices: int, seconds: float) -> float:
-    """n seconds / 3600."""
+    """n seconds / 3600.
+
+    Chapter: compute
+    """
     return whole("devices", devices) * positive("seconds", seconds) / HOUR
 
 
 def wall_time(*, device_hours: float, devices: int) -> float:
-    """Seconds on the wall clock that a bill of device-hours means on n devices."""
+    """Seconds on the wall clock that a bill of device-hours means on n devices.
+
+    Chapter: planning
+    """
     return positive("device_hours", device_hours) * HOUR / whole("devices", devices)
 
 
 def total_hours(device_hours: Collection[float]) -> float:
-    """Device-hours of several runs or phases together."""
+    """Device-hours of several runs or phases together.
+
+    Chapter: planning
+    """
     if (
         isinstance(device_hours, str)
         or not isinstance(device_hours, Collection)
@@ -170,6 +212,8 @@ def energy_kwh(*, device_hours: float, watts: float, pue: float = 1.0) -> float:
     """kWh = device-hours * W * PUE / 1000 (Touvron et al. 2023, section 6).
 
     PUE, power usage effectiveness: what the data centre draws over what the devices do, 1 or more.
+
+    Chapter: planning
     """
     if positive("pue", pue) < 1:
         raise InputError(
@@ -181,12 +225,17 @@ def energy_kwh(*, device_hours: float, watts: float, pue: float = 1.0) -> float:
 def co2_kg(*, energy_kwh: float, kg_per_kwh: float) -> float:
     """kg of CO2 equivalent from energy and the grid's intensity (0.385 was the United States' in
     the LLaMA papers).
+
+    Chapter: planning
     """
     return positive("energy_kwh", energy_kwh) * non_negative("kg_per_kwh", kg_per_kwh)
 
 
 def price(*, device_hours: float, price_per_hour: float) -> float:
-    """Money, in the currency of the price of a device-hour."""
+    """Money, in the currency of the price of a device-hour.
+
+    Chapter: compute
+    """
     return positive("device_hours", device_hours) * non_negative("price_per_hour", price_per_hour)
 
 
@@ -195,5 +244,7 @@ def streaming_time(*, size: float, bandwidth: float, devices: int = 1) -> float:
 
     The least a decoding step can take: it reads every weight and the whole cache (Pope et al. 2022,
     section 2).
+
+    Chapter: inference
     """
     return positive("size", size) / (positive("bandwidth", bandwidth) * whole("devices", devices))

@@ -1,9 +1,9 @@
 """Floating-point operations of matrix products: forward, backward, recomputation, by part.
 
 B sequences · s tokens of one · c cached tokens · L layers · h width · a heads · d head_dim
-f ffn_width
-V padded vocabulary · P parameters
-D tokens of a run.  A product of m x k with k x n is 2 m k n FLOP (multiply, add).
+f ffn_width · V padded vocabulary · P parameters · D tokens of a run
+r, i, o rows, inputs and outputs of a product, which is 2 r i o FLOP (multiply, add).
+
 Norms, activations, softmax and the embedding look-up are no products and count 0.  Counts are whole
 numbers.
 """
@@ -19,14 +19,19 @@ ATTENTION = ("full", "causal", "none")
 
 
 def matmul(*, rows: int, inner: int, columns: int) -> int:
-    """2 m k n: every one of the m n results takes k multiplications and k additions."""
-    m, k, n = whole("rows", rows), whole("inner", inner), whole("columns", columns)
-    return 2 * m * k * n
+    """2 r i o: every one of the r o results takes i multiplications and i additions.
+
+    Chapter: compute (eq-product)
+    """
+    r, i, o = whole("rows", rows), whole("inner", inner), whole("columns", columns)
+    return 2 * r * i * o
 
 
 def macs(flop: float) -> float:
     """Multiply-accumulates: DeepSpeed's profiler and many vision papers count these, half as many
     as FLOP.
+
+    Chapter: compute
     """
     flop = non_negative("flop", flop)
     return flop // 2 if flop % 2 == 0 else flop / 2
@@ -34,9 +39,9 @@ def macs(flop: float) -> float:
 
 def _head_dims(model: Model) -> tuple[int, int]:
     """Features of one head that enter the scores, and that its values have."""
-    z = model.latent
-    if z:
-        return z.nope_dim + z.rope_dim, z.value_dim
+    latent = model.latent
+    if latent:
+        return latent.nope_dim + latent.rope_dim, latent.value_dim
     # Transformer-XL scores content and distance apart: a second product over the same features
     return (2 if model.positions == "relative" else 1) * model.head_dim, model.head_dim
 
@@ -47,6 +52,8 @@ def pairs(*, tokens: int, past: int = 0, causal: bool = False, window: Window | 
 
     A window of w leaves a token min(w, itself and the past), causal; full, every token meets all
     new ones and the w - 1 that a rolling cache holds.
+
+    Chapter: compute
     """
     s, c = whole("tokens", tokens), whole("past", past, least=0)
     if window is not None:
@@ -94,6 +101,8 @@ def forward(
     appendix).
     tokens: the model's context if not given; past: tokens in the KV cache; causal: count only the
     pairs a mask keeps, of a sliding window too.
+
+    Chapter: compute (eq-forward)
     """
     model, B = find_model(model), whole("sequences", sequences)
     s, a = _default_tokens(model, tokens), model.heads
@@ -140,6 +149,8 @@ def backward(
     attention_backward: 2, or 2.5 where the scores are computed again inside (FlashAttention, Dao et
     al. 2022, algorithm 4: five products against the forward's two).  frozen: no weight gradients,
     so one product instead of two.
+
+    Chapter: compute (eq-backward)
     """
     one_of("attention_backward", attention_backward, (2, 2.5))
     flag("frozen", frozen)
@@ -171,6 +182,8 @@ def recomputation(
     default), and no product whose result nobody saves is run: selective without the product with
     the values, full without the MLP's last.  A fused kernel (attention_backward 2.5) saves its
     result and runs whole.
+
+    Chapter: compute
     """
     one_of("recompute", recompute, RECOMPUTE)
     one_of("convention", convention, ("counted", "korthikanti"))
@@ -217,6 +230,8 @@ def training(
 
     The defaults give model FLOP (for MFU); attention_backward, recompute and early_stop add what
     the hardware does besides (HFU).
+
+    Chapter: compute (eq-train)
     """
     shape: dict[str, Any] = {"sequences": sequences, "tokens": tokens, "causal": causal}
     name = find_model(model).name
@@ -252,6 +267,8 @@ def run(
 ) -> Parts:
     """FLOP of a whole training run over D tokens, in sequences of s: D / s training steps of one
     sequence.
+
+    Chapter: compute
     """
     D, s = positive("total_tokens", total_tokens), _default_tokens(find_model(model), tokens)
     once = training(
@@ -274,7 +291,10 @@ def per_token(
     recompute: str = "none",
     convention: str = "counted",
 ) -> float:
-    """FLOP of training on one token, forward and backward: what 6N approximates."""
+    """FLOP of training on one token, forward and backward: what 6N approximates.
+
+    Chapter: compute
+    """
     return run(
         model,
         total_tokens=1,
@@ -292,6 +312,8 @@ def six_nd(*, parameters: float, tokens: float, multiplier: float = 6) -> float:
 
     multiplier: 2 forward only, 6 training, 8 with full recomputation, 3 an encoder-decoder whose
     tokens meet half the weights (Brown et al. 2020, appendix D).
+
+    Chapter: compute (eq-6pd)
     """
     P, D = positive("parameters", parameters), positive("tokens", tokens)
     return positive("multiplier", multiplier) * P * D
@@ -312,6 +334,8 @@ def palm_per_token(
 
     attention: "full" counts all pairs, "causal" half of them, "none" gives 6 P.  multiplier: 8
     gives 8 P + 16 L H Q T, what full recomputation makes of it.
+
+    Chapter: compute
     """
     P, L, H = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
     Q, T, factor = (
@@ -338,6 +362,8 @@ def _plain(layers: int, width: int, vocab: int, tokens: int) -> Model:
 def narayanan(*, sequences: int, tokens: int, layers: int, width: int, vocab: int) -> int:
     """96 B s L h^2 (1 + s/(6h) + V/(16 L h)): a step with full recomputation (Narayanan et al.
     2021, equation 3).
+
+    Chapter: compute
     """
     return int(
         training(_plain(layers, width, vocab, tokens), sequences=sequences, recompute="full").total
@@ -358,6 +384,8 @@ def korthikanti(
     2022, equation 7).
 
     Selective recomputation makes the s/(6h) an s/(3h) (equation 8).
+
+    Chapter: compute
     """
     model = _plain(layers, width, vocab, tokens)
     return int(
@@ -380,6 +408,8 @@ def chinchilla(
 
     As printed, it does not give their Table A4.  Without embedding and logits, over 6 P D with P
     counted as for Gopher (relative positions), it gives all six rows.
+
+    Chapter: compute
     """
     model, B = find_model(model), whole("sequences", sequences)
     s = _default_tokens(model, tokens)

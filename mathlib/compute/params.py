@@ -83,19 +83,25 @@ def _feed_forward(
 def matrices(model: str | Model) -> list[Matrix]:
     """Every weight that takes part in a matrix product, in the order a token meets them; the head
     is the last.
+
+    Chapter: compute
     """
     model = find_model(model)
-    L, h, e = model.layers, model.width, model.experts
+    L, h, experts = model.layers, model.width, model.experts
     found = _attention(model)
     sparse = model.expert_layers
     if sparse < L:
         found += _feed_forward(model, "mlp", model.ffn_width, L - sparse)
-    if e and sparse:
-        found.append(Matrix("router", "router", h, e.routed, sparse, e.router_bias))
-        found += _feed_forward(model, "experts", e.width, sparse, e.routed, e.active)
-        if e.shared:
-            found += _feed_forward(model, "shared experts", e.width, sparse, e.shared, e.shared)
-        if e.shared_gate:
+    if experts and sparse:
+        found.append(Matrix("router", "router", h, experts.routed, sparse, experts.router_bias))
+        found += _feed_forward(
+            model, "experts", experts.width, sparse, experts.routed, experts.active
+        )
+        if experts.shared:
+            found += _feed_forward(
+                model, "shared experts", experts.width, sparse, experts.shared, experts.shared
+            )
+        if experts.shared_gate:
             found.append(Matrix("shared experts", "output gate", h, 1, sparse))
     return found + [Matrix("head", "head", h, model.padded_vocab, 1, model.head_bias)]
 
@@ -144,6 +150,8 @@ def count(model: str | Model) -> Parts:
     2021, equation 2).
 
     A tied head is the embedding table again and counts 0.
+
+    Chapter: compute
     """
     model = find_model(model)
     *body, head = matrices(model)
@@ -158,7 +166,10 @@ def count(model: str | Model) -> Parts:
 
 
 def total(model: str | Model) -> int:
-    """All parameters a model holds, each once."""
+    """All parameters a model holds, each once.
+
+    Chapter: compute
+    """
     return int(count(model).total)
 
 
@@ -168,6 +179,8 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
     embeddings: "both" counts the input table and the head, "head" the head alone (the table is a
     look-up, no product; DeepSeek-V3's 37B), "none" neither.  A tied table counts once, under "both"
     and under "head".
+
+    Chapter: compute
     """
     model = find_model(model)
     one_of("embeddings", embeddings, EMBEDDINGS)
@@ -185,6 +198,8 @@ def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY)
 
     without: the parts left out; ("positions",) is nanoGPT's count, ("embedding",) leaves the head
     in.
+
+    Chapter: compute
     """
     parts = count(model)
     if isinstance(without, str) or not isinstance(without, Collection):
@@ -199,6 +214,8 @@ def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY)
 def shorthand(*, layers: int, width: int) -> int:
     """12 L h^2: the matrices of a plain transformer's layers, nothing else (Kaplan et al. 2020,
     equation 2.1).
+
+    Chapter: compute
     """
     L, h = whole("layers", layers), whole("width", width)
     return 12 * L * h**2
@@ -209,6 +226,8 @@ def megatron(*, layers: int, width: int, vocab: int, context: int) -> int:
     2).
 
     The final norm's 2h are not in the equation.
+
+    Chapter: compute
     """
     L, h, V, s = (
         whole("layers", layers),
@@ -224,6 +243,8 @@ def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", 
     section 4.1).
 
     targets: names as in `matrices`; the paper adapts query and value.
+
+    Chapter: memory
     """
     model, r = find_model(model), whole("rank", rank)
     body = matrices(model)[:-1]

@@ -45,18 +45,27 @@ class ReportedRun:
 
 
 def names() -> list[str]:
-    """All runs, in the order of the data file."""
+    """All runs, in the order of the data file.
+
+    Chapter: compute
+    """
     return list(specs.table("runs"))
 
 
 def find_run(name: str) -> ReportedRun:
-    """A run by its name in runs.toml."""
+    """A run by its name in runs.toml.
+
+    Chapter: compute
+    """
     row: dict[str, Any] = specs.table("runs")[one_of("run", name, specs.table("runs"))]
     return ReportedRun(name=name, **row)
 
 
 def utilizations(run_: ReportedRun) -> dict[str, float | None]:
-    """ "of peak" as reported, "mfu", "hfu"; None where the source leaves open what it counted."""
+    """ "of peak" as reported, "mfu", "hfu"; None where the source leaves open what it counted.
+
+    Chapter: compute
+    """
     shown: dict[str, float | None] = {
         "of peak": run_.rate / run_.peak if run_.rate else None,
         "mfu": None,

@@ -48,6 +48,8 @@ def broadcast(tensors: Iterable[Tensor], group: ProcessGroup | None = None) -> N
 def average_gradients(module: nn.Module, group: ProcessGroup | None = None) -> None:
     """Naive: after backward, all-reduce the gradients one by one, with nothing else to do
     meanwhile.
+
+    Chapter: data_parallel (eq-mean-of-means)
     """
     for p in trainable(module).values():
         if p.grad is None:  # another rank may have one; if none has, the optimizer gets a zero

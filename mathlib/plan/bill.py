@@ -31,6 +31,8 @@ def device_time(
     bubble: (p-1)/m of the computation.  communication: n * steps ring all-reduces of K/p over n/p
     replicas, none of it hidden.  failures: one for each `time_between_failures` of device-time, and
     all n devices wait `time_per_failure`.
+
+    Chapter: compute
     """
     C, X, n = positive("flop", flop), positive("achieved", achieved), whole("devices", devices)
     p, m = whole("stages", stages), whole("micro_batches", micro_batches)

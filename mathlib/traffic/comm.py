@@ -2,7 +2,8 @@
 
 K payload: bytes of the whole buffer (what a rank holds before an all-reduce, after an all-gather)
 N ranks · alpha latency of one message, s · W bandwidth of a rank's link in ONE direction, byte/s
-g, n ranks inside and across (hierarchical).  time = rounds * alpha + serial / W
+g ranks inside a node, of a hierarchical collective
+time = rounds * alpha + serial / W
 NVLink's 900 GB/s adds up both directions: W is 450e9.
 """
 
@@ -130,6 +131,8 @@ def traffic(collective: str, *, payload: float, ranks: int, algorithm: str = "")
 
     Ring, tree, halving and the naive way all move 2 (N-1) K in total; they differ in who sends it
     and when.
+
+    Chapter: collectives
     """
     choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
     chosen = choices[
@@ -146,6 +149,9 @@ def sent(collective: str, *, payload: float, ranks: int, algorithm: str = "") ->
     """Bytes a rank sends, on average over the ranks: 2 K (N-1)/N for every all-reduce here.
 
     For "send" those of the rank that sends, K: however many others there are, they take no part.
+
+    Chapter: collectives (eq-bound, eq-sent)
+    Chapter: data_parallel (eq-ddp-bytes)
     """
     moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
     return moved.busiest if collective == "send" else moved.mean
@@ -162,6 +168,9 @@ def time(
 ) -> Parts:
     """Alpha-beta time: rounds * alpha + serial / W (Thakur, Rabenseifner and Gropp 2005, section
     3).
+
+    Chapter: collectives (eq-time, eq-ring-time, eq-tree-time, eq-halving-time)
+    Chapter: data_parallel (eq-ddp-time)
     """
     moved = traffic(collective, payload=payload, ranks=ranks, algorithm=algorithm)
     alpha, W = non_negative("latency", latency), positive("bandwidth", bandwidth)
@@ -178,6 +187,8 @@ def faster(
     Equal times: K = alpha W (more rounds) / (fewer bytes), the bytes those one after the other for
     each byte of payload. Fewer bytes win above it, fewer rounds below. (0, inf): for every payload;
     (0, 0): for none.
+
+    Chapter: collectives (eq-crossover)
     """
     choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
     named = one_of("first", first, choices), one_of("second", second, choices)
@@ -197,6 +208,8 @@ def crossover(
     """Payload beyond which algorithm `first` takes less time than `second`, however large it gets.
 
     0: for every payload. Infinite: never for good; `faster` says whether it does for small ones.
+
+    Chapter: collectives (eq-crossover)
     """
     given: dict[str, Any] = {"ranks": ranks, "bandwidth": bandwidth, "latency": latency}
     low, high = faster(collective, first, second, **given)
@@ -206,6 +219,8 @@ def crossover(
 def ring_balance(*, payload: float, bandwidth: float, latency: float) -> float:
     """Ranks at which a ring spends as long on latency as on bytes, 2(N-1) alpha = 2K(N-1)/(N W): N
     = K/(alpha W).
+
+    Chapter: collectives (eq-balance)
     """
     K, W = non_negative("payload", payload), positive("bandwidth", bandwidth)
     return K / (positive("latency", latency) * W)
@@ -217,6 +232,8 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
 
     Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p (Patarasuk
     and Yuan 2009).
+
+    Chapter: collectives (eq-ring)
     """
     pieces = listed("pieces", pieces)
     here, N = whole("rank", rank, least=0), len(pieces)
@@ -237,6 +254,8 @@ def ring_messages(
     A message leaves when the one before it has left and what it carries on has come. So the last
     one ends at 2(N-1) (alpha + K / (N min W)): a chain of messages that wait for each other has one
     for each step.
+
+    Chapter: collectives (eq-slowest)
     """
     W = [positive("bandwidths", one) for one in listed("bandwidths", bandwidths)]
     K, alpha = non_negative("payload", payload), non_negative("latency", latency)
@@ -260,6 +279,8 @@ def hierarchical(
 
     All-reduce: reduce-scatter inside, all-reduce of K/g across, all-gather inside. One level is the
     flat ring, and the bytes of all levels add up to the flat ring's 2 K (N-1)/N.
+
+    Chapter: collectives (eq-levels)
     """
     rings = {"all-reduce": _ring, "reduce-scatter": _ring_once, "all-gather": _ring_once}
     ring = rings[one_of("collective", collective, rings)]
@@ -283,6 +304,8 @@ def hierarchical_time(
 ) -> Parts:
     """Time of a hierarchical collective by level: each level has its own W (a rank's share of the
     link) and alpha.
+
+    Chapter: collectives (eq-levels-time)
     """
     moved = hierarchical(collective, payload=payload, levels=levels)
     bandwidths = listed("bandwidths", bandwidths)
@@ -318,6 +341,8 @@ def bus_factor(collective: str, ranks: int) -> float:
     In the network (N+1)/N: the switch adds the K of every rank, and a rank hands its K/N of the sum
     to the switch once more, for all (nccl-tests, pull request 239, comment of 2 Sep 2024, which
     takes the (N-1)/(N+1) of issue 212 back). nccl-tests itself prints 2(N-1)/N here too.
+
+    Chapter: collectives
     """
     return BUS_FACTORS[one_of("collective", collective, BUS_FACTORS)](whole("ranks", ranks))
 
@@ -325,6 +350,8 @@ def bus_factor(collective: str, ranks: int) -> float:
 def bus_bandwidth(collective: str, *, payload: float, ranks: int, seconds: float) -> float:
     """Bus bandwidth from a measured time: K / t * factor, comparable with the link for any number
     of ranks.
+
+    Chapter: collectives
     """
     return (
         positive("payload", payload) / positive("seconds", seconds) * bus_factor(collective, ranks)
@@ -336,6 +363,8 @@ def time_at_bus_bandwidth(
 ) -> float:
     """Time from a bus bandwidth, which already holds the factor: t = K * factor / busbw. Never
     multiply again.
+
+    Chapter: collectives
     """
     return (
         non_negative("payload", payload)

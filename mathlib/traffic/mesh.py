@@ -111,6 +111,8 @@ def megatron(
 
     With ep > 1 this is the grid of the experts, whose data degree is world / (tp ep pp) and which
     ignores cp (parallel_state.initialize_model_parallel).
+
+    Chapter: parallel3d
     """
     names = order.split("-") if isinstance(order, str) else []
     if sorted(names) != sorted(MEGATRON.split("-")) and sorted(names) != ["dp", "pp", "tp"]:
@@ -131,6 +133,8 @@ def megatron(
 def deepspeed(axes: Sequence[str], dims: Sequence[int]) -> Mesh:
     """DeepSpeed's ProcessTopology, and torch's DeviceMesh: row-major, so the LAST axis is the
     fastest.
+
+    Chapter: parallel3d
     """
     axes, dims = [str(one) for one in listed("axes", axes)], listed("dims", dims)
     if len(axes) != len(dims) or len(set(axes)) != len(axes):
@@ -146,6 +150,8 @@ def sagemaker(*, world: int, tensor: int = 1, shard: int = 1) -> Mesh:
 
     Rule (the page says "smaller than" and "between 1 and"; 8 is allowed for 8): 1 <= shard <= dp
     and dp % shard == 0.
+
+    Chapter: mics
     """
     data = quotient("world", world, {"tensor": tensor})
     shard = divides("shard", shard, "the data-parallel degree", data)
@@ -153,7 +159,10 @@ def sagemaker(*, world: int, tensor: int = 1, shard: int = 1) -> Mesh:
 
 
 def valid_shards(*, world: int, tensor: int = 1) -> list[int]:
-    """Every sharding degree that divides the data-parallel degree world / tensor."""
+    """Every sharding degree that divides the data-parallel degree world / tensor.
+
+    Chapter: mics
+    """
     data = quotient("world", world, {"tensor": tensor})
     return [d for d in range(1, data + 1) if data % d == 0]
 
@@ -163,6 +172,8 @@ def hierarchical_groups(ranks: int | Iterable[int], levels: Sequence[int]) -> li
     ranks.
 
     Megatron-LM's create_hierarchical_groups: 16 ranks in levels [2, 2, 4] give 8, 8 and 4 groups.
+
+    Chapter: collectives
     """
     members = (
         listed("ranks", ranks)
@@ -183,5 +194,8 @@ def hierarchical_groups(ranks: int | Iterable[int], levels: Sequence[int]) -> li
 
 
 def embedding_groups(mesh: Mesh, pipeline: str = "pp") -> list[list[int]]:
-    """First and last stage of every pipeline: the ranks that share a tied embedding's gradient."""
+    """First and last stage of every pipeline: the ranks that share a tied embedding's gradient.
+
+    Chapter: pipeline
+    """
     return [sorted({group[0], group[-1]}) for group in mesh.groups(pipeline)]

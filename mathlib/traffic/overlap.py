@@ -89,6 +89,8 @@ def bucketed(
     A bucket is full when it has reached `bucket` bytes. No tensor is cut, so it may hold more, and
     the last may hold less. `tensors`: relative sizes of a layer's tensors as backward comes to
     them; without it a layer is one tensor.
+
+    Chapter: data_parallel
     """
     L, limit = whole("layers", layers), positive("bucket", bucket)
     each, size = positive("backward", backward) / L, positive("payload", payload) / L

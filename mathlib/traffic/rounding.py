@@ -21,12 +21,18 @@ TYPICAL = 1 / sqrt(8 * log(2))
 
 
 def chain(n: int) -> list[int]:
-    """One after the other, as a piece goes round the ring: partial sums of 2, 3, ..., N terms."""
+    """One after the other, as a piece goes round the ring: partial sums of 2, 3, ..., N terms.
+
+    Chapter: collectives
+    """
     return list(range(2, n + 1))
 
 
 def pairs(n: int) -> list[int]:
-    """Two by two, as up a binomial tree: N/2 partial sums of 2 terms, N/4 of 4, ..., one of N."""
+    """Two by two, as up a binomial tree: N/2 partial sums of 2 terms, N/4 of 4, ..., one of N.
+
+    Chapter: collectives
+    """
     sums, near = [], 1
     while near < n:
         sums += [min(2 * near, n - i) for i in range(0, n - near, 2 * near)]
@@ -45,6 +51,8 @@ def error(order: str, *, ranks: int, dtype: str) -> float:
     For independent numbers of mean 0; the worst case grows like N and log2 N (Higham 1993). Two
     numbers of like size leave few bits to round off, and a lone bit is nothing or half a step: a
     tree's errors are 8% above this, at any N.
+
+    Chapter: collectives (eq-rounding)
     """
-    n, u = whole("ranks", ranks), number_type(dtype).epsilon / 2
-    return u * TYPICAL * sqrt(sum(ORDERS[one_of("order", order, ORDERS)](n)) / n)
+    N, u = whole("ranks", ranks), number_type(dtype).epsilon / 2
+    return u * TYPICAL * sqrt(sum(ORDERS[one_of("order", order, ORDERS)](N)) / N)

@@ -2,10 +2,9 @@
 behind compute.
 
 b sequences a micro-batch · s tokens · h width · L layers · t tensor · p stages · v chunks a stage
-m micro-batches
-P parameters on the rank before sharding · N data-parallel ranks · S ranks of a shard group
-R = N / S replicas Every (N - 1)/N is exact; `large_group` takes it as 1, which is what papers print
-(2 P, 3 P, 12 b s h).
+m micro-batches · P parameters on the rank before sharding · N data-parallel ranks
+S ranks of a shard group · R replicas, N / S · X FLOP/s of a device · W bandwidth of its link
+Every (N - 1)/N is exact; `large_group` takes it as 1, as papers print it: 2 P, 3 P, 12 b s h.
 """
 
 from mathlib.checks import (
@@ -52,6 +51,8 @@ def tensor_parallel(
     Sequence parallelism replaces each all-reduce by an all-gather and a reduce-scatter, the same
     bytes; `regather` adds its two all-gathers a layer that rebuild the inputs in the backward pass
     (Korthikanti et al. 2022, 4.2.2).
+
+    Chapter: parallel3d
     """
     one_of("recompute", recompute, RECOMPUTE)
     model = find_model(model)
@@ -101,6 +102,8 @@ def pipeline_parallel(
     `scatter_gather`:
     each of t tensor ranks sends 1/t (Narayanan et al. 2021, section 4.1); so does sequence
     parallelism.
+
+    Chapter: pipeline
     """
     model = find_model(model)
     p, v, m = (
@@ -149,15 +152,17 @@ def zero(
     `stage_one` "all-reduce": gradients all-reduced, then weights gathered: 3 P, not 2.
     MiCS (arXiv:2205.00119): sharding over S of N ranks adds an all-reduce of P/S over the N/S
     replicas, once a step.
+
+    Chapter: zero
     """
     one_of("stage", stage, (0, 1, 2, 3))
     one_of("stage_one", stage_one, ("reduce-scatter", "all-reduce"))
     flag("keep_gathered", keep_gathered)
-    n, m = whole("data", data), whole("micro_batches", micro_batches)
-    group = divides("shard", whole("shard", shard, least=0) or n, "data", n) if stage else n
-    psi = positive("parameters", parameters)
-    ring, weights = _share(group, large_group), psi * positive("weight_bytes", weight_bytes)
-    gradients = psi * positive("gradient_bytes", gradient_bytes)
+    N, m = whole("data", data), whole("micro_batches", micro_batches)
+    S = divides("shard", whole("shard", shard, least=0) or N, "data", N) if stage else N
+    P = positive("parameters", parameters)
+    ring, weights = _share(S, large_group), P * positive("weight_bytes", weight_bytes)
+    gradients = P * positive("gradient_bytes", gradient_bytes)
     reductions = m if flag("each_micro_batch", each_micro_batch) and stage >= 2 else 1
     passes = 2 if stage == 0 or (stage == 1 and stage_one == "all-reduce") else 1
     parts = {"gradients": passes * reductions * ring * gradients}
@@ -166,10 +171,10 @@ def zero(
         parts["weights, backward"] = 0 if keep_gathered else m * ring * weights
     elif stage:
         parts["weights"] = ring * weights
-    if group < n:
-        parts["gradients, replicas"] = 2 * _share(n // group, large_group) * gradients / group
+    if S < N:
+        parts["gradients, replicas"] = 2 * _share(N // S, large_group) * gradients / S
     return Parts(
-        f"Data parallel, ZeRO stage {stage}, {n} ranks: sent by a rank in a step", "byte", parts
+        f"Data parallel, ZeRO stage {stage}, {N} ranks: sent by a rank in a step", "byte", parts
     )
 
 
@@ -185,13 +190,17 @@ def zero_plus_plus(
 
     Weights travel as int8, the second gather stays inside a node that holds a copy, gradients
     travel as int4.
+
+    Chapter: zero
     """
-    m = 2 * positive("parameters", parameters)
-    gather = m / 2 if flag("quantised_weights", quantised_weights) else m
+    whole_size = 2 * positive("parameters", parameters)  # bytes, M in the paper
+    gather = whole_size / 2 if flag("quantised_weights", quantised_weights) else whole_size
     parts = {
         "weights, forward": gather,
         "weights, backward": 0 if flag("node_copy", node_copy) else gather,
-        "gradients": m / 4 if flag("quantised_gradients", quantised_gradients) else m,
+        "gradients": whole_size / 4
+        if flag("quantised_gradients", quantised_gradients)
+        else whole_size,
     }
     return Parts("ZeRO++: sent between nodes by a rank in a step", "byte", parts)
 
@@ -201,12 +210,12 @@ def compression(*, warm_up: float, bits: float = 1, full_bits: float = 16) -> fl
     sent in full.
 
     Tang et al. 2021, arXiv:2102.02888: 15% warm-up with fp16 gives the "up to 5x".
+
+    Chapter: compression
     """
-    w, ratio = (
-        fraction("warm_up", warm_up),
-        positive("bits", bits) / positive("full_bits", full_bits),
-    )
-    return 1 / (w + (1 - w) * ratio)
+    in_full = fraction("warm_up", warm_up)
+    ratio = positive("bits", bits) / positive("full_bits", full_bits)
+    return 1 / (in_full + (1 - in_full) * ratio)
 
 
 def overlap_tokens(
@@ -222,19 +231,23 @@ def overlap_tokens(
 
     4 P D / X = 2 e P (N-1)/N / W: the parameter count cancels, D = e X (N-1)/N / (2 W). More layers
     do not help.
+
+    Chapter: data_parallel (eq-hide)
     """
-    x, b = positive("flops_per_second", flops_per_second), positive("bandwidth", bandwidth)
+    X, W = positive("flops_per_second", flops_per_second), positive("bandwidth", bandwidth)
     return (
         positive("gradient_bytes", gradient_bytes)
-        * x
+        * X
         * _share(whole("data", data), large_group)
-        / (2 * b)
+        / (2 * W)
     )
 
 
 def exposed(*, compute: float, communication: float, overlap: float = 1.0) -> float:
     """Seconds of communication left in sight: what exceeds the share `overlap` of compute it can
     hide behind.
+
+    Chapter: data_parallel
     """
     hidden = non_negative("overlap", overlap) * non_negative("compute", compute)
     return max(0.0, non_negative("communication", communication) - hidden)
