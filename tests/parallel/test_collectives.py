@@ -1,13 +1,11 @@
-"""Every collective against torch.distributed's, and every byte against the formula, the program and
-the system.
-"""
+"""Every collective against torch.distributed's, and what each sends to whom."""
 
-import functools
 import math
 
 import pytest
 import torch
 import torch.distributed as dist
+from ways_to_sum import ALL_REDUCE
 
 from mathlib import launch
 from mathlib.checks import InputError
@@ -15,17 +13,6 @@ from mathlib.meters import wire
 from mathlib.parallel import collectives as own
 from mathlib.traffic import comm, mesh
 
-ALL_REDUCE = {
-    "naive ring": (own.naive_ring_all_reduce, "ring"),
-    "ring": (own.ring_all_reduce, "ring"),
-    "tree": (own.tree_all_reduce, "tree"),
-    "halving-doubling": (own.halving_doubling_all_reduce, "halving-doubling"),
-    "far halving-doubling": (
-        functools.partial(own.halving_doubling_all_reduce, nearest_first=False),
-        "halving-doubling",
-    ),
-    "star": (own.star_all_reduce, "naive"),
-}
 SIZES = [1, 2, 3, 4, 5, 8]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -58,33 +45,6 @@ def agree_with_torch() -> None:
 @pytest.mark.parametrize("n", SIZES)
 def test_all_reduce_gives_what_torch_gives(n):
     launch.run(agree_with_torch, n)
-
-
-def count(length: int) -> dict[str, tuple[wire.Counted, int]]:
-    x, counts = torch.ones(length), {}
-    for name, (all_reduce, _) in ALL_REDUCE.items():
-        with wire.counted() as program:
-            all_reduce(x)
-        with wire.tcp() as system:
-            all_reduce(x)
-        counts[name] = program, system.sent
-    return counts
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_three_counts_of_bytes_agree(n):
-    """Formula, program and operating system, to the byte."""
-    for length in (840 * n, 840 * n - 1):  # the second divides by no N but 1
-        ranks = launch.run(count, n, length)
-        for name, (_, algorithm) in ALL_REDUCE.items():
-            formula = comm.traffic("all-reduce", payload=4 * length, ranks=n, algorithm=algorithm)
-            programs, systems = zip(*(counts[name] for counts in ranks), strict=True)
-            assert sum(program.sent for program in programs) == formula.total, name
-            assert list(systems) == [program.on_wire for program in programs], name
-            if length % n == 0:
-                assert max(program.sent for program in programs) == formula.busiest, name
-            if algorithm == "ring":
-                assert {program.messages for program in programs} == {formula.rounds}, name
 
 
 def receivers(length: int) -> dict[str, dict[int, int]]:
