@@ -458,8 +458,8 @@ def zero_rule(
     elements: float = 12,
     bytes_per_element: float = 2,
 ) -> float:
-    """The ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019, footnote 3); it leaves
-    out s x s.
+    """Bytes of activations by the ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019,
+    footnote 3); it leaves out s x s.
     """
     L, h, s, b = (
         whole(name, n)

@@ -75,6 +75,7 @@ class _Step:
 
     @cached_property
     def how(self) -> activations.Saving:
+        """How the program saves its activations."""
         names = ("attention", "dropout", "bytes_per_element", "fused_gate", "autocast")
         return activations._saving(
             self.model, **{k: v for k, v in self.options.items() if k in names}
@@ -82,10 +83,12 @@ class _Step:
 
     @property
     def is_last(self) -> bool:
+        """Whether the head and the loss are here."""
         return self.stage == self.layout.pipeline - 1
 
     @cached_property
     def kept(self) -> dict[str, Part]:
+        """Activations at their most, all micro-batches in flight."""
         return dict(
             activations.stage(self.model, self.layout, stage=self.stage, **self.options).items()
         )
@@ -110,6 +113,7 @@ class _Step:
         return alive * self.copies["gradients"]
 
     def layer(self, index: int, recompute: str) -> Parts:
+        """Activations of one layer and one micro-batch."""
         options = {k: v for k, v in self.options.items() if k not in ("schedule", "logits_bytes")}
         return activations.layer(
             self.model,
@@ -122,11 +126,13 @@ class _Step:
         )
 
     def logits(self, bytes_each: float) -> float:
+        """A device's share of a tensor as large as the logits."""
         V, t = activations.vocabulary(self.model, self.layout.tensor), self.layout.tensor
         return bytes_each * self.n * V / t
 
     @property
     def logits_bytes(self) -> float:
+        """Bytes of a probability that the loss keeps."""
         return self.options.get("logits_bytes", 4)
 
     @property
@@ -143,6 +149,7 @@ class _Step:
 
     @property
     def head_parameters(self) -> float:
+        """Parameters of the head, or of the table that it reuses."""
         return self.own.amount("embedding" if self._head_is_table else "head")
 
     def gathered(self, backward: bool) -> float:

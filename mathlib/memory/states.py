@@ -84,7 +84,9 @@ def model_states(
     shapes: Iterable[tuple[int, ...]] = (),
     binary: bool = False,
 ) -> Parts:
-    """Model states of one device: P / (t p) parameters, each as `per_parameter` (ZeRO, Table 1)."""
+    """Bytes of one device's model states: P / (t p) parameters, each as `per_parameter` (ZeRO,
+    Table 1).
+    """
     psi = positive("parameters", parameters) / whole("tensor", tensor) / whole("pipeline", pipeline)
     each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)
     parts = {name: psi * each.amount(name) for name in each}
@@ -134,8 +136,8 @@ def adapters(
     second_block: int = 0,
     scale: str = "",
 ) -> Parts:
-    """LoRA and QLoRA: P frozen weights in type `base`, and all copies of the recipe for the
-    trainable ones alone.
+    """Bytes of LoRA and QLoRA: P frozen weights in type `base`, and all copies of the recipe for
+    the trainable ones alone.
 
     `block` and `second_block` add the scales of a quantised base: QLoRA is nf4, 64, 256
     (arXiv:2305.14314). `scale` is their type: fp32 if not given, 8 bits below second scales. A type
