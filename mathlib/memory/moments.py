@@ -396,6 +396,7 @@ def moments(
     """Bytes alive on a device at each moment of a step: end of forward, loss, head, last layer,
     first layer, embedding, update.
 
+    Where some layers have experts and some do not, also the last and the first of the other kind.
     `optimizer`: how the update runs: "foreach" (torch's default on CUDA), "for-loop" or "fused".
     Unless said, foreach where torch's own optimizers keep the recipe, fused where it has master
     weights.
