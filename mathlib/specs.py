@@ -383,7 +383,7 @@ def tensor_degree(model: Model, tensor: int) -> int:
         raise InputError(
             f"tensor = {t}: neither divides kv_heads = {model.kv_heads} nor is a multiple of it"
         )
-    if not model.experts or model.experts.dense_layers:
+    if model.expert_layers < model.layers:
         divides("tensor", t, "ffn_width", model.ffn_width)
     if model.experts:
         divides("tensor", t, "experts.width", model.experts.width)

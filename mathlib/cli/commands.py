@@ -365,3 +365,24 @@ def devices_command(args: Namespace) -> None:
         "link_bandwidth": "byte/s",
     }
     show(args, text, {"units": kinds_of | {"power": "W"}, "devices": [asdict(d) for d in found]})
+
+
+def where_command(args: Namespace) -> None:
+    """The rows of book/map.md in which the words occur, a block each."""
+    from mathlib.cli import where
+
+    found = where.search(" ".join(args.words))
+    blocks = []
+    for row in found:
+        place = f"{row['chapter']}: {row['section']}" if row["section"] else f"{row['chapter']}"
+        lines = {
+            "says": row["says"],
+            "equation": row["equation"],
+            "section": place,
+            "run": ", ".join(row["runs"]),
+            "experiment": ", ".join(row["experiments"]),
+            "tests": ", ".join(row["tests"]),
+        }
+        told = [f"  {name:<10}  {text}" for name, text in lines.items() if text]
+        blocks.append("\n".join([row["function"], *told]))
+    show(args, "\n\n".join(blocks), found)

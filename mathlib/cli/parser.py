@@ -70,6 +70,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
   mathlib devices
   mathlib devices h100""",
     ),
+    "where": (
+        "where a formula stands: function, equation, run, experiment, tests, section",
+        """
+  mathlib where ring
+  mathlib where "bytes a parameter\"""",
+    ),
 }
 
 
@@ -251,6 +257,10 @@ def add_memory(parser: ArgumentParser) -> None:
     parser.add_argument("--device", help="the same by a name that `mathlib devices` lists")
 
 
+def add_where(parser: ArgumentParser) -> None:
+    parser.add_argument("words", nargs="+", help="words of its name, sentence, chapter or equation")
+
+
 def build() -> Parser:
     parser = Parser(
         prog="mathlib",
@@ -266,6 +276,7 @@ def build() -> Parser:
         "memory": add_memory,
         "comm": add_comm,
         "groups": add_groups,
+        "where": add_where,
     }
     for name, (what, examples) in COMMANDS.items():
         sub = subparsers.add_parser(

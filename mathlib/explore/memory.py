@@ -6,7 +6,7 @@ from html import escape
 
 from mathlib import specs, units
 from mathlib.compute import params
-from mathlib.memory import activations, fit, precision, states
+from mathlib.memory import activations, fit, moments, precision, states
 from mathlib.show import svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
@@ -62,7 +62,7 @@ def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     code=(precision.bytes_per_parameter,),
 )
 def recipes(millions: int, gradients: bool, device: str) -> str:
-    P, limit = millions * 1e6, specs.find_device(device).memory
+    P, limit = millions * 1e6, specs.find_device(device).room
     rows = []
     for name in RECIPES:
         each = precision.bytes_per_parameter(name)
@@ -104,7 +104,7 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         "none",
     ),
     Toggle("flash", "FlashAttention"),
-    code=(fit.training, fit.moments, states.per_parameter, activations.layer),
+    code=(fit.training, moments.moments, states.per_parameter, activations.layer),
 )
 def explorer(
     model: str,
@@ -147,7 +147,7 @@ def explorer(
         [("On one device", parts)],
         title="Memory of one device",
         show=_bytes,
-        limit=chip.memory,
+        limit=chip.room,
         limit_label=device,
     )
     each, P = states.per_parameter(recipe, zero=zero, shard=data), params.count(model).total

@@ -121,7 +121,9 @@ def _core(model: Model, s: int, b: int, how: Saving) -> Iterator[Kept]:
         if how.small_tensors:
             yield Kept("attention", "log-sum-exp", FP32 * model.heads * s * b, True, core=True)
         return
-    yield Kept("attention", "softmax", (FP32 if how.autocast else e) * scores, True, core=True)
+    sinks = model.heads * s * b if model.attention_sinks else 0  # a column more, then cut off
+    wide = FP32 if how.autocast else e
+    yield Kept("attention", "softmax", wide * (scores + sinks), True, core=True)
     if how.dropout:
         yield Kept("attention", "softmax mask", MASK * scores, True, core=True)
         yield Kept("attention", "softmax after dropout", e * scores, True, core=True)
@@ -167,6 +169,10 @@ def _mlp(model: Model, tokens: int, how: Saving, experts: Experts | None) -> Ite
         yield Kept("mlp", "copies to experts", e * tokens * h * experts.active, False)
         yield from _linear_pair(model, experts.width * visited, tokens, how)
         yield Kept("mlp", "outputs of experts", e * tokens * h * experts.active, False)
+        if experts.shared_gate:  # its gradient is read from what it scales
+            yield Kept("mlp", "output of shared experts", e * tokens * h, False)
+            if how.small_tensors:
+                yield Kept("mlp", "shared gate", e * tokens, False)
     else:
         yield from _linear_pair(model, model.ffn_width, tokens, how)
     if how.dropout:
@@ -238,12 +244,17 @@ def _kept(
     if recompute == "full":
         size = how.stream_bytes * s * b * model.width
         return [Kept("kept for recomputation", "layer input", size, False)]
-    moe = model.experts if model.experts and index >= model.experts.dense_layers else None
+    moe = model.experts if _has_experts(model, index) else None
     kept: list[Kept] = []
     for i in range(model.block_norms):
         kept += _norm("norms", f"{i + 1}.", model, s * b, how)
     kept += [*_attention(model, s, b, t, how), *_mlp(model, s * b, how, moe)]
     return [one for one in kept if not (one.core and recompute == "selective")]
+
+
+def _has_experts(model: Model, index: int) -> bool:
+    """Whether layer `index` has experts instead of an ordinary MLP."""
+    return bool(model.experts and model.experts.at(index))
 
 
 def _length(model: Model, tokens: int | None) -> int:
@@ -377,10 +388,9 @@ def _layers(
         schedule=schedule,
     )
     held, parts = layers_of(model, layout, stage), dict[str, Part]()
-    dense = model.experts.dense_layers if model.experts else model.layers
     kinds = {
-        "layers": [i for i in held if i < dense],
-        "expert layers": [i for i in held if i >= dense],
+        "layers": [i for i in held if not _has_experts(model, i)],
+        "expert layers": [i for i in held if _has_experts(model, i)],
     }
     for name, indices in kinds.items():
         if indices:
@@ -448,8 +458,8 @@ def zero_rule(
     elements: float = 12,
     bytes_per_element: float = 2,
 ) -> float:
-    """The ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019, footnote 3); it leaves
-    out s x s.
+    """Bytes of activations by the ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019,
+    footnote 3); it leaves out s x s.
     """
     L, h, s, b = (
         whole(name, n)

@@ -32,8 +32,8 @@ def megatron_activations(
     chunks: int = 1,
     micro_batches: int = 0,
 ) -> Parts:
-    """Megatron-LM's estimate for the first stage with sequence parallelism and selective
-    recomputation.
+    """Bytes of activations as Megatron-LM estimates them for the first stage, with sequence
+    parallelism and selective recomputation.
 
     s b h (18 + 4 f/h) L / t, whatever the gate, plus the embedding's 8 s b p + s b h p, times 1 +
     (p-1)/(p v) when interleaved or min(1, m/p) when not (m 0: taken as p or more), plus 4 s b (h +
@@ -65,7 +65,7 @@ def deepspeed_zero2(
     version: str = "docs",
     buffer_factor: float = 1.5,
 ) -> dict[str, int]:
-    """DeepSpeed's ZeRO-2 estimate, {"device", "host"} in bytes; its docs and its code disagree.
+    """Bytes {"device", "host"} of DeepSpeed's ZeRO-2 estimate; its docs and its code disagree.
 
     Device: 2P with the optimizer on the host; else 4P + 16P/N (docs) or 2P + 18P/N (code).
     Host: 4 n P, with the optimizer there max(4n, 16) P (docs) or max(4N, 16) P (code); all times
@@ -96,7 +96,7 @@ def deepspeed_zero3(
     zero_init: bool = True,
     buffer_factor: float = 1.5,
 ) -> dict[str, int]:
-    """DeepSpeed's ZeRO-3 estimate, {"device", "host"} in bytes; docs and code agree.
+    """Bytes {"device", "host"} of DeepSpeed's ZeRO-3 estimate; docs and code agree.
 
     Device: 4l, + 18P/N without offload, + 2P/N with the optimizer on the host, + 0 with all of it.
     Host: 4 l n, 16 P n/N, 18 P n/N; without zero.Init at least 4 n P; all times 1.5.
@@ -125,8 +125,8 @@ def _cluster(parameters: float, devices_per_node: int, nodes: int) -> tuple[floa
 
 
 def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: float = 0) -> float:
-    """Accelerate's total size: all that is there in fp32, buffers included, scaled by the width of
-    the type.
+    """Bytes of Accelerate's total size: all that is there in fp32, buffers included, scaled by the
+    width of the type.
     """
     fp32 = bytes_of("fp32") * positive("parameters", parameters) + non_negative(
         "buffer_bytes", buffer_bytes
@@ -135,8 +135,8 @@ def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: flo
 
 
 def accelerate_training(size: float) -> Parts:
-    """Accelerate's "Training using Adam": 4 times the size, all in one type; no real recipe for the
-    int8 and int4 rows, where its newer versions print N/A.
+    """Bytes of Accelerate's "Training using Adam": 4 times the size, all in one type; no real
+    recipe for the int8 and int4 rows, where its newer versions print N/A.
     """
     each = positive("size", size)
     parts = {"weights": each, "gradients": each, "optimizer states": 2 * each}

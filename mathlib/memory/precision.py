@@ -138,7 +138,7 @@ def recipe(recipe: str | Recipe, **changes: str | int) -> Recipe:
 
 
 def names() -> list[str]:
-    """All recipes."""
+    """Names of all recipes."""
     return list(specs.table("recipes"))
 
 

@@ -84,7 +84,9 @@ def model_states(
     shapes: Iterable[tuple[int, ...]] = (),
     binary: bool = False,
 ) -> Parts:
-    """Model states of one device: P / (t p) parameters, each as `per_parameter` (ZeRO, Table 1)."""
+    """Bytes of one device's model states: P / (t p) parameters, each as `per_parameter` (ZeRO,
+    Table 1).
+    """
     psi = positive("parameters", parameters) / whole("tensor", tensor) / whole("pipeline", pipeline)
     each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)
     parts = {name: psi * each.amount(name) for name in each}
@@ -134,8 +136,8 @@ def adapters(
     second_block: int = 0,
     scale: str = "",
 ) -> Parts:
-    """LoRA and QLoRA: P frozen weights in type `base`, and all copies of the recipe for the
-    trainable ones alone.
+    """Bytes of LoRA and QLoRA: P frozen weights in type `base`, and all copies of the recipe for
+    the trainable ones alone.
 
     `block` and `second_block` add the scales of a quantised base: QLoRA is nf4, 64, 256
     (arXiv:2305.14314). `scale` is their type: fp32 if not given, 8 bits below second scales. A type
@@ -173,12 +175,12 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     held = activations.layers_of(model, layout, stage)
     V = activations.vocabulary(model, t)
     parts: dict[str, float] = {"embedding": V * model.width / t} if stage == 0 else {}
-    parts |= _positions(model, t, len(held), stage) | _matrices(model, t, held)
+    parts |= _positions(model, t, len(held), stage) | _layer_parameters(model, t, held)
     parts["norms"] = _norms(model, len(held), stage, p)
     if stage == p - 1:
         own = 0 if model.tied and p == 1 else V * model.width
         parts["head"] = (own + model.head_bias * V) / t
-    whole = {name: int(n) if n == int(n) else n for name, n in parts.items() if n}
+    whole = {name: round(n) for name, n in parts.items() if n}  # t divides what it splits
     padded = f", vocabulary padded to {V:,}" if model.padded_vocab != V else ""
     title = f"Parameters of {model.name} on a device of stage {stage}{padded}"
     return Parts(title, "parameter", whole)
@@ -194,16 +196,17 @@ def _positions(model: Model, t: int, held: int, stage: int) -> dict[str, float]:
     return {}
 
 
-def _matrices(model: Model, t: int, held: list[int]) -> dict[str, float]:
-    """Matrices of the layers held: attention in each, an MLP in the dense ones, experts in the
-    rest.
+def _layer_parameters(model: Model, t: int, held: list[int]) -> dict[str, float]:
+    """Matrices of the layers held: attention in each, experts where the model has them, an MLP in
+    the rest; attention sinks are split with the heads.
     """
-    first_expert = model.experts.dense_layers if model.experts else model.layers
-    dense = sum(i < first_expert for i in held)
-    layers, parts = {"attention": len(held), "mlp": dense}, dict[str, float]()
+    sparse = sum(activations._has_experts(model, i) for i in held)
+    layers, parts = {"attention": len(held), "mlp": len(held) - sparse}, dict[str, float]()
     for m in params.matrices(model)[:-1]:
-        each = _on_device(m, model, t) * layers.get(m.group, len(held) - dense)
+        each = _on_device(m, model, t) * layers.get(m.group, sparse)
         parts[m.group] = parts.get(m.group, 0) + each
+    if model.attention_sinks:
+        parts["sinks"] = model.heads * len(held) / t
     return parts
 
 

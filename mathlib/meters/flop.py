@@ -1,9 +1,5 @@
-"""What a real step does, counted: FLOP by part, bytes saved for backward.  `live` follows them over
-time.
-
-FLOP are those of matrix products (2 m n k each), as in the formulas.  Bytes are those of tensor
-storages, each storage once however many views it has.  Neither sees what a kernel allocates inside
-itself.
+"""What a real step computes, counted: FLOP of matrix products (2 m n k each) by part, as in the
+formulas.
 """
 
 from collections import Counter

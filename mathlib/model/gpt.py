@@ -4,7 +4,9 @@ Shapes: B sequences, S tokens, h width, a heads, d = h/a, f ffn_width, V vocab r
 """
 
 import zlib
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +28,7 @@ def plain_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 flash_attention = partial(F.scaled_dot_product_attention, is_causal=True)
-ATTENTION = {"plain": plain_attention, "flash": flash_attention}
+ATTENTION: dict[str, Callable[..., Tensor]] = {"plain": plain_attention, "flash": flash_attention}
 
 
 class Attention(nn.Module):
@@ -160,8 +162,14 @@ def small(
     heads: int = 4,
     vocab: int = 64,
     context: int = 32,
-    **changes: object,
+    **changes: Any,
 ) -> Model:
     """A shape small enough for a laptop, without dropout; the book's runs start from it."""
-    shape = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "context": context}
+    shape: dict[str, Any] = {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "vocab": vocab,
+        "context": context,
+    }
     return Model("small", **shape | {"dropout": False} | changes)

@@ -8,7 +8,7 @@ main fp32 gradients
 import torch
 from torch import Tensor, nn
 
-from mathlib.checks import one_of
+from mathlib.checks import InputError, one_of
 from mathlib.meters.saved import tensor_bytes
 
 GRADIENTS = ("half", "main", "both")
@@ -29,6 +29,13 @@ def adam(
     v.mul_(b2).addcmul_(g, g, value=1 - b2)
     root = (v.sqrt() / (1 - b2**step) ** 0.5).add_(1e-8)
     weight.addcdiv_(m, root, value=-lr / (1 - b1**step))
+
+
+def _gradient(name: str, p: Tensor) -> Tensor:
+    """A parameter's gradient; refused by the parameter's name where backward has left none."""
+    if p.grad is None:
+        raise InputError(f"{name}: has no gradient, expected a backward pass that reaches it")
+    return p.grad
 
 
 class MixedAdam:
@@ -69,9 +76,10 @@ class MixedAdam:
                 p.register_post_accumulate_grad_hook(lambda p, name=name: self._to_main(name, p))
 
     def _to_main(self, name: str, p: Tensor) -> None:
-        self.main[name].add_(p.grad)
+        gradient = _gradient(name, p)
+        self.main[name].add_(gradient)
         if self.gradients == "both":
-            p.grad.zero_()  # the buffer stays, its content has moved on
+            gradient.zero_()  # the buffer stays, its content has moved on
         else:
             p.grad = None
 
@@ -85,7 +93,7 @@ class MixedAdam:
         self.steps += 1
         for name, p in self.weights.items():
             weight = self.master[name] if self.master else p.float()
-            g = self.main[name] if self.main else p.grad.float()
+            g = self.main[name] if self.main else _gradient(name, p).float()
             adam(weight, g, self.m[name], self.v[name], self.steps, self.lr, self.betas)
             p.copy_(weight)
 
@@ -96,7 +104,7 @@ class MixedAdam:
             main.zero_()
 
     def bytes(self) -> dict[str, int]:
-        """What is resident now, by the kinds of mathlib.precision's recipes."""
+        """What is resident now, by the kinds of mathlib.memory.precision's recipes."""
         kinds = {
             "weights": list(self.weights.values()),
             "gradients": [p.grad for p in self.weights.values()],

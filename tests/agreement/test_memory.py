@@ -9,10 +9,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mathlib.compute import params
-from mathlib.memory import activations, fit, precision
+from mathlib.memory import activations, fit, moments, precision
 from mathlib.meters import live, saved
 from mathlib.model import data, gpt, mixed_adam
-from mathlib.specs import Layout
+from mathlib.specs import Experts, Layout
 
 SHAPES = {
     "plain": {},
@@ -81,9 +81,9 @@ def test_every_copy_of_mixed_precision(model, recipe, gradients):
         precision.bytes_per_parameter(recipe),
         params.count(model).total,
     )
-    moments = each.amount("first moment") + each.amount("second moment")
+    both = each.amount("first moment") + each.amount("second moment")
     predicted = {name: each.amount(name) * P for name in each if "moment" not in name} | {
-        "optimizer": moments * P
+        "optimizer": both * P
     }
     assert held == predicted
 
@@ -125,7 +125,7 @@ def watched(run, shape, sequences, optimizer, device="meta", steps=2, accumulati
 def agrees(line, shape, layout, **how):
     """The peak of the step, and that of its backward and its update, within 3%."""
     shown = {"bytes_per_element": 4, "small_tensors": True} | how
-    alive = {name: one.total for name, one in fit.moments(shape, layout, **shown).items()}
+    alive = {name: one.total for name, one in moments.moments(shape, layout, **shown).items()}
     first, ends = line.steps()[-1][0], [end for end, _ in line.marks]
     peaks = {"forward": 0, "backward": 0, "step": 0, "zero_grad": 0}
     for start, (end, name) in zip([0, *ends], line.marks, strict=False):
@@ -269,6 +269,45 @@ def test_the_working_tensors_of_a_gate():
     line = meter.timeline()
     kept, peak = sum(line.at("forward").values()), line.total(line.peak)
     how = {"recipe": "sgd", "bytes_per_element": 4, "attention": "flash"}
-    working = fit.moments(shape, **how)["last layer"]["working tensors"]
+    working = moments.moments(shape, **how)["last layer"]["working tensors"]
     stream = 4 * shape.context * shape.width  # here one number seen as many: a sum's gradient
     assert working == pytest.approx(peak - kept + stream, rel=0.03)
+
+
+def sunk(q, k, v, sinks):
+    """Attention with a learned score beside those of the tokens, cut off behind the softmax."""
+    scores = plain_scores(q, k)
+    beside = sinks.view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.cat([scores, beside], -1).softmax(-1)[..., :-1] @ v
+
+
+def plain_scores(q, k):
+    S = q.shape[-2]
+    scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+    return scores.masked_fill(torch.ones(S, S, dtype=torch.bool).triu(1), float("-inf"))
+
+
+def test_the_column_of_attention_sinks():
+    shape = gpt.small()
+    q, k, v = (torch.randn(3, 4, 32, 16, requires_grad=True) for _ in range(3))
+    core = nn.ParameterList([nn.Parameter(torch.zeros(4))])
+    with_sinks = saved.saved_bytes(lambda: sunk(q, k, v, core[0]).sum(), core)
+    without = saved.saved_bytes(lambda: (plain_scores(q, k).softmax(-1) @ v).sum(), core)
+    bare, sinks = (
+        activations.layer(m, micro_batch=3, bytes_per_element=4).total
+        for m in (shape, shape.but(attention_sinks=True))
+    )
+    assert with_sinks - without == sinks - bare == 4 * 3 * 4 * 32
+
+
+def test_a_gate_on_the_shared_experts():
+    shape = gpt.small(experts=Experts(8, 2, 96, shared=1))
+    expert = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 64))
+    gate, x = nn.Linear(64, 1, bias=False), torch.randn(3 * 32, 64, requires_grad=True)
+    both = nn.ModuleList([expert, gate])
+    scaled = saved.saved_bytes(lambda: (gate(x).sigmoid() * expert(x)).sum(), both)
+    bare = saved.saved_bytes(lambda: expert(x).sum(), both)
+    gated = shape.but(experts=Experts(8, 2, 96, shared=1, shared_gate=True))
+    how = {"micro_batch": 3, "bytes_per_element": 4, "small_tensors": True}
+    more = activations.layer(gated, **how).total - activations.layer(shape, **how).total
+    assert scaled - bare == more

@@ -71,3 +71,10 @@ def test_nothing_leaves_the_picture(zero, recompute):
 
 def test_a_layout_that_cannot_be_is_a_result_in_words():
     assert "Not possible: " in shown("memory", model="gpt2-xl", tensor=8)
+
+
+@pytest.mark.parametrize("device", memory.DEVICES)
+def test_the_limit_is_what_the_device_reports(device):
+    room = memory._bytes(specs.find_device(device).room)
+    assert f"{device}: {room}" in shown("memory", device=device)
+    assert f"within {room}" in shown("recipes", device=device)

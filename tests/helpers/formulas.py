@@ -192,7 +192,7 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "states.stage_parameters": {"stage": 0},
     "fit.training": {"stage": 0},
-    "fit.moments": {"stage": 0},
+    "moments.moments": {"stage": 0},
     "comm.bus_factor": {"ranks": 8},
     "fit.smallest": {"layout": Layout(data=4)},
     "comm.crossover": {"first": "ring"},

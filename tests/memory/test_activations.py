@@ -156,6 +156,61 @@ def test_experts_multiply_what_a_token_keeps() -> None:
     assert stage.amount("expert layers") == activations.layer(moe, index=1).total
 
 
+def test_what_experts_keep_by_name() -> None:
+    model = Model("moe", layers=1, width=64, heads=4, vocab=100, context=16)
+    kept = activations.layer(model.but(experts=Experts(8, 2, 96, shared=1)), dropout=False)["mlp"]
+    n, e = 16, 2
+    assert dict(kept.items()) == {  # type: ignore[union-attr]
+        "input": e * n * 64,
+        "router probabilities": 4 * n * 8,
+        "copies to experts": e * n * 64 * 2,
+        "activation input": e * n * 96 * 3,
+        "second input": e * n * 96 * 3,
+        "outputs of experts": e * n * 64 * 2,
+    }
+
+
+def test_every_second_layer_has_experts() -> None:
+    model = Model("alternating", layers=8, width=64, heads=4, vocab=100, context=16)
+    few = model.but(experts=Experts(routed=8, active=2, width=96, every=2))
+    dense, sparse = (activations.layer(few, index=i) for i in (0, 1))
+    assert dense.total == activations.layer(model).total != sparse.total
+    for chunks in (1, 2):
+        layout = Layout(pipeline=2, chunks=chunks, micro_batches=2)
+        flying = activations.in_flight(pipeline=2, micro_batches=2, chunks=chunks)
+        stage = activations.stage(few, layout)
+        assert stage.amount("layers") == pytest.approx(2 * flying * dense.total)
+        assert stage.amount("expert layers") == pytest.approx(2 * flying * sparse.total)
+
+
+def test_a_gate_on_the_shared_experts_keeps_what_it_scales() -> None:
+    model = Model("gate", layers=2, width=64, heads=4, vocab=100, context=16)
+    bare, gate = (
+        model.but(experts=Experts(8, 2, 96, shared=3, dense_layers=1, shared_gate=has))
+        for has in (False, True)
+    )
+    for small, more in ((False, 2 * 3 * 16 * 64), (True, 2 * 3 * 16 * (64 + 1))):
+        kept = (
+            activations.layer(m, index=1, micro_batch=3, small_tensors=small) for m in (bare, gate)
+        )
+        assert -next(kept).total + next(kept).total == more
+    assert activations.layer(gate).total == activations.layer(bare).total
+
+
+def test_sinks_are_a_column_of_the_softmax() -> None:
+    model = Model("plain", layers=1, width=64, heads=4, vocab=100, context=16)
+    for how, more in (
+        ({}, 2 * 4 * 16),
+        ({"autocast": True}, 4 * 4 * 16),
+        ({"attention": "flash"}, 0),
+        ({"recompute": "selective"}, 0),
+    ):
+        bare, sinks = (
+            activations.layer(m, **how) for m in (model, model.but(attention_sinks=True))
+        )
+        assert sinks.total - bare.total == more, how
+
+
 def test_latent_attention_keeps_its_latents() -> None:
     latent = Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16, query_rank=48)
     kept = named(

@@ -129,6 +129,16 @@ KINDS = {
     "experts": SMALL.but(
         experts=specs.Experts(routed=4, active=2, width=32, shared=1, dense_layers=3)
     ),
+    "every second": SMALL.but(experts=specs.Experts(routed=4, active=2, width=32, every=2)),
+    "every third behind dense ones": SMALL.but(
+        experts=specs.Experts(routed=4, active=2, width=32, dense_layers=3, every=3)
+    ),
+    "no layer": SMALL.but(experts=specs.Experts(routed=4, active=2, width=32, every=9)),
+    "a gate on the shared": SMALL.but(
+        experts=specs.Experts(routed=4, active=2, width=32, shared=2, shared_gate=True)
+    ),
+    "sinks": SMALL.but(attention_sinks=True, head_bias=True),
+    "windowed": SMALL.but(window=specs.Window(width=16, full_every=2)),
     "latent": SMALL.but(
         latent=specs.Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16, query_rank=48)
     ),
@@ -173,6 +183,36 @@ def test_tensor_parallelism_splits_matrices_and_repeats_the_rest(t: int) -> None
     assert states.stage_parameters(SMALL, Layout(tensor=t)).total == expected
 
 
+def test_what_tensor_parallelism_does_to_sinks_and_gates() -> None:
+    sinks = states.stage_parameters(SMALL.but(attention_sinks=True), Layout(tensor=4))
+    assert sinks["sinks"] == 8 * 8 // 4, "a sink goes with its head"
+    experts = specs.Experts(routed=4, active=2, width=32, shared=2)
+    gated = SMALL.but(experts=specs.Experts(4, 2, 32, shared=2, shared_gate=True))
+    bare, gate = (
+        states.stage_parameters(model, Layout(tensor=4)).amount("shared experts")
+        for model in (SMALL.but(experts=experts), gated)
+    )
+    assert gate - bare == 8 * 64, "every device has the whole gate"
+
+
+def test_the_dense_layers_between_those_with_experts_must_divide_as_well() -> None:
+    odd = SMALL.but(ffn_width=100, experts=specs.Experts(routed=4, active=2, width=32, every=2))
+    with pytest.raises(InputError, match="tensor = 8: does not divide ffn_width = 100"):
+        states.stage_parameters(odd, Layout(tensor=8))
+
+
+@pytest.mark.parametrize("layers, stages", [(9, 3), (49, 7), (98, 49)])
+def test_counts_of_a_device_are_whole_numbers(layers: int, stages: int) -> None:
+    """A share such as 1/49 of the norms is no exact fraction to a computer."""
+    model = SMALL.but(layers=layers, norm="rmsnorm", positions="relative", tied=False)
+    layout = Layout(pipeline=stages, tensor=2)
+    held = [states.stage_parameters(model, layout, stage=i) for i in range(stages)]
+    assert all(type(one[name]) is int for one in held for name in one)
+    assert sum(one.amount("norms") for one in held) == params.count(model).amount("norms")
+    matrices = params.count(model).amount("mlp") - layers * 64
+    assert sum(one.amount("mlp") for one in held) == matrices / 2 + layers * 64
+
+
 def test_grouped_heads_are_repeated_when_there_are_more_devices() -> None:
     model = SMALL.but(kv_heads=2, qkv_bias=False)
     two, eight = (
@@ -190,7 +230,7 @@ def test_a_tensor_degree_that_does_not_divide_is_refused_and_the_vocabulary_padd
         states.stage_parameters("gpt2", Layout(tensor=5))
     four = states.stage_parameters("gpt2", Layout(tensor=4))
     assert four["embedding"] == 50260 // 4 * 768 and "padded to 50,260" in four.title
-    assert all(isinstance(four[name], int) for name in four)
+    assert all(type(four[name]) is int for name in four)
     assert "padded" not in states.stage_parameters("gpt2", Layout()).title
 
 

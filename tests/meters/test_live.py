@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from torch import nn
 
-from mathlib.meters import live
+from mathlib.meters import live, saved
 from mathlib.model import data, gpt, mixed_adam
 
 MODEL = gpt.small(vocab=len(data.vocabulary()))
+TOKENS, TARGETS = data.batch(2, MODEL.context)
 
 
 def batches(number):
@@ -45,3 +47,75 @@ def test_what_mixed_adam_keeps_is_optimizer_state(gradients, numbers):
     P = sum(p.numel() for p in run.parameters())
     assert line.at("forward", 1)["weights"] == 2 * P
     assert line.at("forward", 1)["optimizer"] == numbers * P
+
+
+def test_a_step_gives_back_what_it_took():
+    model = gpt.GPT(MODEL)
+    optimizer = torch.optim.AdamW(model.parameters())
+    line = live.step_timeline(
+        model, (data.batch(2, MODEL.context, step) for step in range(2)), optimizer
+    )
+    P = 4 * sum(p.numel() for p in model.parameters())
+    tensors = len(list(model.parameters()))
+    assert line.at("backward") | {"temporary": 0} == {
+        "weights": P,
+        "gradients": P,
+        "optimizer": 0,
+        "activations": line.at("backward")["activations"],
+        "temporary": 0,
+    }
+    assert (
+        line.at("step")["optimizer"] == 2 * P + 4 * tensors
+    )  # two moments, and a step counter of 4 bytes each
+    assert (
+        line.at("zero_grad")
+        == line.at("zero_grad", 1)
+        == {
+            "weights": P,
+            "gradients": 0,
+            "optimizer": 2 * P + 4 * tensors,
+            "activations": 0,
+            "temporary": 0,
+        }
+    )
+    assert line.phase(line.peak) == "backward" and line.total(line.peak) > line.total(-1)
+
+
+def test_after_the_block_nothing_is_watched():
+    layer = nn.Linear(2, 2)
+    with live.live(layer) as watching:
+        pass
+    seen = len(watching.events)
+    layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    assert layer.weight.grad is not None and len(watching.events) == seen
+
+
+def test_frozen_weights_are_weights():
+    layer = nn.Linear(2, 2).requires_grad_(False)
+    with live.live(layer) as watching:
+        layer(torch.ones(1, 2))
+        watching.mark("forward")
+    assert watching.timeline().at("forward")["weights"] == 4 * (4 + 2)
+
+
+def test_activations_of_the_timeline_are_the_saved_bytes():
+    model = gpt.GPT(MODEL)
+    line = live.step_timeline(model, [(TOKENS, TARGETS)], torch.optim.SGD(model.parameters()))
+    assert line.at("forward")["activations"] == saved.saved_bytes(
+        lambda: model.loss(TOKENS, TARGETS), model
+    )
+
+
+def test_where_a_smaller_device_would_give_up():
+    rows = [{"weights": n} for n in (1, 3, 2, 1, 4, 1)]
+    marks = [(2, "forward"), (3, "backward"), (5, "forward"), (6, "backward")]
+    line = live.Timeline(("weights",), rows, marks)
+    assert [line.first_beyond(limit) for limit in (0, 1, 2, 3, 4)] == [
+        "forward of step 1",
+        "forward of step 1",
+        "forward of step 1",
+        "forward of step 2",
+        "",
+    ]
+    assert line.peak == 4 and line.steps() == [(0, 3), (3, 6)]
+    assert line.at("backward", 1) == {"weights": 1}

@@ -71,24 +71,3 @@ def test_it_learns():
 def test_a_model_it_cannot_build_is_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):
         gpt.GPT(MODEL.but(**change))
-
-
-def test_batches_repeat_and_targets_are_the_next_characters():
-    (x, y), (again, _) = data.batch(4, 16, step=3), data.batch(4, 16, step=3)
-    assert (
-        torch.equal(x, again)
-        and torch.equal(x[:, 1:], y[:, :-1])
-        and not torch.equal(x, data.batch(4, 16, step=4)[0])
-    )
-    assert data.encode(data.decode(x[0])).equal(x[0])
-
-
-def test_a_seed_makes_other_batches_and_the_last_character_can_be_reached():
-    x, y = data.batch(4, 16)
-    assert not torch.equal(x, data.batch(4, 16, seed=1)[0])
-    assert x.untyped_storage().nbytes() == x.nbytes and y.untyped_storage().nbytes() == y.nbytes, (
-        "no view of more"
-    )
-    whole = data.encode(data.text())
-    (before, after) = data.batch(1, len(whole) - 1)
-    assert torch.equal(before[0], whole[:-1]) and torch.equal(after[0], whole[1:])
