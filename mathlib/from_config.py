@@ -152,7 +152,10 @@ def from_config(config: Mapping[str, Any] | str | Path) -> Model:
     fields = READERS[one_of("model_type", kind, READERS)](asked)
     asked.refuse_the_rest()
     name = str(read.get("_name_or_path") or f"{kind} of config.json")
-    trained = {"dropout": _dropout(read), "attention": "flash"}  # transformers' default kernel
+    trained: Fields = {
+        "dropout": _dropout(read),
+        "attention": "flash",
+    }  # transformers' default kernel
     return Model(name=name, source="config.json", **trained, **fields)
 
 

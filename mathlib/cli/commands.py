@@ -374,11 +374,11 @@ def where_command(args: Namespace) -> None:
     found = where.search(" ".join(args.words))
     blocks = []
     for row in found:
-        place = f"{row['chapter']}: {row['section']}" if row["section"] else f"{row['chapter']}"
         lines = {
             "says": row["says"],
             "equation": row["equation"],
-            "section": place,
+            "chapter": row["chapter"],
+            "section": row["section"],
             "run": ", ".join(row["runs"]),
             "experiment": ", ".join(row["experiments"]),
             "tests": ", ".join(row["tests"]),

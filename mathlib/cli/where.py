@@ -27,7 +27,7 @@ class Row:
     """One formula at one place of the book."""
 
     function: str  # traffic.comm.sent
-    says: str  # the first sentence of its docstring
+    says: str  # the first paragraph of its docstring
     chapter: str  # the chapter's word
     equation: str = ""  # its label; empty where the formula has no numbered equation of its own
     section: str = ""
@@ -173,7 +173,7 @@ def rows() -> list[Row]:
             found.append(
                 Row(
                     function=f"{module}.{name}",
-                    says=re.split(r"(?<=[.:;]) |\n\n", doc)[0].replace("\n", " "),
+                    says=doc.partition("\n\n")[0].replace("\n", " "),
                     chapter=word,
                     equation=equation,
                     section=section,
@@ -192,13 +192,13 @@ def search(words: str) -> list[dict]:
     def text(row: Row, *fields: str) -> str:
         return " ".join(str(getattr(row, name)) for name in fields).lower().replace("_", " ")
 
-    everything = ("function", "says", "chapter", "equation", "section", "experiments")
+    everything = ("function", "says", "chapter", "equation", "section", "experiments", "runs")
     hits = [
         row for row in rows() if all(w in text(row, *everything).replace("-", " ") for w in wanted)
     ]
     if not hits or not wanted:
         raise InputError(
-            f"words = {words!r}: expected words of a formula's name, sentence, chapter or "
-            "equation, such as 'ring' or 'bytes a parameter'; book/map.md lists them all"
+            f"words = {words!r}: expected words of a formula's name, sentence, chapter, "
+            "equation or run, such as 'ring' or 'bytes a parameter'; book/map.md lists them all"
         )
     return [asdict(row) for row in sorted(hits, key=lambda r: wanted[0] not in text(r, "function"))]

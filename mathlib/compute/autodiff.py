@@ -129,8 +129,8 @@ class Value:
         return list(order)
 
     def backward(self) -> dict["Value", Rows]:
-        """Add dL/dleaf to the `grad` of every leaf that needs one, this value being L; return what
-        arrived where.
+        """Add dL/dleaf to the `grad` of every leaf that needs one, this value being L;
+        return what arrived where.
         """
         if [len(row) for row in self.rows] != [1]:
             raise InputError(f"backward from {self.rows}: expected a loss, a single number")

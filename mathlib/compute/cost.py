@@ -127,7 +127,8 @@ def training_time(*, flop: float, devices: int, achieved: float) -> float:
 
     Chapter: compute
     """
-    return positive("flop", flop) / (whole("devices", devices) * positive("achieved", achieved))
+    together = whole("devices", devices) * positive("achieved", achieved)
+    return positive("flop", flop) / together
 
 
 def shortcut_time(*, parameters: float, tokens: float, devices: int, achieved: float) -> float:

@@ -97,10 +97,10 @@ def forward(
 ) -> Parts:
     """FLOP of one forward pass over B sequences of s tokens, by part.
 
-    GPT-2: B (24 L s h^2 + 4 L s^2 h + 2 s h V) with full attention (Narayanan et al. 2021,
-    appendix).
-    tokens: the model's context if not given; past: tokens in the KV cache; causal: count only the
-    pairs a mask keeps, of a sliding window too.
+    GPT-2: B (24 L s h^2 + 4 L s^2 h + 2 s h V) with full attention (Narayanan et al.
+    2021, appendix).
+    tokens: the model's context if not given; past: tokens in the KV cache; causal:
+    count only the pairs a mask keeps, of a sliding window too.
 
     Chapter: compute (eq-forward)
     """
@@ -125,9 +125,11 @@ def forward(
         "attention scores": 2 * a * scored * seen,
         "attention values": 2 * a * valued * seen,
     }
-    for group in dict.fromkeys(m.group for m in products if m.group not in ("attention", "head")):
+    elsewhere = [m.group for m in products if m.group not in ("attention", "head")]
+    for group in dict.fromkeys(elsewhere):
         parts[group] = weights(group)
-    return Parts(f"forward of {model.name}", "FLOP", parts | {"vocabulary": weights("head")})
+    parts["vocabulary"] = weights("head")
+    return Parts(f"forward of {model.name}", "FLOP", parts)
 
 
 def _times(part: Part, factor: int) -> Part:
@@ -329,22 +331,21 @@ def palm_per_token(
     attention: str = "full",
     multiplier: float = 6,
 ) -> float:
-    """6 P + 12 L H Q T, in the paper's letters: training FLOP a token (Chowdhery et al. 2022,
-    appendix B).
+    """6 P + 12 L a d s: training FLOP a token (Chowdhery et al. 2022, appendix B, as H, Q, T).
 
     attention: "full" counts all pairs, "causal" half of them, "none" gives 6 P.  multiplier: 8
-    gives 8 P + 16 L H Q T, what full recomputation makes of it.
+    gives 8 P + 16 L a d s, what full recomputation makes of it.
 
     Chapter: compute
     """
-    P, L, H = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
-    Q, T, factor = (
+    P, L, a = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
+    d, s, factor = (
         whole("head_dim", head_dim),
         whole("tokens", tokens),
         positive("multiplier", multiplier),
     )
     share = {"full": 2, "causal": 1, "none": 0}[one_of("attention", attention, ATTENTION)]
-    return factor * (P + share * L * H * Q * T)
+    return factor * (P + share * L * a * d * s)
 
 
 def _plain(layers: int, width: int, vocab: int, tokens: int) -> Model:

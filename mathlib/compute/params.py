@@ -193,19 +193,18 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
 
 
 def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY) -> int:
-    """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and head (section
-    2.1).
+    """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and
+    head (section 2.1).
 
-    without: the parts left out; ("positions",) is nanoGPT's count, ("embedding",) leaves the head
-    in.
+    without: the parts left out; ("positions",) is nanoGPT's count, ("embedding",)
+    leaves the head in.
 
     Chapter: compute
     """
     parts = count(model)
     if isinstance(without, str) or not isinstance(without, Collection):
-        raise InputError(
-            f"without = {without!r}: expected names of parts, such as ('embedding', 'head')"
-        )
+        such = "('embedding', 'head')"
+        raise InputError(f"without = {without!r}: expected names of parts, such as {such}")
     for name in without:
         one_of("without", name, parts)
     return int(parts.total - sum(parts.amount(name) for name in set(without)))

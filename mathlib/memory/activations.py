@@ -98,19 +98,22 @@ def _heads(model: Model, tokens: int, e: float, t: int) -> Iterator[Kept]:
     """Queries, keys and values; multi-head latent attention also keeps its latents before and after
     their norm.
     """
-    a, d, z = model.heads, model.head_dim, model.latent
+    a, d, latent = model.heads, model.head_dim, model.latent
     k = -(-model.kv_heads // t) * t  # a device holds at least one head of keys and values
-    if isinstance(z, Latent):
-        for name, wide in (("query latent", z.query_rank), ("key-value latent", z.kv_rank)):
+    if isinstance(latent, Latent):
+        for name, wide in (
+            ("query latent", latent.query_rank),
+            ("key-value latent", latent.kv_rank),
+        ):
             if wide:
                 yield Kept("attention", name, 2 * e * tokens * wide, False)
-        scored, valued = a * (z.nope_dim + z.rope_dim), a * z.value_dim
+        scored, valued = a * (latent.nope_dim + latent.rope_dim), a * latent.value_dim
     else:
         scored, valued = a * d, k * d
         if model.query_key_norm:
             yield Kept("attention", "before query and key norm", e * tokens * (a + k) * d, True)
     yield Kept("attention", "queries", e * tokens * scored, True)
-    yield Kept("attention", "keys", e * tokens * (scored if z else k * d), True)
+    yield Kept("attention", "keys", e * tokens * (scored if latent else k * d), True)
     yield Kept("attention", "values", e * tokens * valued, True)
 
 
@@ -204,16 +207,20 @@ def layer(
     autocast: bool = False,
     index: int = 0,
 ) -> Parts:
-    """Bytes one layer keeps for one micro-batch on one device (Korthikanti et al. 2022, equations 1
-    to 4, Table 2).
+    """Bytes one layer keeps for one micro-batch on one device (Korthikanti et al. 2022,
+    equations 1 to 4, Table 2).
 
-    none: s b h (34 + 5as/h); tensor: s b h (10 + 24/t + 5as/(ht)); with sequence parallel all of it
-    / t.
+    none: s b h (34 + 5as/h); tensor: s b h (10 + 24/t + 5as/(ht)); with sequence
+    parallel all of it / t.
     selective drops the attention's core and leaves 34, full keeps the layer's input: 2.
-    attention and dropout: the model's own unless said; "flash" never holds the s x s scores.
-    `small_tensors` adds what papers leave out: norm statistics, causal mask, log-sum-exp.
+    attention and dropout: the model's own unless said; "flash" never holds the s x s
+    scores.
+    `small_tensors` adds what papers leave out: norm statistics, causal mask,
+    log-sum-exp.
     `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32.
     `index` says which layer, where dense and expert layers differ.
+
+    Chapter: memory (eq-activations)
     """
     model = find_model(model)
     how = _saving(
@@ -234,7 +241,8 @@ def layer(
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
     kept = _kept(model, s, b, t, how, one_of("recompute", recompute, RECOMPUTE), index)
     title = f"Activations of a layer of {model.name}: {how.words}"
-    return Parts(title, "byte", _shares(kept, t, flag("sequence_parallel", sequence_parallel)))
+    flag("sequence_parallel", sequence_parallel)
+    return Parts(title, "byte", _shares(kept, t, sequence_parallel))
 
 
 def _kept(
@@ -268,7 +276,10 @@ def hidden_state(
     tokens: int | None = None,
     bytes_per_element: float = 2,
 ) -> float:
-    """Bytes of one tensor of the residual stream: e s b h."""
+    """Bytes of one tensor of the residual stream: e s b h.
+
+    Chapter: memory
+    """
     model = find_model(model)
     n = _length(model, tokens) * whole("micro_batch", micro_batch)
     return positive("bytes_per_element", bytes_per_element) * n * model.width
@@ -282,6 +293,8 @@ def in_flight(
 
     GPipe: m. 1F1B: min(p - stage, m). Interleaved: min(2 (p - stage - 1) + (v - 1) p + 1, m v) / v,
     from m = 2p on p (1 + (p - 1)/(p v)) on the first stage (Narayanan et al. 2021, section 2.2).
+
+    Chapter: pipeline
     """
     p, m, v = (
         whole("pipeline", pipeline),
@@ -306,6 +319,8 @@ def ends_in_flight(
     have the embedding and the head.
 
     Interleaved: min(2p, m) and 1; else what `in_flight` says of the stages.
+
+    Chapter: pipeline
     """
     p, m, v = (
         whole("pipeline", pipeline),
@@ -341,6 +356,8 @@ def stage(
     First stage: + the embedding's dropout mask s b h a micro-batch in flight. Last stage: + final
     norm and head inputs 2 e s b h and the fp32 probabilities 4 s b V / t, V padded to a multiple of
     t (Korthikanti et al. 2022, section 4.3).
+
+    Chapter: memory (eq-activations)
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     options: dict[str, object] = {
@@ -412,6 +429,8 @@ def _layers(
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
     """Layers of a stage, counted from 0: v slices of L / (p v), v slices apart from stage to
     stage.
+
+    Chapter: pipeline
     """
     p = instance("layout", layout, Layout).pipeline
     if whole("stage", stage, least=0) >= p:
@@ -444,7 +463,10 @@ def _head(model: Model, tokens: int, t: int, how: Saving, logits_bytes: float) -
 
 
 def vocabulary(model: str | Model, tensor: int) -> int:
-    """Rows of the embedding table, padded to a multiple of t as Megatron-LM pads them."""
+    """Rows of the embedding table, padded to a multiple of t as Megatron-LM pads them.
+
+    Chapter: memory
+    """
     V, t = find_model(model).padded_vocab, whole("tensor", tensor)
     return -(-V // t) * t
 
@@ -460,6 +482,8 @@ def zero_rule(
 ) -> float:
     """Bytes of activations by the ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019,
     footnote 3); it leaves out s x s.
+
+    Chapter: memory
     """
     L, h, s, b = (
         whole(name, n)

@@ -2,6 +2,8 @@
 own.
 
 P parameters · n devices of a node · N devices in all · l parameters of the largest layer
+b micro_batch · s tokens · h width · f ffn_width · p stages · t tensor · v chunks a stage
+m micro-batches
 Megatron-LM, DeepSpeed and Accelerate print GiB or MiB and write GB or MB: the functions here return
 bytes.
 """
@@ -18,6 +20,8 @@ OFFLOAD = ("none", "optimizer", "all")
 def megatron_bytes(*, data: int = 1, distributed_optimizer: bool = False) -> float:
     """Bytes per parameter in Megatron-LM: 18, or 6 + 12/N with the distributed optimizer, which is
     ZeRO stage 1.
+
+    Chapter: activations
     """
     stage = 1 if flag("distributed_optimizer", distributed_optimizer) else 0
     return per_parameter("mixed-adam-fp32-gradients", zero=stage, shard=whole("data", data)).total
@@ -38,6 +42,8 @@ def megatron_activations(
     s b h (18 + 4 f/h) L / t, whatever the gate, plus the embedding's 8 s b p + s b h p, times 1 +
     (p-1)/(p v) when interleaved or min(1, m/p) when not (m 0: taken as p or more), plus 4 s b (h +
     V) when p = 1.
+
+    Chapter: activations
     """
     model, b, p = find_model(model), whole("micro_batch", micro_batch), whole("pipeline", pipeline)
     t, v, m = (
@@ -70,19 +76,21 @@ def deepspeed_zero2(
     Device: 2P with the optimizer on the host; else 4P + 16P/N (docs) or 2P + 18P/N (code).
     Host: 4 n P, with the optimizer there max(4n, 16) P (docs) or max(4N, 16) P (code); all times
     1.5.
+
+    Chapter: zero
     """
-    psi, n, total = _cluster(parameters, devices_per_node, nodes)
+    P, n, total = _cluster(parameters, devices_per_node, nodes)
     code = one_of("version", version, ("docs", "code")) == "code"
     factor = positive("buffer_factor", buffer_factor)
     if one_of("offload", offload, OFFLOAD[:2]) == "optimizer":
         return {
-            "device": int(2 * psi),
-            "host": int(psi * max(4 * (total if code else n), 16) * factor),
+            "device": int(2 * P),
+            "host": int(P * max(4 * (total if code else n), 16) * factor),
         }
     fixed, shared = (2, 18) if code else (4, 16)
     return {
-        "device": int(fixed * psi) + int(shared * psi / total),
-        "host": int(psi * 4 * n * factor),
+        "device": int(fixed * P) + int(shared * P / total),
+        "host": int(P * 4 * n * factor),
     }
 
 
@@ -100,8 +108,10 @@ def deepspeed_zero3(
 
     Device: 4l, + 18P/N without offload, + 2P/N with the optimizer on the host, + 0 with all of it.
     Host: 4 l n, 16 P n/N, 18 P n/N; without zero.Init at least 4 n P; all times 1.5.
+
+    Chapter: zero
     """
-    psi, n, total = _cluster(parameters, devices_per_node, nodes)
+    P, n, total = _cluster(parameters, devices_per_node, nodes)
     gathered = 4 * positive("largest_layer", largest_layer)
     if largest_layer > parameters:
         raise InputError(
@@ -110,13 +120,13 @@ def deepspeed_zero3(
     on_device, on_host = {"none": (18, 0), "optimizer": (2, 16), "all": (0, 18)}[
         one_of("offload", offload, OFFLOAD)
     ]
-    host = psi * on_host * n / total
+    host = P * on_host * n / total
     if not flag("zero_init", zero_init):
-        host = max(4 * n * psi, host)
+        host = max(4 * n * P, host)
     elif offload == "none":
         host = gathered * n
     host = host * positive("buffer_factor", buffer_factor)
-    return {"device": int(gathered) + int(on_device * psi / total), "host": int(host)}
+    return {"device": int(gathered) + int(on_device * P / total), "host": int(host)}
 
 
 def _cluster(parameters: float, devices_per_node: int, nodes: int) -> tuple[float, int, int]:
@@ -127,6 +137,8 @@ def _cluster(parameters: float, devices_per_node: int, nodes: int) -> tuple[floa
 def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: float = 0) -> float:
     """Bytes of Accelerate's total size: all that is there in fp32, buffers included, scaled by the
     width of the type.
+
+    Chapter: memory
     """
     fp32 = bytes_of("fp32") * positive("parameters", parameters) + non_negative(
         "buffer_bytes", buffer_bytes
@@ -137,6 +149,8 @@ def accelerate_size(parameters: float, *, dtype: str = "fp32", buffer_bytes: flo
 def accelerate_training(size: float) -> Parts:
     """Bytes of Accelerate's "Training using Adam": 4 times the size, all in one type; no real
     recipe for the int8 and int4 rows, where its newer versions print N/A.
+
+    Chapter: memory
     """
     each = positive("size", size)
     parts = {"weights": each, "gradients": each, "optimizer states": 2 * each}

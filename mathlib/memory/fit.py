@@ -21,16 +21,20 @@ def training(
     stage: int | None = None,
     **options: Any,
 ) -> Parts:
-    """Bytes a device needs in a step: the most that is alive at one of its `moments`, which the
-    title names.
+    """Bytes a device needs in a step: the most that is alive at one of its `moments`,
+    which the title names.
 
-    `stage` None takes the fullest stage; all else goes to `moments`.  `buffers` are named bytes of
-    your own (communication, fragmentation, context): no formula knows them.
+    `stage` None takes the fullest stage; all else goes to `moments`.  `buffers` are
+    named bytes of your own (communication, fragmentation, context): no formula knows
+    them.
+
+    Chapter: memory
     """
     model = find_model(model)
     layout = Layout() if layout is None else instance("layout", layout, Layout)
     stages = _different_stages(model, layout) if stage is None else [stage]
-    every = [one for i in stages for one in moments(model, layout, stage=i, **options).values()]
+    of_stages = [moments(model, layout, stage=i, **options) for i in stages]
+    every = [one for of_stage in of_stages for one in of_stage.values()]
     return max(every, key=lambda one: one.total)
 
 
@@ -58,6 +62,8 @@ def fits(needed: Parts | float, memory: float | str | Device, *, reserve: float 
     """A verdict on whether bytes fit a device, less `reserve` for context and fragmentation.
 
     Of a device, or its name, the memory counts that the device itself reports, where that is known.
+
+    Chapter: memory
     """
     if isinstance(memory, str):
         memory = find_device(one_of("memory", memory, table("devices")))
@@ -97,6 +103,8 @@ def smallest(
 
     Start with the smallest degree and raise it until the model fits: every degree costs
     communication.
+
+    Chapter: memory
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     choices: dict[str, list[Any]] = {
@@ -139,6 +147,8 @@ def largest_micro_batch(
 ) -> int:
     """The most sequences a micro-batch can have, 0 when not even one fits. At every moment of a
     stage, bytes are linear in b; their maximum is not.
+
+    Chapter: memory
     """
     most, layout = [], instance("layout", layout, Layout)
     for i in _different_stages(find_model(model), layout):

@@ -1,6 +1,6 @@
 """Bytes of inference: the cache of keys and values.
 
-L layers · b micro_batch · s tokens · k kv_heads · d head_dim · e bytes an element
+L layers · b micro_batch · s tokens · k kv_heads · d head_dim · t tensor · e bytes an element
 """
 
 from mathlib.checks import InputError, divides, flag, positive, whole
@@ -23,6 +23,8 @@ def kv_cache(
     A device holds at least one head: more devices than kv_heads keep copies. A latent is kept whole
     by each. Layers with a sliding window keep its tokens alone (the rolling buffer of Mistral 7B,
     section 2); `rolling` False keeps all, as programs without such a buffer do.
+
+    Chapter: inference
     """
     model, s = find_model(model), whole("tokens", tokens)
     t = divides("tensor", tensor, "heads", model.heads)

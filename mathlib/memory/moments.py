@@ -393,18 +393,22 @@ def moments(
     binary: bool = False,
     **activation: Any,
 ) -> dict[str, Parts]:
-    """Bytes alive on a device at each moment of a step: end of forward, loss, head, last layer,
-    first layer, embedding, update.
+    """Bytes alive on a device at each moment of a step: end of forward, loss, head,
+    last layer, first layer, embedding, update.
 
-    Where some layers have experts and some do not, also the last and the first of the other kind.
-    `optimizer`: how the update runs: "foreach" (torch's default on CUDA), "for-loop" or "fused".
-    Unless said, foreach where torch's own optimizers keep the recipe, fused where it has master
-    weights.
-    `loss` "plain" holds probabilities, their gradient and the logits' gradient at once, "fused" one
-    of them. `ddp_buckets`: none, a "copy" of the gradients (DDP's default), or gradients that are a
-    "view" of the buckets. `accumulation`: gradients live through the forward; unless said, where a
-    step has more than one micro-batch.
+    Where some layers have experts and some do not, also the last and the first of the
+    other kind.
+    `optimizer`: how the update runs: "foreach" (torch's default on CUDA), "for-loop" or
+    "fused".
+    Unless said, foreach where torch's own optimizers keep the recipe, fused where it
+    has master weights.
+    `loss` "plain" holds probabilities, their gradient and the logits' gradient at once,
+    "fused" one of them. `ddp_buckets`: none, a "copy" of the gradients (DDP's default),
+    or gradients that are a "view" of the buckets. `accumulation`: gradients live
+    through the forward; unless said, where a step has more than one micro-batch.
     `activation` goes to `activations.stage`: attention, dropout, tokens, autocast, ...
+
+    Chapter: memory
     """
     model = find_model(model)
     layout = Layout() if layout is None else instance("layout", layout, Layout)
@@ -414,7 +418,7 @@ def moments(
     if accumulation is None:
         accumulation = layout.micro_batches > 1
     named = {} if buffers is None else instance("buffers", buffers, dict)
-    own = {name: non_negative(f"buffers[{name!r}]", size) for name, size in named.items()}
+    own = {n: non_negative(f"buffers[{n!r}]", size) for n, size in named.items()}
     buckets = one_of("ddp_buckets", ddp_buckets, BUCKETS)
     step = _Step(
         model,
@@ -430,9 +434,8 @@ def moments(
     )
     alive = step.all()
     if flag("binary", binary):
-        return {
-            name: Parts(one.title, "byte", dict(one.items()), True) for name, one in alive.items()
-        }
+        for name, one in alive.items():
+            alive[name] = Parts(one.title, "byte", dict(one.items()), binary=True)
     return alive
 
 

@@ -107,14 +107,20 @@ class Recipe:
 
 
 def number_type(dtype: str) -> NumberType:
-    """A number type by its name."""
+    """A number type by its name.
+
+    Chapter: precision
+    """
     return NumberType(
         name=dtype, **specs.table("types")[one_of("dtype", dtype, specs.table("types"))]
     )
 
 
 def bytes_of(dtype: str) -> float:
-    """Bytes one value of a number type occupies."""
+    """Bytes one value of a number type occupies.
+
+    Chapter: precision
+    """
     return number_type(dtype).bytes
 
 
@@ -130,6 +136,8 @@ def _found(recipe: str | Recipe) -> Recipe:
 def recipe(recipe: str | Recipe, **changes: str | int) -> Recipe:
     """A recipe by its name, with some copies changed: recipe("mixed-adam", weights="bf16",
     gradients="bf16").
+
+    Chapter: memory
     """
     found = _found(recipe)
     for change in changes:
@@ -138,15 +146,26 @@ def recipe(recipe: str | Recipe, **changes: str | int) -> Recipe:
 
 
 def names() -> list[str]:
-    """Names of all recipes."""
+    """Names of all recipes.
+
+    Chapter: memory
+    """
     return list(specs.table("recipes"))
 
 
-def bytes_per_parameter(recipe: str | Recipe, *, shapes: Iterable[tuple[int, ...]] = ()) -> Parts:
-    """Bytes one parameter costs, by copy: sum over the recipe's copies of the width of their type.
+def bytes_per_parameter(
+    recipe: str | Recipe,
+    *,
+    shapes: Iterable[tuple[int, ...]] = (),
+) -> Parts:
+    """Bytes one parameter costs, by copy: sum over the recipe's copies of the width of
+    their type.
 
-    An int8 moment adds 4 / block for its fp32 scales (arXiv:2110.02861); a factored one needs the
-    `shapes` of the weights, because r + c values stand for r * c (arXiv:1804.04235).
+    An int8 moment adds 4 / block for its fp32 scales (arXiv:2110.02861); a factored one
+    needs the `shapes` of the weights, because r + c values stand for r * c
+    (arXiv:1804.04235).
+
+    Chapter: memory
     """
     r = _found(recipe)
     parts: dict[str, float] = {}
@@ -169,6 +188,8 @@ def bytes_per_parameter(recipe: str | Recipe, *, shapes: Iterable[tuple[int, ...
 def factored_bytes(shapes: Iterable[tuple[int, ...]]) -> float:
     """Bytes per parameter of a factored variance: 4 (r + c) / (r c) over all matrices; vectors keep
     all of theirs.
+
+    Chapter: precision
     """
     shapes = [
         tuple(whole("shapes", n) for n in listed("shapes", shape))
@@ -189,6 +210,8 @@ def scale_bits(
 
     QLoRA (arXiv:2305.14314, section 3): 32/64 = 0.5 bits; double quantisation 8/64 + 32/(64*256) =
     0.127 bits.
+
+    Chapter: precision
     """
     b1, c1, b2 = (
         whole("block", block),

@@ -44,33 +44,28 @@ def per_parameter(
     shard: int = 1,
     shapes: Iterable[tuple[int, ...]] = (),
 ) -> Parts:
-    """Bytes a device keeps of each parameter: 4 + 12, 4 + 12/S, 2 + 14/S, 16/S for stage 0 to 3
-    (ZeRO, section 5).
+    """Bytes a device keeps of each parameter: 4 + 12, 4 + 12/S, 2 + 14/S, 16/S for
+    stage 0 to 3 (ZeRO, section 5).
 
-    Stage 1 shards optimizer states and master weights over S ranks, stage 2 also gradients, stage 3
-    also weights.
+    Stage 1 shards optimizer states and master weights over S ranks, stage 2 also
+    gradients, stage 3 also weights.
+
+    Chapter: memory (eq-zero)
     """
-    stage, s = one_of("zero", zero, (0, 1, 2, 3)), whole("shard", shard)
+    stage, S = one_of("zero", zero, (0, 1, 2, 3)), whole("shard", shard)
     groups: dict[str, float] = dict.fromkeys(STATES, 0)
     widths = precision.bytes_per_parameter(recipe, shapes=shapes)
     for name in widths:
-        group = (
-            "gradients"
-            if name == "main gradients"
-            else name
-            if name in STATES
-            else "optimizer states"
-        )
+        group = "gradients" if name == "main gradients" else name
+        if group not in STATES:
+            group = "optimizer states"
         groups[group] += widths.amount(name)
     shared = {
-        name: width / s if s > 1 and stage >= SHARDED_FROM[name] else width
+        name: width / S if S > 1 and stage >= SHARDED_FROM[name] else width
         for name, width in groups.items()
     }
-    return Parts(
-        f"{precision.recipe(recipe).title}, ZeRO stage {stage} over {s}: bytes per parameter",
-        "byte",
-        shared,
-    )
+    title = f"{precision.recipe(recipe).title}, ZeRO stage {stage} over {S}"
+    return Parts(f"{title}: bytes per parameter", "byte", shared)
 
 
 def model_states(
@@ -86,10 +81,12 @@ def model_states(
 ) -> Parts:
     """Bytes of one device's model states: P / (t p) parameters, each as `per_parameter` (ZeRO,
     Table 1).
+
+    Chapter: memory (eq-states, eq-zero)
     """
-    psi = positive("parameters", parameters) / whole("tensor", tensor) / whole("pipeline", pipeline)
+    P = positive("parameters", parameters) / whole("tensor", tensor) / whole("pipeline", pipeline)
     each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)
-    parts = {name: psi * each.amount(name) for name in each}
+    parts = {name: P * each.amount(name) for name in each}
     return Parts(
         f"Model states, ZeRO stage {zero} over {shard}", "byte", parts, flag("binary", binary)
     )
@@ -106,6 +103,8 @@ def largest_model(
 ) -> float:
     """Parameters whose states alone fill a device: P = M t p / bytes per parameter (ZeRO, Table 2,
     left).
+
+    Chapter: memory
     """
     each = per_parameter(recipe, zero=zero, shard=shard).total
     return positive("memory", memory) * whole("tensor", tensor) * whole("pipeline", pipeline) / each
@@ -116,6 +115,8 @@ def checkpoint(
 ) -> Parts:
     """Bytes of a checkpoint: everything that lives from step to step, so no gradients; 14 P for
     mixed Adam.
+
+    Chapter: memory
     """
     kept = model_states(parameters, recipe=recipe)
     names = (
@@ -142,6 +143,8 @@ def adapters(
     `block` and `second_block` add the scales of a quantised base: QLoRA is nf4, 64, 256
     (arXiv:2305.14314). `scale` is their type: fp32 if not given, 8 bits below second scales. A type
     that has its own blocks, such as mxfp4, needs neither.
+
+    Chapter: memory
     """
     frozen, own = (
         positive("parameters", parameters),
@@ -169,6 +172,8 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     stay whole on each.
     The vocabulary is padded to a multiple of t, as Megatron-LM pads it; the title says so.
     A tied head on another stage than the embedding is a second copy of the table.
+
+    Chapter: parallel3d
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     t, p = tensor_degree(model, layout.tensor), layout.pipeline

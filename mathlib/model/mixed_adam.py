@@ -23,7 +23,10 @@ def adam(
     lr: float,
     betas: tuple[float, float],
 ) -> None:
-    """One Adam update in place, in the precision of `weight` (Kingma and Ba 2015, algorithm 1)."""
+    """One Adam update in place, in the precision of `weight` (Kingma and Ba 2015, algorithm 1).
+
+    Chapter: memory (eq-adam)
+    """
     b1, b2 = betas
     m.mul_(b1).add_(g, alpha=1 - b1)
     v.mul_(b2).addcmul_(g, g, value=1 - b2)

@@ -22,12 +22,14 @@ EQUAL = 1e-11  # in 64 bits, where the order of additions is all that differs
 
 
 def loss(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of a model, wrapped or not, over the tokens whose target is not -100."""
+    """Mean cross-entropy of a model, wrapped or not, over the tokens whose target is
+    not -100.
+    """
     return F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
 
 
 def my_part(batch: Sequence[Tensor], group: ProcessGroup | None = None) -> list[Tensor]:
-    """This rank's sequences of a batch; parts differ by one where N does not divide B."""
+    """This rank's sequences of a batch; parts differ by one at most."""
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     return [tensor.tensor_split(ranks)[rank] for tensor in batch]
 
@@ -82,7 +84,9 @@ def judged(far: float) -> str:
 
 
 class Branches(nn.Module):
-    """A trunk, and a branch for each of two kinds of input: ranks that differ in what they use."""
+    """A trunk, and a branch for each of two kinds of input: ranks that differ in what
+    they use.
+    """
 
     def __init__(self) -> None:
         super().__init__()

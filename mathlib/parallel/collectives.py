@@ -110,7 +110,8 @@ def finish(*messages: Message) -> None:
 
 
 def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Sum in 2(N-1) steps round a ring; a rank sends 2 K (N-1)/N (Patarasuk and Yuan 2009).
+    """Sum in 2(N-1) steps round a ring; a rank sends 2 K (N-1)/N (Patarasuk and Yuan
+    2009).
 
     One step at a time: a message waits until its receiver has got as far.
     """

@@ -46,13 +46,13 @@ def broadcast(tensors: Iterable[Tensor], group: ProcessGroup | None = None) -> N
 
 
 def average_gradients(module: nn.Module, group: ProcessGroup | None = None) -> None:
-    """Naive: after backward, all-reduce the gradients one by one, with nothing else to do
-    meanwhile.
+    """Naive: after backward, all-reduce the gradients one by one, with nothing else to
+    do meanwhile.
 
     Chapter: data_parallel (eq-mean-of-means)
     """
     for p in trainable(module).values():
-        if p.grad is None:  # another rank may have one; if none has, the optimizer gets a zero
+        if p.grad is None:  # another rank may have one; if none has, it becomes a zero
             p.grad = torch.zeros_like(p)
         dist.all_reduce(p.grad, group=group)
         p.grad /= dist.get_world_size(group)
@@ -311,7 +311,9 @@ class DDP(nn.Module):
             end()
             return future.value()
 
-        self.buckets[number].arrival = arrival.then(note_the_end) if self.trace.on else arrival
+        if self.trace.on:
+            arrival = arrival.then(note_the_end)
+        self.buckets[number].arrival = arrival
 
     def _finish(self) -> None:
         """End of a backward: let the rest leave, wait until all are back, and show the means."""

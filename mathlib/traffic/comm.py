@@ -125,19 +125,24 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {  # the first of each is the defa
 }
 
 
-def traffic(collective: str, *, payload: float, ranks: int, algorithm: str = "") -> Traffic:
-    """Rounds and bytes of a collective; ring all-reduce: 2 (N-1) rounds, 2 K (N-1)/N a rank
-    (Patarasuk and Yuan 2009).
+def traffic(
+    collective: str,
+    *,
+    payload: float,
+    ranks: int,
+    algorithm: str = "",
+) -> Traffic:
+    """Rounds and bytes of a collective; ring all-reduce: 2 (N-1) rounds, 2 K (N-1)/N a
+    rank (Patarasuk and Yuan 2009).
 
-    Ring, tree, halving and the naive way all move 2 (N-1) K in total; they differ in who sends it
-    and when.
+    Ring, tree, halving and the naive way all move 2 (N-1) K in total; they differ in
+    who sends it and when.
 
     Chapter: collectives
     """
     choices = ALGORITHMS[one_of("collective", collective, ALGORITHMS)]
-    chosen = choices[
-        next(iter(choices)) if algorithm == "" else one_of("algorithm", algorithm, choices)
-    ]
+    name = next(iter(choices)) if algorithm == "" else algorithm
+    chosen = choices[one_of("algorithm", name, choices)]
     K, N = (
         non_negative("payload", payload),
         whole("ranks", ranks, least=2 if collective == "send" else 1),
@@ -166,8 +171,8 @@ def time(
     latency: float = 0.0,
     algorithm: str = "",
 ) -> Parts:
-    """Alpha-beta time: rounds * alpha + serial / W (Thakur, Rabenseifner and Gropp 2005, section
-    3).
+    """Alpha-beta time: rounds * alpha + serial / W (Thakur, Rabenseifner and Gropp
+    2005, section 3).
 
     Chapter: collectives (eq-time, eq-ring-time, eq-tree-time, eq-halving-time)
     Chapter: data_parallel (eq-ddp-time)
@@ -217,8 +222,8 @@ def crossover(
 
 
 def ring_balance(*, payload: float, bandwidth: float, latency: float) -> float:
-    """Ranks at which a ring spends as long on latency as on bytes, 2(N-1) alpha = 2K(N-1)/(N W): N
-    = K/(alpha W).
+    """Ranks at which a ring spends as long on latency as on bytes, 2(N-1) alpha =
+    2K(N-1)/(N W): N = K/(alpha W).
 
     Chapter: collectives (eq-balance)
     """
@@ -230,16 +235,17 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
     """What a rank gives to its right and takes from its left, step by step: those of
     reduce-scatter, of all-gather.
 
-    Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p (Patarasuk
-    and Yuan 2009).
+    Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p
+    (Patarasuk and Yuan 2009).
 
     Chapter: collectives (eq-ring)
     """
     pieces = listed("pieces", pieces)
     here, N = whole("rank", rank, least=0), len(pieces)
     if here >= N:
-        raise InputError(f"rank = {rank}: expected 0 to {N - 1}, one rank for each piece")
-    around = [pieces[(here - i) % N] for i in range(N + 1)]  # from the own piece leftwards
+        raise InputError(f"rank = {rank}: expected 0 to {N - 1}, one for each piece")
+    # from the own piece leftwards
+    around = [pieces[(here - i) % N] for i in range(N + 1)]
     scatter = list(zip(around[1:-1], around[2:], strict=True))
     gather = list(zip(around[:-2], around[1:-1], strict=True))
     return scatter, gather
@@ -248,12 +254,12 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
 def ring_messages(
     *, payload: float, bandwidths: Sequence[float], latency: float = 0.0
 ) -> list[list[tuple[float, float]]]:
-    """(start, end) of each rank's 2(N-1) messages in a ring whose links differ; bandwidths[r] is
-    rank r's to its right.
+    """(start, end) of each rank's 2(N-1) messages in a ring whose links differ;
+    bandwidths[r] is rank r's to its right.
 
-    A message leaves when the one before it has left and what it carries on has come. So the last
-    one ends at 2(N-1) (alpha + K / (N min W)): a chain of messages that wait for each other has one
-    for each step.
+    A message leaves when the one before it has left and what it carries on has come. So
+    the last one ends at 2(N-1) (alpha + K / (N min W)): a chain of messages that wait
+    for each other has one for each step.
 
     Chapter: collectives (eq-slowest)
     """

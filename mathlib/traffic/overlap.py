@@ -83,12 +83,12 @@ def bucketed(
     latency: float = 0.0,
     tensors: Sequence[float] = (1,),
 ) -> Step:
-    """A bucket leaves when its last gradient is ready and the wire free; each costs 2(N-1) alpha +
-    2 K_i (N-1)/(N W).
+    """A bucket leaves when its last gradient is ready and the wire free; each costs
+    2(N-1) alpha + 2 K_i (N-1)/(N W).
 
-    A bucket is full when it has reached `bucket` bytes. No tensor is cut, so it may hold more, and
-    the last may hold less. `tensors`: relative sizes of a layer's tensors as backward comes to
-    them; without it a layer is one tensor.
+    A bucket is full when it has reached `bucket` bytes. No tensor is cut, so it may
+    hold more, and the last may hold less. `tensors`: relative sizes of a layer's
+    tensors as backward comes to them; without it a layer is one tensor.
 
     Chapter: data_parallel
     """
@@ -96,12 +96,17 @@ def bucketed(
     each, size = positive("backward", backward) / L, positive("payload", payload) / L
     shares = [positive("tensors", share) for share in listed("tensors", tensors)]
     if not shares:
-        raise InputError(f"tensors = {tensors!r}: expected a size for each tensor of a layer")
+        raise InputError(f"tensors = {tensors!r}: expected a size for each tensor")
     sent: list[Span] = []
     for ready, held in _filled(_gradients(L, each, size, shares), limit):
         cost = comm.time(
-            "all-reduce", payload=held, ranks=ranks, bandwidth=bandwidth, latency=latency
+            "all-reduce",
+            payload=held,
+            ranks=ranks,
+            bandwidth=bandwidth,
+            latency=latency,
         )
         start = max(ready, sent[-1].end if sent else 0.0)
         sent.append(Span(f"bucket {len(sent)}", start, start + cost.total))
-    return Step([Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)], sent)
+    layers_done = [Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)]
+    return Step(layers_done, sent)

@@ -64,7 +64,7 @@ def test_the_formulas_buckets_are_those_that_the_program_fills():
         )
     ]
     for bucket in (1_000, 20_000, 70_000, layer, 3 * layer, 100 * layer):
-        filled = launch.run(bucket_sizes, 1, bucket)[0]
+        filled = bucket_sizes(bucket)
         plan = overlap.bucketed(
             layers=6,
             ranks=2,
@@ -75,4 +75,4 @@ def test_the_formulas_buckets_are_those_that_the_program_fills():
             latency=0.0,
             tensors=sizes,
         )
-        assert len(plan.messages) == len(filled), bucket
+        assert len(plan.buckets) == len(filled), bucket

@@ -1,0 +1,75 @@
+"""What the book lists fits its column: the code behind experiments, and what cells show."""
+
+import ast
+import inspect
+import textwrap
+from importlib import import_module
+
+import pytest
+from pages import CHAPTERS, code_cells
+
+from mathlib.show.experiments import registry
+
+WIDE = 88
+
+
+def behind_experiments():
+    """(where it is listed, function) for the code that an experiment unfolds."""
+    for id, experiment in registry().items():
+        for function in experiment.code:
+            yield f"explore({id!r})", function
+
+
+def named(expression, names):
+    """The object that an expression such as `ddp.DDP._send` means."""
+    if isinstance(expression, ast.Name):
+        return names[expression.id]
+    return getattr(named(expression.value, names), expression.attr)
+
+
+def imported(tree):
+    """Names that a cell imports from the library, and what they are."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mathlib"):
+            room = import_module(node.module)
+            for alias in node.names:
+                if not hasattr(room, alias.name):
+                    import_module(f"{node.module}.{alias.name}")
+                yield alias.asname or alias.name, getattr(room, alias.name)
+
+
+def shown_by_cells():
+    """(where it is listed, function) for what chapters pass to source(...)."""
+    for path in CHAPTERS:
+        names = {}
+        for cell in code_cells(path):
+            lines = [line for line in cell.source.splitlines() if not line.startswith(("%", "!"))]
+            tree = ast.parse("\n".join(lines))
+            names |= dict(imported(tree))
+            for call in ast.walk(tree):
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "source":
+                    for argument in call.args:
+                        assert not isinstance(argument, ast.Starred), f"{path.stem}: name them"
+                        root = ast.unparse(argument).split(".")[0]
+                        if root in names:  # else the cell's own, which the reader sees anyway
+                            yield path.stem, named(argument, names)
+
+
+LISTED = {
+    f"{f.__module__.removeprefix('mathlib.')}.{f.__qualname__}": (where, f)
+    for where, f in [*behind_experiments(), *shown_by_cells()]
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_listing_fits_its_column(name):
+    where, function = LISTED[name]
+    code = textwrap.dedent(inspect.getsource(function)).splitlines()
+    wide = [line for line in code if len(line) > WIDE]
+    assert not wide, f"{where} lists {name}; at most {WIDE} columns:\n" + "\n".join(wide)
+
+
+def test_both_kinds_of_listing_are_found():
+    places = {where for where, _ in [*behind_experiments(), *shown_by_cells()]}
+    assert any(where.startswith("explore") for where in places)
+    assert any(not where.startswith("explore") for where in places)
