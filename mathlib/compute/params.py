@@ -203,8 +203,8 @@ def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY)
     """
     parts = count(model)
     if isinstance(without, str) or not isinstance(without, Collection):
-        such = "('embedding', 'head')"
-        raise InputError(f"without = {without!r}: expected names of parts, such as {such}")
+        told = "expected names of parts, such as ('embedding', 'head')"
+        raise InputError(f"without = {without!r}: {told}")
     for name in without:
         one_of("without", name, parts)
     return int(parts.total - sum(parts.amount(name) for name in set(without)))
