@@ -120,11 +120,12 @@ def run_functions() -> dict[str, str]:
     return found
 
 
-def runs_from(word: str, section: str) -> list[str]:
-    """What runs in a section, or else in the first one after it that runs anything."""
+def runs_near(word: str, section: str) -> list[str]:
+    """What runs in a section, or else in the one right behind it: derive first, then run."""
     order = list(dict.fromkeys(section for section, _, _ in cells(word)))
-    for later in order[order.index(section) :]:
-        named = set().union(*(names for here, names in uses(word) if here == later))
+    place = order.index(section)
+    for near in order[place : place + 2]:
+        named = set().union(*(names for here, names in uses(word) if here == near))
         found = sorted(run_functions()[name] for name in named & run_functions().keys())
         if found:
             return found
@@ -177,7 +178,7 @@ def rows() -> list[Row]:
                     chapter=word,
                     equation=equation,
                     section=section,
-                    runs=runs_from(word, section) if section else [],
+                    runs=runs_near(word, section) if section else [],
                     experiments=[id for id, code in experiments().items() if short in code],
                     tests=tests_of(module, word),
                 )
