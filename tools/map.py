@@ -11,18 +11,25 @@ HEAD = """# Where is what
 Each formula of the library with its place: the equation it computes, the runs that try it, the
 experiment that moves it, its tests, and the section that derives it. The list is made from the
 code; `python -m mathlib where "ring"` prints the same rows. A formula without an equation is a step
-of one, or a unit, or it waits for a chapter that is not written yet.
+of one, or a unit, or it waits for a chapter that is not written yet. The room of a formula is that
+of its test: `flops.forward`, tested in `compute/test_flops`, stands in `mathlib/compute/flops.py`.
+Formula and run are set side by side in `tests/agreement/`, a file for each chapter.
 """
 
 
 def cell(names: list[str]) -> str:
-    return "<br>".join(f"`{name}`" for name in names)
+    """Names below each other, without what the page's head says of all of them."""
+    short = [name.removeprefix("tests/").removesuffix(".py") for name in names]
+    return "<br>".join(f"`{name}`" for name in short)
 
 
 def line(row: where.Row) -> str:
     equation = f"{{eq}}`{row.equation}`" if row.equation else ""
-    columns = [equation, f"`{row.function}`", cell(row.runs), ", ".join(row.experiments)]
-    return f"| {' | '.join([*columns, cell(row.tests), row.section])} |"
+    runs = [run.partition(".")[2] for run in row.runs]
+    own = [test for test in row.tests if "/agreement/" not in test]
+    function = row.function.partition(".")[2]
+    columns = [equation, f"`{function}`", cell(runs), ", ".join(row.experiments)]
+    return f"| {' | '.join([*columns, cell(own), row.section])} |"
 
 
 def title(word: str) -> str:
@@ -44,7 +51,8 @@ def page() -> str:
             "| equation | function | run | experiment | tests | section |",
             "|---|---|---|---|---|---|",
         ]
-        text += [f"## {title(word)}\n", *table, *map(line, of_chapter), ""]
+        rows_here = [*table, *map(line, of_chapter)]
+        text += [f"## {title(word)}\n", ":::{table}", ":class: map", "", *rows_here, ":::", ""]
     return "\n".join(text).rstrip() + "\n"
 
 
