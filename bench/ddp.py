@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import rounds
 import torch
-import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from mathlib import launch
-from mathlib.model import data, gpt
+from mathlib.model import data, gpt, oracle
 from mathlib.parallel import ddp
 
 SEQUENCES, CONTEXT = 4, 128
@@ -25,9 +24,8 @@ class Naive(torch.nn.Module):
 
 
 def step(wrapped, optimizer) -> None:
-    x, y = data.batch(SEQUENCES, CONTEXT)
     optimizer.zero_grad()
-    F.cross_entropy(wrapped(x).flatten(0, 1), y.flatten()).backward()
+    oracle.loss(wrapped, *data.batch(SEQUENCES, CONTEXT)).backward()
     if isinstance(wrapped, Naive):
         ddp.average_gradients(wrapped)
     optimizer.step()

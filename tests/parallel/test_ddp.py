@@ -12,7 +12,7 @@ from small_models import EXACT, Chain
 from torch import nn
 
 from mathlib import launch
-from mathlib.model import data, gpt
+from mathlib.model import data, gpt, oracle
 from mathlib.parallel import ddp
 from mathlib.parallel.collectives import process_group_of
 from mathlib.parallel.ddp import DDP
@@ -46,21 +46,13 @@ def mixed_loss(model, x, y):
     return F.mse_loss(model(x), y)
 
 
-def gpt_loss(model, x, y):
-    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-
-
 PROBLEMS = {
     "mixed": (Mixed, mixed_batch, mixed_loss),
     "gpt": (
         lambda: gpt.GPT(MODEL, seed=int(torch.initial_seed())),
         lambda s: data.batch(BATCH, 16, s),
-        gpt_loss,
+        oracle.loss,
     ),
-}
-OPTIMIZERS = {
-    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
-    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
 }
 
 
@@ -69,26 +61,19 @@ def build(problem: str, seed: int) -> nn.Module:
     return PROBLEMS[problem][0]().double()
 
 
-def one_process(problem: str, optimizer: str, steps: int, clip: float) -> list[dict]:
+def learning(model: nn.Module) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def by_one_process(problem: str, optimizer: str, steps: int, clip: float) -> list[torch.Tensor]:
     """The weights after each step of one process on the whole batch, from rank 0's seed."""
     _, batch, loss = PROBLEMS[problem]
     model = build(problem, seed=0)
-    opt, history = OPTIMIZERS[optimizer]([p for p in model.parameters() if p.requires_grad]), []
-    for step in range(steps):
-        opt.zero_grad()
-        loss(model, *batch(step)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
-        opt.step()
-        history.append(copy.deepcopy(dict(model.named_parameters())))
-    return history
+    make = oracle.OPTIMIZERS[optimizer]
+    return oracle.one_process(model, map(batch, range(steps)), make(learning(model)), loss, clip)
 
 
-def mine(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a batch."""
-    return tensor.chunk(dist.get_world_size())[dist.get_rank()]
-
-
-def by_ddp(problem: str, optimizer: str, steps: int, clip: float, way: str) -> list[dict]:
+def by_ddp(problem: str, optimizer: str, steps: int, clip: float, way: str) -> list[torch.Tensor]:
     _, batch, loss = PROBLEMS[problem]
     model = build(problem, seed=dist.get_rank())  # every rank starts elsewhere
     if way == "naive":
@@ -96,9 +81,9 @@ def by_ddp(problem: str, optimizer: str, steps: int, clip: float, way: str) -> l
         wrapped = model
     else:
         wrapped = DDP(model, bucket_bytes=2000, first_bucket_bytes=300)
-    opt, history = OPTIMIZERS[optimizer]([p for p in model.parameters() if p.requires_grad]), []
+    opt, history = oracle.OPTIMIZERS[optimizer](learning(model)), []
     for step in range(steps):
-        x, y = map(mine, batch(step))
+        x, y = oracle.my_part(batch(step))
         opt.zero_grad(set_to_none=way != "zeros")
         if way == "accumulation":
             parts = list(zip(x.tensor_split(3), y.tensor_split(3), strict=True))
@@ -117,7 +102,7 @@ def by_ddp(problem: str, optimizer: str, steps: int, clip: float, way: str) -> l
                 ddp.average_gradients(model)
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         opt.step()
-        history.append(copy.deepcopy(dict(model.named_parameters())))
+        history.append(oracle.flat_weights(model))
     return history
 
 
@@ -126,26 +111,19 @@ WAYS = ["buckets", "naive", "accumulation", "zeros"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", oracle.OPTIMIZERS)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_ranks_hold_what_one_process_gets(problem, optimizer, n):
     def all_ways() -> tuple[float, float]:
         clip = 0.05  # well below the gradients' norm, so that clipping does something
-        expected = one_process(problem, optimizer, STEPS, clip)
+        expected = by_one_process(problem, optimizer, STEPS, clip)
         for way in WAYS:
             history = by_ddp(problem, optimizer, STEPS, clip, way)
             for step, (want, got) in enumerate(zip(expected, history, strict=True)):
-                for name in want:
-                    torch.testing.assert_close(
-                        got[name], want[name], **EXACT, msg=f"{way}, step {step}, {name}"
-                    )
-        moved = max(
-            (expected[-1][name] - expected[0][name]).abs().max().item() for name in expected[0]
-        )
+                torch.testing.assert_close(got, want, **EXACT, msg=f"{way}, step {step}")
+        moved = oracle.distance([expected[-1]], expected[0])
         silent = by_ddp(problem, optimizer, STEPS, clip, "silent")
-        apart = max(
-            (expected[-1][name] - silent[-1][name]).abs().max().item() for name in expected[0]
-        )
+        apart = oracle.distance([silent[-1]], expected[-1])
         return moved, apart
 
     for moved, apart in launch.run(all_ways, n):
@@ -228,8 +206,8 @@ def test_checkpointed_layers_get_the_same_gradients():
         model = DDP(gpt.GPT(MODEL, recompute=recompute), bucket_bytes=20_000)
         for number in range(2):
             model.zero_grad()
-            x, y = map(mine, data.batch(BATCH, 16, number))
-            gpt_loss(model, x, y).backward()
+            x, y = oracle.my_part(data.batch(BATCH, 16, number))
+            oracle.loss(model, x, y).backward()
         return [p.grad.clone() for p in model.module.parameters()]
 
     def both() -> None:
