@@ -70,8 +70,20 @@ def _death(code: int, returned: bool, words: Path) -> str:
     known = -code in set(signal.Signals)
     name = signal.Signals(-code).name if known else f"signal {-code}"
     last = re.findall(r"what\(\): +(.+)", words.read_text("utf-8", "replace"))
-    told = f"; its last words: {last[-1]}" if last else ""
+    told = f"; {_plain(last[-1])}" if last else ""
     return f"it was ended by {name} ({signal.strsignal(-code)}) {moment}{told}"
+
+
+def _plain(last: str) -> str:
+    """The last words of a C++ library; gloo's on a message that is too long, in words of ours."""
+    lengths = re.search(r"op\.preamble\.length <= op\.nbytes\. (\d+) vs (\d+)", last)
+    if not lengths:
+        return f"its last words: {last}"
+    came, room = lengths.groups()
+    return (
+        f"a message of {came} bytes came where it had room for {room}, so the ranks' tensors differ "
+        "in length or type. TORCH_DISTRIBUTED_DEBUG=DETAIL tells whose, before every collective"
+    )
 
 
 def late(home: Path, world_size: int, timeout: float, ask: Callable[[], None]) -> RankTimeout:

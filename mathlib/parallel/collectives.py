@@ -213,23 +213,27 @@ def halving_doubling_all_reduce(
     sends 2 K (p-1)/p (Rabenseifner 2004).
 
     The largest messages go to the nearest rank, as in its source, in MPICH and in gloo; else to the
-    farthest. Where N is no power of two, the last N - p ranks first give their tensor to a partner,
-    who returns the result.
+    farthest. Where N is no power of two, each even rank below 2 (N - p) first gives its tensor to
+    the odd rank beside it, who returns the result (Thakur, Rabenseifner and Gropp 2005, as MPICH
+    does it).
     """
     r, n = begin(tensor, group)
-    p = 1 << (n.bit_length() - 1)
     whole = flat(tensor)
-    if r >= p:
-        send(whole, r - p, group).wait()
-        receive(whole, r - p, group).wait()
+    p = 1 << (n.bit_length() - 1)
+    paired = 2 * (n - p)
+    if r < paired and r % 2 == 0:
+        send(whole, r + 1, group).wait()
+        receive(whole, r + 1, group).wait()
         return
-    if r + p < n:
+    if r < paired:
         arrived = torch.empty_like(whole)
-        receive(arrived, r + p, group).wait()
+        receive(arrived, r - 1, group).wait()
         whole += arrived
-    _receive_first(*_halve_and_double(whole, r, distances(p, nearest_first)), group)
-    if r + p < n:
-        send(whole, r + p, group).wait()
+    going_on = [*range(1, paired, 2), *range(paired, n)]
+    steps = _halve_and_double(whole, r, going_on, distances(p, nearest_first))
+    _receive_first(*steps, group)
+    if r < paired:
+        send(whole, r - 1, group).wait()
 
 
 def distances(ranks: int, nearest_first: bool) -> list[int]:
@@ -239,13 +243,16 @@ def distances(ranks: int, nearest_first: bool) -> list[int]:
 
 
 def _halve_and_double(
-    whole: Tensor, r: int, distances: Sequence[int]
+    whole: Tensor, r: int, ranks: Sequence[int], distances: Sequence[int]
 ) -> tuple[list[Step], list[Step]]:
-    scatter, part = list[Step](), whole
+    """Steps among these ranks, whose number is a power of two: down to one piece, and back."""
+    scatter: list[Step] = []
+    part, here = whole, ranks.index(r)
     for distance in distances:  # partners differ in one bit; who has it keeps the upper half
         low, high = part.tensor_split(2)
-        part, theirs = (high, low) if r & distance else (low, high)
-        scatter.append((theirs, r ^ distance, part, r ^ distance))
+        part, theirs = (high, low) if here & distance else (low, high)
+        partner = ranks[here ^ distance]
+        scatter.append((theirs, partner, part, partner))
     return scatter, [(mine, partner, theirs, partner) for theirs, partner, mine, _ in scatter[::-1]]
 
 

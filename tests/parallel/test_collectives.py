@@ -94,6 +94,25 @@ def test_the_largest_message_goes_to_the_nearest_rank_first():
     assert first == {"halving-doubling": near, "far halving-doubling": far}
 
 
+def who_sends_to_whom() -> dict[int, int]:
+    with wire.counted() as counted:
+        own.halving_doubling_all_reduce(torch.ones(8))
+    return dict(counted.to)
+
+
+def test_ranks_beyond_a_power_of_two_give_their_tensor_to_a_neighbour():
+    """Of six, ranks 0 and 2 give it to 1 and 3, as in MPICH; 1, 3, 4 and 5 go on as four."""
+    K = 8 * 4
+    assert launch.run(who_sends_to_whom, 6) == [
+        {1: K},
+        {0: K, 3: K, 4: K // 2},  # half of it to the nearest, a quarter to the next, and back
+        {3: K},
+        {2: K, 1: K, 5: K // 2},
+        {5: K, 1: K // 2},
+        {4: K, 3: K // 2},
+    ]
+
+
 def shorter_than_ranks() -> dict[str, tuple[int, int]]:
     messages = {}
     for name, (all_reduce, _) in ALL_REDUCE.items():
@@ -343,9 +362,13 @@ def test_tensors_that_differ_between_ranks_are_named_if_one_asks(monkeypatch, le
         launch.run(differ, 3, lengths, types)
 
 
-def test_and_else_the_rank_that_got_too_much_says_how_much():
-    with pytest.raises(launch.RankError, match="op.preamble.length <= op.nbytes. 24 vs 16"):
-        launch.run(differ, 2, [12, 8], [FLOAT] * 2, echo=False)
+@pytest.mark.parametrize(("lengths", "full"), [([12, 8], 1), ([8, 12], 0)])
+def test_and_else_the_rank_that_got_too_much_says_how_much(lengths, full):
+    """Halves of 12 and 8 numbers of 4 bytes."""
+    with pytest.raises(launch.RankError) as caught:
+        launch.run(differ, 2, lengths, [FLOAT] * 2, echo=False)
+    told = "a message of 24 bytes came where it had room for 16, so the ranks' tensors differ"
+    assert caught.value.rank == full and told in caught.value.failures[full]
 
 
 def test_numbers_of_another_type_are_not_taken():

@@ -71,8 +71,9 @@ def halving_doubling(group: list[int], span: Span) -> Rounds:
     """Nearest first: half of the buffer to the neighbour, a quarter two ranks on, and back."""
     n = len(group)
     m = 1 << (n.bit_length() - 1)
-    extra = [(group[m + i], group[i]) for i in range(n - m)]
-    core, mine = group[:m], dict.fromkeys(range(m), span)
+    paired = 2 * (n - m)
+    extra = [(group[i], group[i + 1]) for i in range(0, paired, 2)]
+    core, mine = group[1:paired:2] + group[paired:], dict.fromkeys(range(m), span)
     distances = [1 << step for step in range(m.bit_length() - 1)]
     down, up = [], []
     for far in distances:
