@@ -81,8 +81,8 @@ def _plain(last: str) -> str:
         return f"its last words: {last}"
     came, room = lengths.groups()
     return (
-        f"a message of {came} bytes came where it had room for {room}, so the ranks' tensors differ "
-        "in length or type. TORCH_DISTRIBUTED_DEBUG=DETAIL tells whose, before every collective"
+        f"a message of {came} bytes came where it had room for {room}, so the ranks' tensors "
+        "differ in length or type. TORCH_DISTRIBUTED_DEBUG=DETAIL tells whose, before every collective"
     )
 
 

@@ -39,9 +39,13 @@ class FlopMeter(TorchDispatchMode):
     """Adds up the FLOP of every product from the shapes of its call, by part.
 
     A product belongs to the linear layer whose weight it reads, or whose input, as that layer's
-    weight gradient does.
-    Products of two activations are the attention core.  (Not by module: recomputation runs inside
-    another's backward.)
+    weight gradient does.  All others are the attention core.  (Not by module: recomputation runs
+    inside another's backward.)
+
+    The sum is right for every model, the parts for models made of linear layers.  A layer is booked
+    with a slice of its weight, and with x @ x.T where x is its input; the core with weights that no
+    nn.Linear holds: a convolution's, a bare parameter's, nn.MultiheadAttention's for q, k and v.
+    CPU kernels of fused attention count here, and as nothing in torch's FlopCounterMode.
     """
 
     def __init__(self, model: nn.Module):
@@ -113,7 +117,7 @@ def count_flop(
     """
     with FlopMeter(model) as meter, set_checkpoint_early_stop(early_stop):
         loss = forward()
-        ahead = Counter(meter.parts)
+        ahead = +meter.parts
         loss.backward()
     meter.parts.subtract(ahead)
     return ahead, +meter.parts

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from mathlib.meters import flop
 from mathlib.model import data, dry_run, gpt
@@ -50,3 +52,49 @@ def test_recomputation_is_counted_in_the_backward():
         assert backward == {part: (3 if part in again else 2) * n for part, n in plain.items()}, (
             recompute
         )
+
+
+LINEAR, CORE = "linear", "attention core"
+LAYER, X = nn.Linear(8, 8, bias=False), torch.ones(4, 8, requires_grad=True)
+BARE = nn.Parameter(torch.ones(8, 8))
+PRODUCTS = {  # what is computed, and the part that its forward is booked to
+    "a slice of a weight": (lambda: X @ LAYER.weight[:4].t(), {LINEAR: 2 * 4 * 8 * 4}),
+    "an input's own product, before its layer": (
+        lambda: (X @ X.t()).sum() + LAYER(X),
+        {LINEAR: 2 * 4 * 8 * 4 + 2 * 4 * 8 * 8},
+    ),
+    "an input's own product, after its layer": (
+        lambda: LAYER(X) + (X @ X.t()).sum(),
+        {LINEAR: 2 * 4 * 8 * 4 + 2 * 4 * 8 * 8},
+    ),
+    "a bare parameter": (lambda: X @ BARE, {CORE: 2 * 4 * 8 * 8}),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_where_a_product_is_booked_and_that_the_sum_is_torchs(name):
+    compute, booked = PRODUCTS[name]
+    forward, backward = flop.count_flop(lambda: compute().sum(), LAYER)
+    assert forward == booked and set(backward) == set(booked)
+    with FlopCounterMode(display=False) as torchs:
+        compute().sum().backward()
+    assert torchs.get_total_flops() == forward.total() + backward.total()
+
+
+def test_multihead_attention_and_the_kernel_that_torch_leaves_out():
+    """Tokens 16, width 8: q, k and v come from one weight that no nn.Linear holds."""
+    attention, x = nn.MultiheadAttention(8, 2, bias=False), torch.ones(16, 8)
+    forward, _ = flop.count_flop(lambda: attention(x, x, x, need_weights=False)[0].sum(), attention)
+    projection, core = 2 * 16 * 8 * 8, 4 * 16 * 16 * 8
+    assert forward == {CORE: 3 * projection + core, LINEAR: projection}
+
+    q = torch.ones(1, 2, 16, 4, requires_grad=True)
+
+    def fused():
+        return F.scaled_dot_product_attention(q, q, q).sum()
+
+    forward, backward = flop.count_flop(fused, LAYER)
+    assert (forward, backward) == ({CORE: core}, {CORE: 2.5 * core})
+    with FlopCounterMode(display=False) as torchs:
+        fused().backward()
+    assert torchs.get_total_flops() == 0
