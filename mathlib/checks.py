@@ -71,6 +71,12 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return int(number)
 
 
+def keep_whole(spec: Any, least: int, *names: str) -> None:
+    """Check fields of a frozen spec, and keep them as whole numbers: 12.0 as 12."""
+    for name in names:
+        object.__setattr__(spec, name, whole(name, getattr(spec, name), least))
+
+
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     """A value from a list; a near miss is named."""
     accepted = list(accepted)

@@ -82,7 +82,7 @@ def _plain(last: str) -> str:
     came, room = lengths.groups()
     return (
         f"a message of {came} bytes came where it had room for {room}, so the ranks' tensors "
-        "differ in length or type. TORCH_DISTRIBUTED_DEBUG=DETAIL tells whose, before every collective"
+        "differ in length or type. TORCH_DISTRIBUTED_DEBUG=DETAIL tells whose, at every collective"
     )
 
 

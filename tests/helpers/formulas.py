@@ -16,7 +16,7 @@ from mathlib.specs import Layout, Model, Window
 from mathlib.traffic.mesh import megatron
 
 ROOMS = ("compute", "memory", "traffic", "schedule", "plan")
-BASE = ("specs", "units", "from_config")
+BASE = ("layout", "specs", "units", "from_config")
 MODEL = Model("small", layers=4, width=64, heads=4, vocab=100, context=32)
 EXAMPLES: dict[str, object] = {
     "dtype": "bf16",
@@ -220,7 +220,7 @@ OWN: dict[str, dict[str, object]] = {
 LEFT_OUT = {  # and why
     "autodiff": "steps of the engine, on matrices; tests/compute/test_autodiff.py",
     "specs.refuse_uncovered": "a refusal itself",
-    "specs.tensor_degree": "called with a Model and a checked degree",
+    "layout.tensor_degree": "called with a Model and a checked degree",
 }
 REST = {"batches.batch_tokens": {"world": 16, "per_replica": 2}}  # what goes through **keywords
 

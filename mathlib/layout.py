@@ -1,0 +1,91 @@
+"""How a model is spread over devices, and which layers and slices of products that gives a device.
+
+p pipeline · t tensor · dp data · v chunks a stage · b micro_batch · m micro_batches · L layers
+"""
+
+from dataclasses import dataclass
+
+from mathlib.architecture import Model
+from mathlib.checks import InputError, divides, flag, keep_whole, one_of, whole
+
+RECOMPUTE = ("none", "selective", "full")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a model is spread over devices. World size = data * tensor * pipeline."""
+
+    data: int = 1  # dp, replicas that see different data
+    tensor: int = 1  # t, devices that share every matrix product
+    pipeline: int = 1  # p, stages
+    chunks: int = 1  # v, model chunks a stage holds (interleaving); 1: plain
+    zero: int = 0  # ZeRO stage
+    shard: int = 0  # ranks over which ZeRO shards; 0: all of data
+    sequence_parallel: bool = (
+        False  # what tensor parallelism leaves whole is split along the sequence
+    )
+    micro_batch: int = 1  # b, sequences a forward pass takes
+    micro_batches: int = 1  # m, micro-batches a step
+    recompute: str = "none"  # none, selective, full
+
+    def __post_init__(self) -> None:
+        keep_whole(self, 1, "data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches")
+        one_of("zero", self.zero, (0, 1, 2, 3))
+        one_of("recompute", self.recompute, RECOMPUTE)
+        flag("sequence_parallel", self.sequence_parallel)
+        shard = whole("shard", self.shard, least=0) or self.data
+        object.__setattr__(self, "shard", divides("shard", shard, "data", self.data))
+        if self.chunks > 1 and self.micro_batches % self.pipeline:
+            raise InputError(
+                f"micro_batches = {self.micro_batches}: interleaving (chunks = {self.chunks}) "
+                "needs a "
+                f"multiple of pipeline = {self.pipeline}"
+            )
+        if self.chunks > 1 and self.pipeline == 1:
+            raise InputError(f"chunks = {self.chunks}: interleaving needs pipeline of at least 2")
+
+    @property
+    def world(self) -> int:
+        return self.data * self.tensor * self.pipeline
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of a global batch."""
+        return self.data * self.micro_batch * self.micro_batches
+
+    def layers_of_stage(self, layers: int) -> int:
+        """Layers one stage holds; refused when they do not divide."""
+        return len(stage_layers(layers, self.pipeline, self.chunks)[0])
+
+
+def stage_layers(
+    layers: int, pipeline: int = 1, chunks: int = 1, first: int = 0
+) -> list[list[int]]:
+    """Layers of each stage, counted from `first`: chunk c of stage i is the (c p + i)-th slice of
+    L / (p v) layers.
+
+    16 layers, 4 stages, 2 chunks: stage 0 holds [0, 1, 8, 9].
+    """
+    L, p, v = whole("layers", layers), whole("pipeline", pipeline), whole("chunks", chunks)
+    size, start = L // (p * v), whole("first", first, least=0)
+    if L % (p * v):
+        raise InputError(f"layers = {L}: pipeline * chunks = {p * v} does not divide it")
+    return [
+        [start + (c * p + i) * size + j for c in range(v) for j in range(size)] for i in range(p)
+    ]
+
+
+def tensor_degree(model: Model, tensor: int) -> int:
+    """A tensor-parallel degree, refused by the name of what it does not divide: heads, shared key
+    heads, the MLP's width.
+    """
+    t = divides("tensor", tensor, "heads", model.heads)
+    if model.kv_heads % t and t % model.kv_heads:
+        raise InputError(
+            f"tensor = {t}: neither divides kv_heads = {model.kv_heads} nor is a multiple of it"
+        )
+    if model.expert_layers < model.layers:
+        divides("tensor", t, "ffn_width", model.ffn_width)
+    if model.experts:
+        divides("tensor", t, "experts.width", model.experts.width)
+    return t

@@ -1,0 +1,93 @@
+"""A layout multiplies out, or is refused by the name of what does not divide."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib.architecture import Experts, Model
+from mathlib.checks import InputError
+from mathlib.layout import Layout, stage_layers, tensor_degree
+
+BAD = [-1, math.nan, math.inf, True, "2", None, 2.5]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches", "shard", "zero"],
+)
+@pytest.mark.parametrize("value", BAD, ids=repr)
+def test_a_layout_with_a_bad_number_is_refused_by_name(field, value):
+    with pytest.raises(InputError, match=field):
+        Layout(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"data": 8, "shard": 3}, "shard = 3: does not divide data = 8; accepted: 1, 2, 4, 8"),
+        ({"pipeline": 4, "chunks": 2, "micro_batches": 6}, "micro_batches = 6"),
+        ({"chunks": 2}, "chunks = 2"),
+        ({"recompute": "all"}, "recompute = 'all'"),
+        ({"zero": 4}, "zero = 4"),
+        ({"sequence_parallel": "no"}, "sequence_parallel"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused(changes, named):
+    with pytest.raises(InputError, match=re.escape(named)):
+        Layout(**changes)
+
+
+@given(*[st.integers(1, 12)] * 5)
+def test_a_layout_multiplies_out(data, tensor, pipeline, micro_batch, micro_batches):
+    layout = Layout(
+        data=data,
+        tensor=tensor,
+        pipeline=pipeline,
+        micro_batch=micro_batch,
+        micro_batches=micro_batches,
+    )
+    assert layout.world == data * tensor * pipeline and layout.shard == data
+    assert layout.sequences == data * micro_batch * micro_batches
+
+
+def test_layers_must_divide_over_stages_and_chunks():
+    layout = Layout(pipeline=4, chunks=2, micro_batches=8)
+    assert layout.layers_of_stage(16) == 4
+    with pytest.raises(InputError, match="layers = 12: .* 8 does not divide it"):
+        layout.layers_of_stage(12)
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
+def test_every_layer_has_one_stage_and_chunks_follow_each_other(pipeline, chunks, size):
+    layers = pipeline * chunks * size
+    stages = stage_layers(layers, pipeline, chunks)
+    assert sorted(sum(stages, [])) == list(range(layers))
+    walk = [stages[i % pipeline][i // pipeline * size :][:size] for i in range(pipeline * chunks)]
+    assert sum(walk, []) == list(range(layers)), (
+        "a micro-batch meets stage after stage, then the next chunk"
+    )
+    layout = Layout(pipeline=2, chunks=chunks, micro_batches=2)
+    assert layout.layers_of_stage(2 * chunks * size) == chunks * size
+
+
+def test_layers_to_stages_names_what_is_wrong():
+    with pytest.raises(InputError, match="layers = 10: pipeline . chunks = 4 does not divide"):
+        stage_layers(10, 4)
+    with pytest.raises(InputError, match="first = -1"):
+        stage_layers(8, 4, first=-1)
+
+
+def test_a_tensor_degree_is_refused_by_what_it_does_not_divide():
+    model = Model("m", layers=1, width=96, heads=12, kv_heads=4, vocab=8, context=8, ffn_width=96)
+    assert [t for t in (1, 2, 4, 12) if tensor_degree(model, t)] == [1, 2, 4, 12]
+    for changes, t, named in (
+        ({}, 5, "tensor = 5: does not divide heads = 12"),
+        ({}, 6, "tensor = 6: neither divides kv_heads = 4"),
+        ({"ffn_width": 98}, 4, "tensor = 4: does not divide ffn_width = 98"),
+        ({"experts": Experts(4, 2, 98)}, 4, "tensor = 4: does not divide experts.width"),
+    ):
+        with pytest.raises(InputError, match=named):
+            tensor_degree(model.but(**changes), t)
