@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,7 @@ from mathlib.compute import flops, params
 from mathlib.memory import fit
 from mathlib.traffic import comm, mesh
 
-EXAMPLES = [
-    line.strip() for _, (_, lines) in cli.COMMANDS.items() for line in lines.strip().splitlines()
-]
+EXAMPLES = [line for command in cli.COMMANDS.values() for line in command.examples]
 
 
 @pytest.fixture
@@ -51,12 +50,11 @@ def answered(run, command):
 
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_an_example_of_the_help_runs(run, line):
-    name, command = line.split(" ", 1)
-    assert name == "mathlib"
-    code, out, err = run(command.removesuffix(" --json"))
+    command = line.removesuffix(" --json")
+    code, out, err = run(command)
     assert (code, err) == (0, "") and len(out.splitlines()) >= 3
     assert all(line == line.rstrip() for line in out.splitlines())
-    assert answered(run, command.removesuffix(" --json"))
+    assert answered(run, command)
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
@@ -319,7 +317,8 @@ def test_an_interrupt_is_quiet(run, monkeypatch):
     def interrupted(args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.commands, "params_command", interrupted)
+    params_command = replace(cli.COMMANDS["params"], answer=interrupted)
+    monkeypatch.setitem(cli.COMMANDS, "params", params_command)
     assert run("params gpt2") == (130, "", "")
 
 

@@ -1,0 +1,166 @@
+"""mathlib params, mathlib flops: what a model has, what a training step and a run compute."""
+
+from argparse import ArgumentParser, Namespace
+
+from mathlib import specs, units
+from mathlib.checks import InputError, fraction
+from mathlib.cli.options import NUMBER, add_depth, add_model, amount, model_of
+from mathlib.cli.registry import command
+from mathlib.cli.text import Fact, answer, table
+from mathlib.parts import Parts
+from mathlib.specs import Model
+
+
+def params_options(parser: ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("--active", action="store_true", help="only what one token meets")
+    parser.add_argument("--embeddings", default="both", help="with --active: both, head or none")
+    add_depth(parser)
+
+
+@command(
+    "params",
+    "parameters of a model, by part",
+    "params gpt2-xl",
+    "params mixtral-8x7b --active",
+    "params --layers 24 --width 1024",
+    "params llama2-7b --kv-heads 8 --json",
+    options=params_options,
+)
+def params_command(args: Namespace) -> None:
+    from mathlib.compute import params
+
+    model = model_of(args)
+    parts = params.active(model, embeddings=args.embeddings) if args.active else params.count(model)
+    facts: list[Fact] = [
+        ("without embedding, positions, head", params.non_embedding(model), "parameter"),
+        ("12 L h^2", params.shorthand(layers=model.layers, width=model.width), "parameter"),
+    ]
+    if model.experts and not args.active:
+        facts.append(("active for one token", params.active(model).total, "parameter"))
+    answer(args, parts, facts)
+
+
+def flops_options(parser: ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--sequences", type=NUMBER, default=1, metavar="N", help="sequences of a step"
+    )
+    parser.add_argument(
+        "--tokens",
+        type=amount("token"),
+        help="tokens of a sequence, the model's context if not given",
+    )
+    parser.add_argument(
+        "--causal", action="store_true", help="count only the pairs a causal mask keeps"
+    )
+    parser.add_argument(
+        "--attention-backward", type=NUMBER, default=2, metavar="X", help="2; FlashAttention 2.5"
+    )
+    parser.add_argument("--recompute", default="none", help="none, selective or full")
+    parser.add_argument(
+        "--convention", default="counted", help="of selective recomputation: counted or korthikanti"
+    )
+    run_options(parser)
+
+
+def run_options(parser: ArgumentParser) -> None:
+    run = parser.add_argument_group("a whole run")
+    run.add_argument(
+        "--train", type=amount("token"), metavar="TOKENS", help="tokens of the run, such as 300B"
+    )
+    run.add_argument("--device", help="a name that `mathlib devices` lists")
+    run.add_argument("--devices", type=NUMBER, metavar="N", help="how many of them")
+    run.add_argument("--dtype", default="bf16", help="number type whose peak counts")
+    run.add_argument(
+        "--utilization",
+        type=NUMBER,
+        default=0.4,
+        metavar="SHARE",
+        help="of the peak, 0.4 if not given",
+    )
+    run.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
+
+
+@command(
+    "flops",
+    "FLOP of a training step, by part, and the time and cost of a run",
+    "flops gpt2 --sequences 8 --causal",
+    "flops gpt3-175b --recompute full --train 300B --device a100-80gb --devices 1024",
+    "flops llama3-8b --tokens 32k --attention-backward 2.5",
+    options=flops_options,
+)
+def flops_command(args: Namespace) -> None:
+    from mathlib.compute import flops
+
+    model = model_of(args)
+    names = ("sequences", "tokens", "causal", "attention_backward", "recompute", "convention")
+    parts = flops.training(model, **{name: getattr(args, name) for name in names})
+    parts.title += f", {'causal' if args.causal else 'full'} attention"
+    tokens = args.sequences * (args.tokens or model.context)
+    facts = step_facts(model, parts.total, tokens) + run_facts(args, parts.total / tokens)
+    answer(args, parts, facts, phases_table(parts))
+
+
+def phases_table(parts: Parts) -> str:
+    """Parts of the model downwards, phases of the step across."""
+    phases = [phase for phase in parts.values() if isinstance(phase, Parts)]
+    rows = [
+        (name, [phase.amount(name) if name in phase else 0 for phase in phases])
+        for name in phases[0]
+    ]
+    rows.append(("total", [phase.total for phase in phases]))
+    cells = [
+        (name, *[units.show(n, "FLOP") for n in row], f"{sum(row) / parts.total:.1%}")
+        for name, row in rows
+    ]
+    return table(("part", *parts, "share"), cells)
+
+
+def step_facts(model: Model, flop: float, tokens: int) -> list[Fact]:
+    """A step's FLOP per token, and beside them 6N."""
+    from mathlib.compute import params
+
+    six = 6 * params.active(model).total
+    return [
+        ("one step", flop, "FLOP"),
+        ("tokens", tokens, "token"),
+        ("per token", flop / tokens, "FLOP"),
+        ("6N per token", six, "FLOP"),
+        ("counted / 6N", flop / tokens / six, ""),
+    ]
+
+
+def run_facts(args: Namespace, per_token: float) -> list[Fact]:
+    """Time and cost of a whole run, as far as the options say."""
+    named = args.devices is not None, bool(args.device)
+    if args.train is None:
+        if any(named):
+            raise InputError("train: needed for a time (--train 300B with --device and --devices)")
+        return []
+    flop = per_token * args.train
+    facts: list[Fact] = [
+        ("run", flop, "FLOP"),
+        ("run in PF/s-days", units.pf_days(flop), "PF/s-days"),
+    ]
+    if any(named) and not all(named):
+        raise InputError("device, devices: a time needs both (--device a100-80gb --devices 1024)")
+    return facts + time_facts(args, flop) if all(named) else facts
+
+
+def time_facts(args: Namespace, flop: float) -> list[Fact]:
+    """What the run takes on the devices named."""
+    from mathlib.compute import cost
+
+    peak = specs.find_device(args.device).flops_per_second(args.dtype)
+    rate = peak * fraction("utilization", args.utilization)
+    seconds = cost.training_time(flop=flop, devices=args.devices, achieved=rate)
+    hours = cost.device_hours(devices=args.devices, seconds=seconds)
+    facts: list[Fact] = [
+        ("achieved by a device", rate, "FLOP/s"),
+        ("time", seconds, "second"),
+        ("device-hours", hours, "hours"),
+    ]
+    if args.price is not None:
+        facts.append(("price", cost.price(device_hours=hours, price_per_hour=args.price), ""))
+    return facts

@@ -1,0 +1,187 @@
+"""mathlib comm, mathlib groups: what ranks send, and which ranks share what."""
+
+from argparse import ArgumentParser, Namespace
+from math import prod
+from typing import Any
+
+from mathlib import units
+from mathlib.checks import InputError, divides, positive
+from mathlib.cli.options import (
+    NUMBER,
+    add_depth,
+    add_layout,
+    add_model,
+    amount,
+    layout_of,
+    model_of,
+)
+from mathlib.cli.registry import command
+from mathlib.cli.text import Fact, answer, facts_dict, facts_table, show
+from mathlib.parts import Parts
+from mathlib.specs import Layout, Model
+
+MOST_RANKS = 2**17  # a longer list helps nobody
+Groups = dict[str, list[list[int]]]  # by axis
+
+
+def comm_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "collective",
+        help="all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, ... or step",
+    )
+    parser.add_argument(
+        "--payload", type=amount("byte"), help="bytes of the whole tensor, such as 1GB"
+    )
+    parser.add_argument("--ranks", type=NUMBER, metavar="N")
+    parser.add_argument(
+        "--algorithm",
+        default="",
+        help="ring, tree, halving-doubling, naive; the usual if not given",
+    )
+    parser.add_argument(
+        "--bandwidth", type=amount("byte/s"), help="of a rank's link, one way: 300GB/s, 400Gbit/s"
+    )
+    parser.add_argument(
+        "--latency", type=amount("second"), default=0, help="of a message, such as 5us"
+    )
+    add_model(parser)
+    add_layout(parser)
+    add_depth(parser)
+
+
+@command(
+    "comm",
+    "bytes a rank sends, and how long that takes: a collective, or a training step",
+    "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s --latency 5us",
+    "comm step llama2-7b --data 8 --zero 3 --micro-batches 4",
+    "comm step gpt3-175b --tensor 8 --pipeline 8 --data 16 --micro-batches 32",
+    options=comm_options,
+)
+def comm_command(args: Namespace) -> None:
+    """A collective; or a step, for which the model and the layout count."""
+    from mathlib.traffic import comm
+
+    if args.collective == "step":
+        return step_answer(args)
+    for name in ("payload", "ranks"):
+        if getattr(args, name) is None:
+            raise InputError(f"{name}: needed (--payload 1GB --ranks 8)")
+    given = {"payload": args.payload, "ranks": args.ranks, "algorithm": args.algorithm}
+    facts: list[Fact] = [("a rank sends", comm.sent(args.collective, **given), "byte")]
+    busiest = comm.traffic(args.collective, **given).busiest
+    if busiest > facts[0][1]:  # from or to a root: the first line is a mean
+        facts = [("a rank sends, on average", *facts[0][1:]), ("the busiest", busiest, "byte")]
+    title = f"{args.collective} of {units.show(args.payload, 'byte')} over {args.ranks} ranks"
+    if args.bandwidth is not None:
+        parts = comm.time(args.collective, **given, bandwidth=args.bandwidth, latency=args.latency)
+        facts += [(name, parts.amount(name), "second") for name in parts]
+        facts.append(("time", parts.total, "second"))
+    show(args, f"{title}\n\n{facts_table(facts)}", facts_dict(facts))
+
+
+def step_answer(args: Namespace) -> None:
+    """A training step's bytes by kind of parallelism, for a rank of the first pipeline stage."""
+    from mathlib.compute import params
+
+    model, lay = model_of(args), layout_of(args)
+    divides("tensor", lay.tensor, "heads", model.heads)
+    weights = params.total(model) / (lay.tensor * lay.pipeline)
+    parts = step_bytes(model, lay, weights)
+    facts: list[Fact] = [
+        ("devices", lay.world, ""),
+        ("tokens of a step", lay.sequences * model.context, "token"),
+        ("parameters of a rank, on average", weights, "parameter"),
+    ]
+    if args.bandwidth is not None:
+        seconds = parts.total / positive("bandwidth", args.bandwidth)
+        facts.append(("time at that bandwidth, nothing hidden", seconds, "second"))
+    answer(args, parts, facts)
+
+
+def step_bytes(model: Model, lay: Layout, weights: float) -> Parts:
+    from mathlib.traffic import volumes
+
+    common: dict[str, Any] = {"micro_batch": lay.micro_batch, "micro_batches": lay.micro_batches}
+    tensor = volumes.tensor_parallel(
+        model,
+        tensor=lay.tensor,
+        recompute=lay.recompute,
+        **common,
+        sequence_parallel=lay.sequence_parallel,
+        layers=lay.layers_of_stage(model.layers),
+    )
+    pipeline = volumes.pipeline_parallel(model, pipeline=lay.pipeline, chunks=lay.chunks, **common)
+    data = volumes.zero(
+        parameters=weights,
+        data=lay.data,
+        stage=lay.zero,
+        shard=lay.shard,
+        micro_batches=lay.micro_batches,
+    )
+    return Parts(
+        f"sent by a rank of the first stage in a step of {model.name}",
+        "byte",
+        {"tensor": tensor, "pipeline": pipeline, "data": data},
+    )
+
+
+def groups_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--world", type=NUMBER, required=True, metavar="N", help="ranks in all")
+    for name in ("tensor", "pipeline", "context", "expert", "shard"):
+        parser.add_argument(
+            f"--{name}", type=NUMBER, default=1, metavar="N", help=f"{name}-parallel degree"
+        )
+    parser.add_argument(
+        "--order",
+        default="tp-cp-ep-dp-pp",
+        help="axes, fastest first (Megatron's are tp-cp-ep-dp-pp), or deepspeed or sagemaker",
+    )
+
+
+@command(
+    "groups",
+    "which ranks share a tensor, a stage, a replica",
+    "groups --world 16 --tensor 2 --pipeline 4",
+    "groups --world 16 --tensor 2 --pipeline 2 --order deepspeed",
+    "groups --world 32 --tensor 2 --shard 8 --order sagemaker",
+    options=groups_options,
+)
+def groups_command(args: Namespace) -> None:
+    if args.world > MOST_RANKS:
+        raise InputError(f"world = {args.world:g}: expected at most {MOST_RANKS:,} ranks to list")
+    sizes, groups = groups_of(args)
+    blocks = [
+        f"{axis}: {len(found)} group(s) of {len(found[0])}\n"
+        + "\n".join(f"  {group}" for group in found)
+        for axis, found in groups.items()
+    ]
+    title = f"{prod(sizes.values())} ranks: " + " x ".join(
+        f"{axis} {size}" for axis, size in sizes.items()
+    )
+    whose = ""
+    if sizes.get("ep", 1) > 1:
+        whose = "; grid of the experts, 'dense' is what differs for all other layers"
+    text = "\n\n".join([f"{title} (fastest first{whose})", *blocks])
+    show(args, text, {"unit": "rank", "sizes": sizes, "groups": groups})
+
+
+def groups_of(args: Namespace) -> tuple[dict[str, int], Groups]:
+    """Size of each axis, and its groups."""
+    from mathlib.traffic import mesh
+
+    degrees = {"tp": args.tensor, "pp": args.pipeline, "cp": args.context, "ep": args.expert}
+    if args.order == "sagemaker":
+        grid = mesh.sagemaker(world=args.world, tensor=args.tensor, shard=args.shard)
+    elif args.order == "deepspeed":
+        data = mesh.megatron(world=args.world, tp=args.tensor, pp=args.pipeline).sizes["dp"]
+        grid = mesh.deepspeed(("pipe", "data", "model"), (args.pipeline, data, args.tensor))
+    else:
+        grid = mesh.megatron(world=args.world, **degrees, order=args.order)
+    groups = {axis: grid.groups(axis) for axis in grid.sizes}
+    if grid.sizes.get("ep", 1) == 1:
+        return grid.sizes, groups
+    # the other layers have a grid of their own, with more data parallelism
+    dense = mesh.megatron(world=args.world, **degrees | {"ep": 1}, order=args.order)
+    others = {axis: dense.groups(axis) for axis in dense.sizes if axis != "ep"}
+    differ = {f"dense {axis}": found for axis, found in others.items() if found != groups[axis]}
+    return grid.sizes, groups | differ

@@ -1,0 +1,30 @@
+"""mathlib models and devices: the rows of the tables in whose name the word occurs."""
+
+import pytest
+from command_line import answered
+
+from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.cli import names
+from mathlib.compute import params
+
+
+@pytest.mark.parametrize("kind", ["models", "devices"])
+def test_a_part_of_a_name_is_enough_and_none_means_all(kind):
+    assert names.names_like(kind, None) == list(specs.table(kind))
+    first = next(iter(specs.table(kind)))
+    assert first in names.names_like(kind, first[:3].upper())
+    with pytest.raises(InputError, match="name = 'nosuchname'"):
+        names.names_like(kind, "nosuchname")
+
+
+def test_a_model_comes_with_our_count_and_the_published_one(capsys):
+    (found,) = answered("models gpt2-xl", capsys)
+    model = specs.find_model("gpt2-xl")
+    assert found["parameters"] == params.total(model) and found["width"] == model.width
+    assert found["published_parameters"] == model.parameters
+
+
+def test_every_field_of_a_device_with_a_unit_is_there(capsys):
+    found = answered("devices h100-sxm", capsys)
+    assert set(names.UNITS) <= set(found["devices"][0]) and found["units"] == names.UNITS
