@@ -13,10 +13,12 @@ import argparse
 import ast
 import contextlib
 import datetime
+import functools
 import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -157,20 +159,36 @@ def tests_of(module: str) -> list[str]:
     return [str(f.relative_to(ROOT)) for f in mirror]
 
 
-def outcome(tree: Path, tests: list[str], limit: float) -> str:
-    """How the tests end in this tree: passed, failed, or endless."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+@functools.cache
+def warm(tree: Path) -> subprocess.Popen:
+    """The process that runs this tree's tests: it imports torch once, and not for every mutant."""
     given = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    run = subprocess.Popen(command, cwd=tree, env=given, start_new_session=True, **quiet)
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("warm.py"))],
+        cwd=tree,
+        env=given,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def outcome(tree: Path, tests: list[str], limit: float, server: bool = False) -> str:
+    """How the tests end in this tree: passed, failed, or endless."""
+    process = warm(tree)
+    assert process.stdin and process.stdout
+    print(json.dumps({"tests": tests, "server": server}), file=process.stdin, flush=True)
+    pid = int(process.stdout.readline())
+    ended: list = []
     try:
-        return "passed" if run.wait(limit) == 0 else "failed"
-    except subprocess.TimeoutExpired:
-        return "endless"
-    finally:  # whatever it started goes with it, after Ctrl-C too
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
+        ended, _, _ = select.select([process.stdout], [], [], limit)
+    finally:  # after Ctrl-C too
+        if not ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+    code = int(process.stdout.readline())
+    return ("passed" if code == 0 else "failed") if ended else "endless"
 
 
 def tried(mutants: list[Mutant], tree: Path) -> Iterator[tuple[Mutant, str]]:
@@ -181,15 +199,16 @@ def tried(mutants: list[Mutant], tree: Path) -> Iterator[tuple[Mutant, str]]:
             tests_of(mutant.module),
             tree / f"mathlib/{mutant.module.replace('.', '/')}.py",
         )
+        server = not mutant.module.startswith("launch.")  # which is itself what its tests try
         if mutant.module not in limits:
             begin = time.monotonic()
-            if not tests or outcome(tree, tests, 1800) != "passed":
+            if not tests or outcome(tree, tests, 1800, server) != "passed":
                 sys.exit(f"{mutant.module}: its tests are not green without any change ({tests})")
             limits[mutant.module] = 20 + 3 * (time.monotonic() - begin)
         source = path.read_bytes()
         path.write_bytes(broken(source, mutant))
         try:
-            yield mutant, outcome(tree, tests, limits[mutant.module])
+            yield mutant, outcome(tree, tests, limits[mutant.module], server)
         finally:
             path.write_bytes(source)
 
@@ -208,19 +227,23 @@ def all_tried(mutants: list[Mutant]) -> list[tuple[Mutant, str]]:
                     print(f"\n  nobody noticed line {mutant.line} of {mutant.name}", flush=True)
         except KeyboardInterrupt:
             print("\nstopped; what has been tried counts", end="")
+        finally:
+            warm(tree).kill()
     print()
     return results
 
 
-def chosen(wanted: list[str], sample: int, seed: int) -> list[Mutant]:
+def chosen(wanted: list[str], sample: int, seed: int, skip: int = 0) -> list[Mutant]:
     """Mutants of the named rooms or modules, less those known to change nothing, in random order:
-    if somebody stops the run, what has been tried is a sample as well.
+    if somebody stops the run, what has been tried is a sample as well. Each mutant draws its own
+    lot, so that the order stays when other lines change.
     """
     files = [p for room in ROOMS for p in sorted((ROOT / "mathlib" / room).glob("[!_]*.py"))]
     equal = {one["mutant"] for one in tomllib.loads(EQUAL.read_text("utf-8")).get("equal", [])}
     every = [m for path in files for m in mutants_of(path) if m.name not in equal]
     every = [m for m in every if {m.module, m.module.partition(".")[0]} & set(wanted or ROOMS)]
-    return random.Random(seed).sample(every, min(sample or len(every), len(every)))
+    every.sort(key=lambda mutant: random.Random(f"{seed} {mutant.name}").random())
+    return every[skip:][: sample or None]
 
 
 def report(results: list[tuple[Mutant, str]], **facts: int) -> dict[str, dict]:
@@ -230,7 +253,8 @@ def report(results: list[tuple[Mutant, str]], **facts: int) -> dict[str, dict]:
         ends = [(mutant, end) for mutant, end in results if mutant.module == module]
         left = [f"line {mutant.line}: {mutant.name}" for mutant, end in ends if end == "passed"]
         n, caught = len(ends), len(ends) - len(left)
-        score = {"tried": n, "caught": caught, "score": round(caught / n, 3)}
+        endless = sum(end == "endless" for _, end in ends)
+        score = {"tried": n, "caught": caught, "endless": endless, "score": round(caught / n, 3)}
         found[module] = {**score, **facts, "survivors": left}
     return found
 
@@ -242,17 +266,18 @@ def main() -> None:
     parser.add_argument("where", nargs="*", help=f"rooms or modules; all of {', '.join(ROOMS)}")
     parser.add_argument("--sample", type=int, default=0, help="how many; all without it")
     parser.add_argument("--seed", type=int, default=0, help="which ones")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first so many of those")
     parser.add_argument("--list", action="store_true", help="only say what would be changed")
     choice = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` ends it as Ctrl-C does
-    mutants = chosen(choice.where, choice.sample, choice.seed)
+    mutants = chosen(choice.where, choice.sample, choice.seed, choice.skip)
     if not mutants:
         parser.error(
             f"where = {' '.join(choice.where)}: expected rooms ({', '.join(ROOMS)}) or modules"
         )
     if choice.list:
         return print(*(f"{m.line:>4} {m.name}" for m in mutants), sep="\n")
-    keep(report(all_tried(mutants), sample=choice.sample, seed=choice.seed))
+    keep(report(all_tried(mutants), sample=choice.sample, seed=choice.seed, skip=choice.skip))
 
 
 def keep(found: dict[str, dict]) -> None:

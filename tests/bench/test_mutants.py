@@ -69,7 +69,10 @@ def test_a_mutant_changes_one_thing_and_no_text(mutants, monkeypatch, tmp_path):
 )
 def test_how_the_tests_end_decides(mutants, tmp_path, body, limit, end):
     (tmp_path / "test_one.py").write_text(f"def test_one():\n    {body}\n")
-    assert mutants.outcome(tmp_path, ["test_one.py"], limit) == end
+    try:
+        assert mutants.outcome(tmp_path, ["test_one.py"], limit) == end
+    finally:
+        mutants.warm(tmp_path).kill()
 
 
 def test_a_mutant_is_tried_in_a_tree_that_is_whole_again_afterwards(mutants, monkeypatch, tmp_path):
@@ -81,7 +84,7 @@ def test_a_mutant_is_tried_in_a_tree_that_is_whole_again_afterwards(mutants, mon
     monkeypatch.setattr(mutants, "tests_of", lambda module: ["its tests"])
     seen = []
 
-    def outcome(tree, tests, limit):
+    def outcome(tree, tests, limit, server):
         seen.append(path.read_text())
         return "failed" if len(seen) > 1 else "passed"
 
@@ -102,6 +105,7 @@ def test_scores_are_by_module_and_kept_beside_the_days_others(mutants, monkeypat
     assert found["room.means"] == {
         "tried": 2,
         "caught": 1,
+        "endless": 0,
         "score": 0.5,
         "seed": 7,
         "survivors": left,
