@@ -13,10 +13,12 @@ import argparse
 import ast
 import contextlib
 import datetime
+import functools
 import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -95,12 +97,16 @@ def other_calls(call: ast.Call) -> Iterator[ast.Call]:
     if len(call.args) > 1 and not either_way and ast.dump(call.args[0]) != ast.dump(call.args[1]):
         yield changed(call, args=[call.args[1], call.args[0], *call.args[2:]])
     for i, keyword in enumerate(call.keywords):
-        if keyword.arg:
+        if keyword.arg and keyword.arg != "strict":  # zip's is an assertion
             yield changed(call, keywords=call.keywords[:i] + call.keywords[i + 1 :])
 
 
 def places(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes whose change a test could notice: no annotation, decorator, message or docstring."""
+    """Nodes whose change a test could notice: no annotation, decorator, message or docstring, nor
+    zip's strict, which is an assertion.
+    """
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     yield node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "exc"):
@@ -142,56 +148,94 @@ def accepted(source: bytes) -> bool:
     return True
 
 
-def tests_of(module: str) -> list[str]:
-    """The module's own tests first (its room's, where it has none), then whatever holds for many
-    modules and names this one.
+def tests_of(module: str) -> tuple[list[str], list[str]]:
+    """The module's own tests (its room's, where it has none), and others that would notice: whatever
+    holds for many modules and names this one; of launch, which is one machine, the room's.
     """
     room, _, leaf = module.rpartition(".")
     tests = ROOT / "tests"
-    mirror = sorted((tests / room).glob(f"test_{leaf}*.py")) or sorted((tests / room).glob("*.py"))
-    if any(re.search(rf"\b{leaf}\.", f.read_text("utf-8")) for f in tests.glob("published/*.csv")):
-        mirror.append(tests / "published" / "test_published.py")
+    of_room = sorted((tests / room).glob("*.py"))
+    mirror = [f for f in of_room if f.name.startswith(f"test_{leaf}")] or of_room
     named = rf"\b{room}\.{leaf}\b|mathlib\.{room} import [\w\s,(]*\b{leaf}\b"
     general = [*sorted(tests.glob("rules/test_*.py")), *sorted(tests.glob("agreement/test_*.py"))]
-    mirror += [f for f in general if re.search(named, f.read_text("utf-8"))]
-    return [str(f.relative_to(ROOT)) for f in mirror]
+    others = [f for f in general if re.search(named, f.read_text("utf-8"))]
+    if any(re.search(rf"\b{leaf}\.", f.read_text("utf-8")) for f in tests.glob("published/*.csv")):
+        others.insert(0, tests / "published" / "test_published.py")
+    if room == "launch":
+        others += [f for f in of_room if f not in mirror]
+    own, more = ([str(f.relative_to(ROOT)) for f in files] for files in (mirror, others))
+    return own, more
 
 
-def outcome(tree: Path, tests: list[str], limit: float) -> str:
-    """How the tests end in this tree: passed, failed, or endless."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+@functools.cache
+def warm(tree: Path) -> subprocess.Popen:
+    """The process that runs this tree's tests: it imports torch once, and not for every mutant."""
     given = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    run = subprocess.Popen(command, cwd=tree, env=given, start_new_session=True, **quiet)
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("warm.py"))],
+        cwd=tree,
+        env=given,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def outcome(tree: Path, tests: list[str], limit: float, server: bool = False) -> str:
+    """How the tests end in this tree: passed, failed, or endless."""
+    process = warm(tree)
+    assert process.stdin and process.stdout
+    print(json.dumps({"tests": tests, "server": server}), file=process.stdin, flush=True)
+    pid = int(process.stdout.readline())
+    ended: list = []
     try:
-        return "passed" if run.wait(limit) == 0 else "failed"
-    except subprocess.TimeoutExpired:
-        return "endless"
-    finally:  # whatever it started goes with it, after Ctrl-C too
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
+        ended, _, _ = select.select([process.stdout], [], [], limit)
+    finally:  # after Ctrl-C too
+        if not ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+    code = int(process.stdout.readline())
+    return ("passed" if code == 0 else "failed") if ended else "endless"
+
+
+class Green:
+    """The seconds that files of tests take in a tree where nothing is broken, each asked for once;
+    none of them may be red.
+    """
+
+    def __init__(self, tree: Path):
+        self.tree, self.seconds = tree, dict[str, float]()
+
+    def __call__(self, file: str, server: bool) -> float:
+        if file not in self.seconds:
+            begin = time.monotonic()
+            if outcome(self.tree, [file], 1800, server) != "passed":
+                sys.exit(f"{file} is not green without any change")
+            self.seconds[file] = time.monotonic() - begin
+        return self.seconds[file]
 
 
 def tried(mutants: list[Mutant], tree: Path) -> Iterator[tuple[Mutant, str]]:
-    """Each mutant and how the tests end with it; before a module's first, they must be green."""
-    limits: dict[str, float] = {}
+    """Each mutant and how the tests end with it: its own, the quickest first, then the others."""
+    green = Green(tree)
     for mutant in mutants:
-        tests, path = (
-            tests_of(mutant.module),
-            tree / f"mathlib/{mutant.module.replace('.', '/')}.py",
-        )
-        if mutant.module not in limits:
-            begin = time.monotonic()
-            if not tests or outcome(tree, tests, 1800) != "passed":
-                sys.exit(f"{mutant.module}: its tests are not green without any change ({tests})")
-            limits[mutant.module] = 20 + 3 * (time.monotonic() - begin)
-        source = path.read_bytes()
-        path.write_bytes(broken(source, mutant))
-        try:
-            yield mutant, outcome(tree, tests, limits[mutant.module])
-        finally:
-            path.write_bytes(source)
+        path = tree / f"mathlib/{mutant.module.replace('.', '/')}.py"
+        server = not mutant.module.startswith("launch.")  # which is itself what its tests try
+        own, others = tests_of(mutant.module)
+        own.sort(key=functools.partial(green, server=server))
+        end = "passed"
+        for file in own + others:
+            limit = 20 + 3 * green(file, server)
+            source = path.read_bytes()
+            path.write_bytes(broken(source, mutant))
+            try:
+                end = outcome(tree, [file], limit, server)
+            finally:
+                path.write_bytes(source)
+            if end != "passed":
+                break
+        yield mutant, end
 
 
 def all_tried(mutants: list[Mutant]) -> list[tuple[Mutant, str]]:
@@ -208,19 +252,25 @@ def all_tried(mutants: list[Mutant]) -> list[tuple[Mutant, str]]:
                     print(f"\n  nobody noticed line {mutant.line} of {mutant.name}", flush=True)
         except KeyboardInterrupt:
             print("\nstopped; what has been tried counts", end="")
+        finally:
+            warm(tree).kill()
     print()
     return results
 
 
-def chosen(wanted: list[str], sample: int, seed: int) -> list[Mutant]:
+def chosen(wanted: list[str], sample: int, seed: int, skip: int = 0) -> list[Mutant]:
     """Mutants of the named rooms or modules, less those known to change nothing, in random order:
-    if somebody stops the run, what has been tried is a sample as well.
+    if somebody stops the run, what has been tried is a sample as well. Each mutant draws its own
+    lot, so that the order stays when other lines change.
     """
     files = [p for room in ROOMS for p in sorted((ROOT / "mathlib" / room).glob("[!_]*.py"))]
+    files = [
+        p for p in files if {p.parent.name, f"{p.parent.name}.{p.stem}"} & set(wanted or ROOMS)
+    ]
     equal = {one["mutant"] for one in tomllib.loads(EQUAL.read_text("utf-8")).get("equal", [])}
     every = [m for path in files for m in mutants_of(path) if m.name not in equal]
-    every = [m for m in every if {m.module, m.module.partition(".")[0]} & set(wanted or ROOMS)]
-    return random.Random(seed).sample(every, min(sample or len(every), len(every)))
+    every.sort(key=lambda mutant: random.Random(f"{seed} {mutant.name}").random())
+    return every[skip:][: sample or None]
 
 
 def report(results: list[tuple[Mutant, str]], **facts: int) -> dict[str, dict]:
@@ -230,7 +280,8 @@ def report(results: list[tuple[Mutant, str]], **facts: int) -> dict[str, dict]:
         ends = [(mutant, end) for mutant, end in results if mutant.module == module]
         left = [f"line {mutant.line}: {mutant.name}" for mutant, end in ends if end == "passed"]
         n, caught = len(ends), len(ends) - len(left)
-        score = {"tried": n, "caught": caught, "score": round(caught / n, 3)}
+        endless = sum(end == "endless" for _, end in ends)
+        score = {"tried": n, "caught": caught, "endless": endless, "score": round(caught / n, 3)}
         found[module] = {**score, **facts, "survivors": left}
     return found
 
@@ -242,17 +293,18 @@ def main() -> None:
     parser.add_argument("where", nargs="*", help=f"rooms or modules; all of {', '.join(ROOMS)}")
     parser.add_argument("--sample", type=int, default=0, help="how many; all without it")
     parser.add_argument("--seed", type=int, default=0, help="which ones")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first so many of those")
     parser.add_argument("--list", action="store_true", help="only say what would be changed")
     choice = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` ends it as Ctrl-C does
-    mutants = chosen(choice.where, choice.sample, choice.seed)
+    mutants = chosen(choice.where, choice.sample, choice.seed, choice.skip)
     if not mutants:
         parser.error(
             f"where = {' '.join(choice.where)}: expected rooms ({', '.join(ROOMS)}) or modules"
         )
     if choice.list:
         return print(*(f"{m.line:>4} {m.name}" for m in mutants), sep="\n")
-    keep(report(all_tried(mutants), sample=choice.sample, seed=choice.seed))
+    keep(report(all_tried(mutants), sample=choice.sample, seed=choice.seed, skip=choice.skip))
 
 
 def keep(found: dict[str, dict]) -> None:

@@ -62,7 +62,7 @@ def leave_with_launcher(directory: str) -> None:
         os.read(0, 1)
         shutil.rmtree(directory, ignore_errors=True)
         if hasattr(os, "killpg"):
-            os.killpg(0, signal.SIGKILL)  # this rank leads a group: itself and what it started
+            os.killpg(os.getpgrp(), signal.SIGKILL)  # the group that this rank leads
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

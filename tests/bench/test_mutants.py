@@ -69,7 +69,10 @@ def test_a_mutant_changes_one_thing_and_no_text(mutants, monkeypatch, tmp_path):
 )
 def test_how_the_tests_end_decides(mutants, tmp_path, body, limit, end):
     (tmp_path / "test_one.py").write_text(f"def test_one():\n    {body}\n")
-    assert mutants.outcome(tmp_path, ["test_one.py"], limit) == end
+    try:
+        assert mutants.outcome(tmp_path, ["test_one.py"], limit) == end
+    finally:
+        mutants.warm(tmp_path).kill()
 
 
 def test_a_mutant_is_tried_in_a_tree_that_is_whole_again_afterwards(mutants, monkeypatch, tmp_path):
@@ -78,10 +81,10 @@ def test_a_mutant_is_tried_in_a_tree_that_is_whole_again_afterwards(mutants, mon
     path.write_text(SOURCE)
     at = SOURCE.index("3")
     mutant = mutants.Mutant("room.means", 2, "LIMIT: int = 3", "3", "(4)", at, at + 1)
-    monkeypatch.setattr(mutants, "tests_of", lambda module: ["its tests"])
+    monkeypatch.setattr(mutants, "tests_of", lambda module: (["its tests"], []))
     seen = []
 
-    def outcome(tree, tests, limit):
+    def outcome(tree, tests, limit, server):
         seen.append(path.read_text())
         return "failed" if len(seen) > 1 else "passed"
 
@@ -102,6 +105,7 @@ def test_scores_are_by_module_and_kept_beside_the_days_others(mutants, monkeypat
     assert found["room.means"] == {
         "tried": 2,
         "caught": 1,
+        "endless": 0,
         "score": 0.5,
         "seed": 7,
         "survivors": left,
@@ -131,5 +135,5 @@ def test_every_module_has_tests_and_what_is_equal_is_still_there(mutants):
     }
     assert {one["mutant"] for one in equal} <= there, "a line that has changed since"
     assert all(one["why"] for one in equal)
-    assert mutants.tests_of("traffic.comm")[0] == "tests/traffic/test_comm.py"
-    assert "tests/published/test_published.py" in mutants.tests_of("traffic.comm")
+    own, others = mutants.tests_of("traffic.comm")
+    assert own == ["tests/traffic/test_comm.py"] and "tests/published/test_published.py" in others

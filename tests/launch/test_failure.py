@@ -15,7 +15,7 @@ import torch.distributed as dist
 from processes import raises
 
 from mathlib import launch
-from mathlib.launch import launcher
+from mathlib.launch import failure, launcher
 
 
 def leaves():
@@ -168,8 +168,13 @@ def waits_for_a_message_nobody_sends():
     if dist.get_rank() == 0:
         dist.recv(torch.zeros(1), 1)
     elif dist.get_rank() == 1:
+        threading.Thread(target=stands_elsewhere, daemon=True).start()
         while True:
             pass
+
+
+def stands_elsewhere():
+    time.sleep(1000)
 
 
 @pytest.mark.parametrize("how", ["fork", "fresh"])
@@ -182,6 +187,8 @@ def test_a_hang_ends_and_shows_where_each_rank_stands(how):
     assert head.startswith("2 of 3 ranks did not finish in")
     assert "dist.recv(torch.zeros(1), 1)" in zero
     assert "in waits_for_a_message_nobody_sends\n    " in one and "recv" not in one
+    assert "stands_elsewhere" not in one, "only the thread that runs the function"
+    assert "rank.py" not in told, "the launcher's own frames are no news"
     assert two == "rank 2: finished"
     assert hint.startswith("rank 2, whose function has returned? Then it left out a collective")
 
@@ -190,3 +197,35 @@ def test_nobody_is_blamed_when_all_hang():
     with pytest.raises(launch.RankTimeout) as caught:
         launch.run(lambda: time.sleep(1000), 2, timeout=1)
     assert "Do they wait" not in str(caught.value)
+
+
+def test_a_rank_that_shows_no_stack_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(failure, "ANSWER", 0.05)
+
+    def ask() -> None:
+        (tmp_path / "stack.0").write_text('File "a.py", line 1 in work')
+
+    told = failure.late(tmp_path, 2, 3, ask)
+    lines = str(told).splitlines()
+    assert lines == [
+        "2 of 2 ranks did not finish in 3 seconds. Where they stand:",
+        "rank 0:",
+        '  File "a.py", line 1, in work',
+        "rank 1: no answer",
+    ]
+    assert told.failures == {0: '\n  File "a.py", line 1, in work', 1: ""}
+
+
+def test_a_later_failure_is_told_by_its_first_line(tmp_path):
+    said = {
+        0: {"error": "...", "summary": "ValueError: too late\nand more", "when": 2.0},
+        1: {"error": "the first", "summary": "the first", "when": 1.0},
+        2: {"error": "...", "summary": "connectFullMesh failed", "when": 3.0},
+    }
+    told = failure.failed(said, {0: 1, 1: 1, 2: 1}, 3, tmp_path)
+    assert str(told).splitlines() == [
+        "rank 1 failed first:",
+        "the first",
+        "then rank 0: ValueError: too late",
+        "then rank 2: it lost the connection to another rank",
+    ]

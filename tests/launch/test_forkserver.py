@@ -2,8 +2,10 @@
 meet.
 """
 
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +17,7 @@ import torch.distributed as dist
 from processes import ENVIRONMENT, alive, eventually, mean_of_ranks, own_directories, raises
 
 from mathlib import launch
-from mathlib.launch import start
+from mathlib.launch import forkserver, start
 
 
 def descriptors(process: int | str) -> set[str]:
@@ -224,3 +226,42 @@ def test_a_kernel_that_is_stopped_takes_its_run_along(notebook, tmp_path, how, n
     assert ("KeyboardInterrupt" in out) == (number == signal.SIGINT)
     eventually(lambda: not any(map(alive, pids)))
     assert not Path(home).exists()
+
+
+def test_a_rank_finds_torch_loaded_and_what_a_server_had_changed_as_it_was():
+    def look() -> list[object]:
+        ours = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGCHLD)]
+        collector = gc.isenabled(), gc.get_freeze_count() > 0  # frozen: shared with the server
+        return [ours, signal.set_wakeup_fd(-1), collector, "torch._dynamo" in sys.modules]
+
+    assert launch.run(look, 1) == [[[signal.SIG_DFL] * 2, -1, (True, True), True]]
+
+
+def test_a_server_without_work_sleeps():
+    launch.run(mean_of_ranks, 2, 1)
+    stat = Path(f"/proc/{start.Forked._server.pid}/stat")
+    eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", seconds=20)
+
+
+def test_a_runs_directory_may_have_spaces_and_be_gone(tmp_path):
+    ours, theirs = socket.socketpair()
+    ours.sendall(f"3 {tmp_path}/no such run\n".encode())
+    run = forkserver.Run(theirs)
+    assert (run.world_size, run.directory) == (3, f"{tmp_path}/no such run")
+    run.end()
+    assert theirs.fileno() == -1
+    ours.close()
+
+
+@pytest.mark.parametrize(("server", "code"), [(os.getppid, 1), (os.getpid, 70)])
+def test_a_fork_leaves_without_its_server_and_after_an_error(server, code):
+    """It never comes back to what the server was doing."""
+    ours = forkserver.Server.__new__(forkserver.Server)
+    ours.pid = server()  # of the fork's parent, or of a process that is not
+    pid = os.fork()
+    if not pid:
+        try:
+            ours._become(None, 0)
+        finally:
+            os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code

@@ -1,8 +1,11 @@
 """The launcher: results come back, and failures are told."""
 
+import linecache
 import os
+import pickle
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +14,7 @@ from processes import mean_of_ranks, own_directories
 
 from mathlib import launch
 from mathlib.checks import InputError
+from mathlib.launch import launcher
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 8])
@@ -99,3 +103,27 @@ def test_half_of_torchruns_words_do_not_make_a_rank(monkeypatch):
 def test_only_torchruns_processes_need_not_say_how_many():
     with pytest.raises(InputError, match="how many ranks to start; only torchrun's processes know"):
         launch.run(print)
+
+
+def test_a_run_keeps_its_files_in_memory_under_its_own_name():
+    (out,) = launch.run(os.readlink, 1, "/proc/self/fd/1")
+    home = Path(out).parent
+    assert home.name.startswith(f"ranks-{os.getpid()}-")
+    if os.access("/dev/shm", os.W_OK):
+        assert home.parent == Path("/dev/shm")
+
+
+def test_only_cells_go_along_of_what_is_kept_of_sources(monkeypatch):
+    cell, file = (1, None, ["x\n"], "cell"), (1, 2.0, ["x\n"], "file")
+    monkeypatch.setattr(linecache, "cache", {"cell": cell, "file": file, "lazy": (str,)})
+    assert launcher._surroundings()["cells"] == {"cell": cell}
+
+
+def test_a_run_of_less_than_a_second_has_its_time(tmp_path):
+    class Ranks:
+        def ended(self, seconds: float):
+            result = {"value": pickle.dumps("done")}
+            (tmp_path / "result.0").write_bytes(pickle.dumps(result))
+            yield 0, 0
+
+    assert launcher._collect(Ranks(), tmp_path, 1, 0.9) == ["done"]
