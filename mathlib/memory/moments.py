@@ -412,31 +412,46 @@ def moments(
     """
     model = find_model(model)
     layout = Layout() if layout is None else instance("layout", layout, Layout)
-    kept = precision.recipe(recipe)
-    if optimizer is None:
-        optimizer = "fused" if kept.master_weights else "foreach"
-    if accumulation is None:
-        accumulation = layout.micro_batches > 1
-    named = {} if buffers is None else instance("buffers", buffers, dict)
-    own = {n: non_negative(f"buffers[{n!r}]", size) for n, size in named.items()}
-    buckets = one_of("ddp_buckets", ddp_buckets, BUCKETS)
     step = _Step(
         model,
         layout,
         stage,
         recipe,
-        one_of("optimizer", optimizer, OPTIMIZERS),
+        _kernel(optimizer, recipe),
         one_of("loss", loss, LOSSES),
-        buckets,
-        flag("accumulation", accumulation) or buckets == "view",
-        own,
+        one_of("ddp_buckets", ddp_buckets, BUCKETS),
+        _accumulates(accumulation, layout, ddp_buckets),
+        _sizes(buffers),
         activation,
     )
-    alive = step.all()
-    if flag("binary", binary):
-        for name, one in alive.items():
-            alive[name] = Parts(one.title, "byte", dict(one.items()), binary=True)
-    return alive
+    return _in_gib(step.all()) if flag("binary", binary) else step.all()
+
+
+def _kernel(optimizer: str | None, recipe: str | Recipe) -> str:
+    """How the update runs: as said, or as programs that keep this recipe run it."""
+    if optimizer is None:
+        return "fused" if precision.recipe(recipe).master_weights else "foreach"
+    return one_of("optimizer", optimizer, OPTIMIZERS)
+
+
+def _accumulates(asked: bool | None, layout: Layout, ddp_buckets: str) -> bool:
+    """Whether gradients live through the forward; those that are views of buckets always do."""
+    several = layout.micro_batches > 1 if asked is None else flag("accumulation", asked)
+    return several or ddp_buckets == "view"
+
+
+def _sizes(buffers: dict[str, float] | None) -> dict[str, float]:
+    """A user's own buffers, each size checked."""
+    named = {} if buffers is None else instance("buffers", buffers, dict)
+    return {name: non_negative(f"buffers[{name!r}]", size) for name, size in named.items()}
+
+
+def _in_gib(moments: dict[str, Parts]) -> dict[str, Parts]:
+    """The same, printed in GiB."""
+    return {
+        name: Parts(one.title, "byte", dict(one.items()), binary=True)
+        for name, one in moments.items()
+    }
 
 
 def _largest_piece(model: Model, tensor: int, own: Parts) -> float:
