@@ -353,19 +353,18 @@ class _Step:
         narrow = recipe.master_weights and not recipe.main_gradients
         cast = precision.bytes_of(recipe.master_weights) if narrow else 0
         S = self.layout.shard if self.layout.zero else 1
-        largest = max(
-            _on_device(m, self.model, self.layout.tensor) / m.copies
-            for m in params.matrices(self.model)[:-1]
-        )
-        largest = max(
-            largest, *(self.own.amount(n) for n in ("embedding", "head") if n in self.own), 0
-        )
         each = {
             "foreach": self.own.total / S * (root + cast),
-            "for-loop": min(largest, self.own.total / S) * (2 * root + cast),
+            "for-loop": min(self._largest_weight(), self.own.total / S) * (2 * root + cast),
             "fused": 0,
         }[self.optimizer]
         return self.moment("the update", gradients=self.gradients(self.own.total), update=each)
+
+    def _largest_weight(self) -> float:
+        """Parameters of the largest matrix or table of a device; a bias is a tensor of its own."""
+        weights = [m._replace(bias=False) for m in params.matrices(self.model)[:-1]]
+        matrices = [_on_device(m, self.model, self.layout.tensor) / m.copies for m in weights]
+        return max(matrices + [self.own.amount(n) for n in ("embedding", "head") if n in self.own])
 
     def all(self) -> dict[str, Parts]:
         """Every moment, in the order of a step."""
