@@ -129,6 +129,11 @@ def divides(name: str, value: Any, whole_name: str, of: int) -> int:
     return value
 
 
+def ceil_div(things: int, group: int) -> int:
+    """Groups that hold all things, the last one not always full: things / group, rounded up."""
+    return -(-things // group)
+
+
 def quotient(world_name: str, world: int, degrees: Mapping[str, int]) -> int:
     """world / product of the degrees, refused with the degrees named when it is no whole number."""
     world, used = whole(world_name, world), prod(whole(name, n) for name, n in degrees.items())

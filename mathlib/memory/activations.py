@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from mathlib.checks import (
     InputError,
+    ceil_div,
     divides,
     flag,
     instance,
@@ -70,11 +71,18 @@ class Saving:
 
 
 def _saving(
-    model: Model, attention: str | None = None, dropout: bool | None = None, **rest: object
+    model: Model,
+    attention: str | None = None,
+    dropout: bool | None = None,
+    bytes_per_element: float = 2,
+    fused_gate: bool = False,
+    small_tensors: bool = False,
+    autocast: bool = False,
 ) -> Saving:
     """The conventions asked for; attention and dropout are the model's own unless said."""
     kernel = model.attention if attention is None else attention
-    return Saving(kernel, model.dropout if dropout is None else dropout, **rest)  # type: ignore[arg-type]
+    drops = model.dropout if dropout is None else dropout
+    return Saving(kernel, drops, bytes_per_element, fused_gate, small_tensors, autocast)
 
 
 class Kept(NamedTuple):
@@ -99,7 +107,7 @@ def _heads(model: Model, tokens: int, e: float, t: int) -> Iterator[Kept]:
     their norm.
     """
     a, d, latent = model.heads, model.head_dim, model.latent
-    k = -(-model.kv_heads // t) * t  # a device holds at least one head of keys and values
+    k = ceil_div(model.kv_heads, t) * t  # a device holds at least one head of keys and values
     if isinstance(latent, Latent):
         for name, wide in (
             ("query latent", latent.query_rank),
@@ -223,26 +231,16 @@ def layer(
     Chapter: memory (eq-activations)
     """
     model = find_model(model)
-    how = _saving(
-        model,
-        attention,
-        dropout,
-        bytes_per_element=bytes_per_element,
-        fused_gate=fused_gate,
-        small_tensors=small_tensors,
-        autocast=autocast,
-    )
-    t, b, s = (
-        tensor_degree(model, tensor),
-        whole("micro_batch", micro_batch),
-        _length(model, tokens),
-    )
+    asked = (attention, dropout, bytes_per_element, fused_gate, small_tensors, autocast)
+    how = _saving(model, *asked)
+    t, b = tensor_degree(model, tensor), whole("micro_batch", micro_batch)
+    s = _length(model, tokens)
     if whole("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
     kept = _kept(model, s, b, t, how, one_of("recompute", recompute, RECOMPUTE), index)
     title = f"Activations of a layer of {model.name}: {how.words}"
-    flag("sequence_parallel", sequence_parallel)
-    return Parts(title, "byte", _shares(kept, t, sequence_parallel))
+    split = flag("sequence_parallel", sequence_parallel)
+    return Parts(title, "byte", _shares(kept, t, split))
 
 
 def _kept(
@@ -360,50 +358,27 @@ def stage(
     Chapter: memory (eq-activations)
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
-    options: dict[str, object] = {
-        "attention": attention,
-        "dropout": dropout,
-        "bytes_per_element": bytes_per_element,
-        "fused_gate": fused_gate,
-        "small_tensors": small_tensors,
-        "autocast": autocast,
-    }
-    how = _saving(model, **options)  # type: ignore[arg-type]
-    parts = _layers(model, layout, stage, schedule, tokens, options)
-    flight = {
-        "pipeline": layout.pipeline,
-        "micro_batches": layout.micro_batches,
-        "chunks": layout.chunks,
-    }
-    first, last = ends_in_flight(schedule=schedule, **flight)
-    n, ends = _length(model, tokens) * layout.micro_batch, []
-    logits = non_negative("logits_bytes", logits_bytes)
-    if stage == 0:
-        ends += [one._replace(bytes=one.bytes * first) for one in _embedding(model, n, how)]
-    if stage == layout.pipeline - 1:
-        head = _head(model, n, layout.tensor, how, logits)
-        ends += [one._replace(bytes=one.bytes * last) for one in head]
-    parts |= _shares(ends, layout.tensor, layout.sequence_parallel)
+    asked = (attention, dropout, bytes_per_element, fused_gate, small_tensors, autocast)
+    how = _saving(model, *asked)
+    s, logits = _length(model, tokens), non_negative("logits_bytes", logits_bytes)
+    parts = _layers(model, layout, stage, schedule, s, how)
+    parts |= _ends(model, layout, stage, schedule, s, how, logits)
     title = f"Activations of {model.name}, stage {stage} of {layout.pipeline}: {how.words}"
     return Parts(title, "byte", parts)
 
 
+def _flight(layout: Layout) -> dict[str, int]:
+    """What decides how many micro-batches are in flight."""
+    p, m, v = layout.pipeline, layout.micro_batches, layout.chunks
+    return {"pipeline": p, "micro_batches": m, "chunks": v}
+
+
 def _layers(
-    model: Model,
-    layout: Layout,
-    stage: int,
-    schedule: str,
-    tokens: int | None,
-    options: dict[str, object],
+    model: Model, layout: Layout, stage: int, schedule: str, s: int, how: Saving
 ) -> dict[str, Part]:
     """What a stage's layers keep, those with experts apart, times the micro-batches in flight."""
-    flying = in_flight(
-        pipeline=layout.pipeline,
-        micro_batches=layout.micro_batches,
-        chunks=layout.chunks,
-        stage=stage,
-        schedule=schedule,
-    )
+    flying = in_flight(stage=stage, schedule=schedule, **_flight(layout))
+    t, b = tensor_degree(model, layout.tensor), layout.micro_batch
     held, parts = layers_of(model, layout, stage), dict[str, Part]()
     kinds = {
         "layers": [i for i in held if not _has_experts(model, i)],
@@ -411,19 +386,24 @@ def _layers(
     }
     for name, indices in kinds.items():
         if indices:
-            one = layer(
-                model,
-                micro_batch=layout.micro_batch,
-                tokens=tokens,
-                tensor=layout.tensor,
-                recompute=layout.recompute,
-                sequence_parallel=layout.sequence_parallel,
-                index=indices[0],
-                **options,  # type: ignore[arg-type]
-            )
+            kept = _kept(model, s, b, t, how, layout.recompute, indices[0])
             words = f"{len(indices)} layers, {flying:g} micro-batches"
+            one = Parts(words, "byte", _shares(kept, t, layout.sequence_parallel))
             parts[name] = one.scaled(len(indices) * flying, words)
     return parts
+
+
+def _ends(
+    model: Model, layout: Layout, stage: int, schedule: str, s: int, how: Saving, logits: float
+) -> dict[str, Part]:
+    """What embedding and head keep, where they are, times the micro-batches in flight there."""
+    first, last = ends_in_flight(schedule=schedule, **_flight(layout))
+    n, t, kept = s * layout.micro_batch, layout.tensor, list[Kept]()
+    if stage == 0:
+        kept += [one._replace(bytes=one.bytes * first) for one in _embedding(model, n, how)]
+    if stage == layout.pipeline - 1:
+        kept += [one._replace(bytes=one.bytes * last) for one in _head(model, n, t, how, logits)]
+    return _shares(kept, t, layout.sequence_parallel)
 
 
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
@@ -468,7 +448,7 @@ def vocabulary(model: str | Model, tensor: int) -> int:
     Chapter: memory
     """
     V, t = find_model(model).padded_vocab, whole("tensor", tensor)
-    return -(-V // t) * t
+    return ceil_div(V, t) * t
 
 
 def zero_rule(

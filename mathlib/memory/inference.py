@@ -3,7 +3,7 @@
 L layers · b micro_batch · s tokens · k kv_heads · d head_dim · t tensor · e bytes an element
 """
 
-from mathlib.checks import InputError, divides, flag, positive, whole
+from mathlib.checks import InputError, ceil_div, divides, flag, positive, whole
 from mathlib.parts import Parts
 from mathlib.specs import Model, find_model
 
@@ -44,6 +44,6 @@ def kv_cache(
             "rotary key": width * cells * model.latent.rope_dim,
         }
     else:
-        one = width * cells * model.head_dim * -(-model.kv_heads // t)
+        one = width * cells * model.head_dim * ceil_div(model.kv_heads, t)
         parts = {"keys": one, "values": one}
     return Parts(f"KV cache of {model.name}", "byte", parts)

@@ -353,19 +353,18 @@ class _Step:
         narrow = recipe.master_weights and not recipe.main_gradients
         cast = precision.bytes_of(recipe.master_weights) if narrow else 0
         S = self.layout.shard if self.layout.zero else 1
-        largest = max(
-            _on_device(m, self.model, self.layout.tensor) / m.copies
-            for m in params.matrices(self.model)[:-1]
-        )
-        largest = max(
-            largest, *(self.own.amount(n) for n in ("embedding", "head") if n in self.own), 0
-        )
         each = {
             "foreach": self.own.total / S * (root + cast),
-            "for-loop": min(largest, self.own.total / S) * (2 * root + cast),
+            "for-loop": min(self._largest_weight(), self.own.total / S) * (2 * root + cast),
             "fused": 0,
         }[self.optimizer]
         return self.moment("the update", gradients=self.gradients(self.own.total), update=each)
+
+    def _largest_weight(self) -> float:
+        """Parameters of the largest matrix or table of a device; a bias is a tensor of its own."""
+        weights = [m._replace(bias=False) for m in params.matrices(self.model)[:-1]]
+        matrices = [_on_device(m, self.model, self.layout.tensor) / m.copies for m in weights]
+        return max(matrices + [self.own.amount(n) for n in ("embedding", "head") if n in self.own])
 
     def all(self) -> dict[str, Parts]:
         """Every moment, in the order of a step."""
@@ -412,31 +411,46 @@ def moments(
     """
     model = find_model(model)
     layout = Layout() if layout is None else instance("layout", layout, Layout)
-    kept = precision.recipe(recipe)
-    if optimizer is None:
-        optimizer = "fused" if kept.master_weights else "foreach"
-    if accumulation is None:
-        accumulation = layout.micro_batches > 1
-    named = {} if buffers is None else instance("buffers", buffers, dict)
-    own = {n: non_negative(f"buffers[{n!r}]", size) for n, size in named.items()}
-    buckets = one_of("ddp_buckets", ddp_buckets, BUCKETS)
     step = _Step(
         model,
         layout,
         stage,
         recipe,
-        one_of("optimizer", optimizer, OPTIMIZERS),
+        _kernel(optimizer, recipe),
         one_of("loss", loss, LOSSES),
-        buckets,
-        flag("accumulation", accumulation) or buckets == "view",
-        own,
+        one_of("ddp_buckets", ddp_buckets, BUCKETS),
+        _accumulates(accumulation, layout, ddp_buckets),
+        _sizes(buffers),
         activation,
     )
-    alive = step.all()
-    if flag("binary", binary):
-        for name, one in alive.items():
-            alive[name] = Parts(one.title, "byte", dict(one.items()), binary=True)
-    return alive
+    return _in_gib(step.all()) if flag("binary", binary) else step.all()
+
+
+def _kernel(optimizer: str | None, recipe: str | Recipe) -> str:
+    """How the update runs: as said, or as programs that keep this recipe run it."""
+    if optimizer is None:
+        return "fused" if precision.recipe(recipe).master_weights else "foreach"
+    return one_of("optimizer", optimizer, OPTIMIZERS)
+
+
+def _accumulates(asked: bool | None, layout: Layout, ddp_buckets: str) -> bool:
+    """Whether gradients live through the forward; those that are views of buckets always do."""
+    several = layout.micro_batches > 1 if asked is None else flag("accumulation", asked)
+    return several or ddp_buckets == "view"
+
+
+def _sizes(buffers: dict[str, float] | None) -> dict[str, float]:
+    """A user's own buffers, each size checked."""
+    named = {} if buffers is None else instance("buffers", buffers, dict)
+    return {name: non_negative(f"buffers[{name!r}]", size) for name, size in named.items()}
+
+
+def _in_gib(moments: dict[str, Parts]) -> dict[str, Parts]:
+    """The same, printed in GiB."""
+    return {
+        name: Parts(one.title, "byte", dict(one.items()), binary=True)
+        for name, one in moments.items()
+    }
 
 
 def _largest_piece(model: Model, tensor: int, own: Parts) -> float:

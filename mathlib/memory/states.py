@@ -9,7 +9,7 @@ GB is 1e9 bytes, GiB 2**30: `Parts(..., binary=True)` prints the latter.
 
 from collections.abc import Iterable
 
-from mathlib.checks import InputError, flag, instance, one_of, positive, whole
+from mathlib.checks import InputError, ceil_div, flag, instance, one_of, positive, whole
 from mathlib.compute import params
 from mathlib.memory import activations, precision
 from mathlib.memory.precision import Recipe
@@ -227,7 +227,7 @@ def _on_device(m: params.Matrix, model: Model, t: int) -> float:
     """Parameters of one layer's matrix that a tensor rank holds."""
     weight, bias = m.copies * m.inputs * m.outputs, m.copies * m.bias * m.outputs
     if m.name in ("key", "value"):  # a device holds at least one head
-        return (weight + bias) * -(-model.kv_heads // t) / model.kv_heads
+        return (weight + bias) * ceil_div(model.kv_heads, t) / model.kv_heads
     if m.name in COLUMN:
         return (weight + bias) / t
     return weight / t + bias if m.name in ROW else weight + bias

@@ -28,6 +28,23 @@ def _share(n: int, large_group: bool) -> float:
     return 1.0 if flag("large_group", large_group) and n > 1 else (n - 1) / n
 
 
+def _stream(model: Model, micro_batch: int, tokens: int | None, bytes_per_element: float) -> float:
+    """Bytes of a micro-batch in the residual stream: e b s h."""
+    s = model.context if tokens is None else model.reach(whole("tokens", tokens))
+    b, e = whole("micro_batch", micro_batch), positive("bytes_per_element", bytes_per_element)
+    return b * s * model.width * e
+
+
+def _gathers_again(regather: bool, sequence_parallel: bool) -> bool:
+    """Whether inputs are gathered in the backward as well; only what was scattered can be."""
+    again, scattered = flag("regather", regather), flag("sequence_parallel", sequence_parallel)
+    if again and not scattered:
+        raise InputError(
+            "regather = True: expected sequence_parallel = True, which alone gathers again"
+        )
+    return again
+
+
 def tensor_parallel(
     model: str | Model,
     *,
@@ -54,30 +71,16 @@ def tensor_parallel(
 
     Chapter: parallel3d
     """
-    one_of("recompute", recompute, RECOMPUTE)
     model = find_model(model)
-    t, b, m = (
-        divides("tensor", tensor, "heads", model.heads),
-        whole("micro_batch", micro_batch),
-        whole("micro_batches", micro_batches),
-    )
-    s = model.context if tokens is None else model.reach(whole("tokens", tokens))
+    t, m = divides("tensor", tensor, "heads", model.heads), whole("micro_batches", micro_batches)
     depth = whole("layers", layers, least=0) or model.layers
-    regather, sequence_parallel = (
-        flag("regather", regather),
-        flag("sequence_parallel", sequence_parallel),
-    )
-    if regather and not sequence_parallel:
-        raise InputError(
-            "regather = True: expected sequence_parallel = True, which alone gathers again"
-        )
-    k = b * s * model.width * positive("bytes_per_element", bytes_per_element)
+    k = _stream(model, micro_batch, tokens, bytes_per_element)
     blocks = 1 if model.parallel_block else 2
     ring = blocks * _share(t, large_group) * k * depth * m
     parts = {"forward": 2 * ring, "backward": 2 * ring}
-    if recompute == "full":
+    if one_of("recompute", recompute, RECOMPUTE) == "full":
         parts["recomputation"] = 2 * ring
-    if regather:
+    if _gathers_again(regather, sequence_parallel):
         parts["gathering inputs again"] = ring
     return Parts(f"Tensor parallel over {t}: sent by a rank in a step", "byte", parts)
 
@@ -113,14 +116,7 @@ def pipeline_parallel(
     )
     if whole("stage", stage, least=0) >= p:
         raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
-    s = model.context if tokens is None else model.reach(whole("tokens", tokens))
-    t = whole("tensor", tensor)
-    k = (
-        whole("micro_batch", micro_batch)
-        * s
-        * model.width
-        * positive("bytes_per_element", bytes_per_element)
-    )
+    k, t = _stream(model, micro_batch, tokens, bytes_per_element), whole("tensor", tensor)
     k = k / t if flag("scatter_gather", scatter_gather) else k
     forward, backward = (v if stage < p - 1 else v - 1), (v if stage > 0 else v - 1)
     if p == 1:

@@ -92,3 +92,10 @@ def test_a_degree_divides_or_the_accepted_ones_are_listed(degree, whole):
             and f"tensor = {degree}" in str(refused)
             and "accepted: 1" in str(refused)
         )
+
+
+@pytest.mark.parametrize(
+    ("things", "group", "groups"), [(8, 4, 2), (9, 4, 3), (1, 4, 1), (0, 4, 0)]
+)
+def test_groups_that_hold_all_things(things, group, groups):
+    assert checks.ceil_div(things, group) == groups

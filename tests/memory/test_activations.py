@@ -2,6 +2,8 @@
 recomputing.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,148 @@ RECOMPUTE = ("full", "selective", "none")
 
 def named(parts: object) -> dict[str, float]:
     return {name: amount for group in parts.values() for name, amount in group.items()}  # type: ignore[attr-defined]
+
+
+EVERY = Model(
+    "every tensor",
+    layers=2,
+    width=64,
+    heads=4,
+    kv_heads=2,
+    vocab=101,
+    context=10,
+    query_key_norm="head",
+)
+THREE = {"micro_batch": 3, "small_tensors": True}  # 30 tokens, 2 bytes an element
+
+
+def test_every_tensor_of_a_layer_and_its_share_by_hand() -> None:
+    """Two tensor ranks halve what lies between a split matrix and the next, and nothing else."""
+    kept = activations.layer(EVERY, tensor=2, **THREE)
+    norm = {"norm input": 2 * 30 * 64, "norm statistics": 2 * 4 * 30}  # mean and 1/deviation
+    attention = {
+        "input": 2 * 30 * 64,
+        "before query and key norm": 2 * 30 * (4 + 2) * 16 / 2,
+        "queries": 2 * 30 * 64 / 2,
+        "keys": 2 * 30 * 32 / 2,
+        "values": 2 * 30 * 32 / 2,
+        "softmax": 2 * 4 * 10 * 10 * 3 / 2,
+        "softmax mask": 4 * 10 * 10 * 3 / 2,
+        "softmax after dropout": 2 * 4 * 10 * 10 * 3 / 2,
+        "causal mask": 10 * 10,  # one for all heads and sequences
+        "projection input": 2 * 30 * 64 / 2,
+        "output mask": 30 * 64,
+    }
+    mlp = {
+        "input": 2 * 30 * 64,
+        "activation input": 2 * 30 * 256 / 2,
+        "second input": 2 * 30 * 256 / 2,
+        "output mask": 30 * 64,
+    }
+    assert {group: dict(kept[group].items()) for group in kept} == {  # type: ignore[union-attr]
+        "norms": {f"{i}. {name}": size for i in (1, 2) for name, size in norm.items()},
+        "attention": attention,
+        "mlp": mlp,
+    }
+    halves = activations.layer(EVERY, tensor=2, sequence_parallel=True, **THREE)
+    assert halves.total == activations.layer(EVERY, **THREE).total / 2
+
+
+def test_what_selective_and_flash_leave_of_the_core() -> None:
+    none, selective, flash, both = (
+        named(activations.layer(EVERY, recompute=r, attention=kind, tensor=2, **THREE))
+        for kind in ("standard", "flash")
+        for r in ("none", "selective")
+    )
+    core = {"softmax", "softmax mask", "softmax after dropout", "causal mask"}
+    assert set(none) - set(selective) == set(none) - set(both) == core
+    assert set(flash) - set(none) == {"log-sum-exp"}
+    assert flash["log-sum-exp"] == 4 * 4 * 30 / 2, "in fp32, a number a head and token"
+
+
+def test_an_rms_norm_has_no_mean_to_keep() -> None:
+    kept = activations.layer(EVERY.but(norm="rmsnorm"), **THREE)["norms"]
+    assert kept["1. norm statistics"] == kept["2. norm statistics"] == 4 * 30  # type: ignore[index]
+
+
+def test_softmax_under_autocast_by_hand() -> None:
+    """In fp32; what the next product reads is cast, after the dropout if there is one."""
+    scores = 4 * 10 * 10 * 3
+    for dropout, wanted in (
+        (True, {"softmax": 4, "softmax mask": 1, "softmax after dropout": 2}),
+        (False, {"softmax": 4, "softmax, cast": 2}),
+    ):
+        how = {"dropout": dropout, "autocast": True, "micro_batch": 3}
+        kept = activations.layer(EVERY, **how)["attention"]
+        found = {n: size / scores for n, size in kept.items() if "softmax" in n}  # type: ignore[union-attr]
+        assert found == wanted
+
+
+def test_every_tensor_of_a_layer_with_experts_and_its_share_by_hand() -> None:
+    model = EVERY.but(experts=Experts(8, 2, 96, shared=1, shared_gate=True), gated=True)
+    kept = activations.layer(model, tensor=2, **THREE)["mlp"]
+    hidden = 2 * 30 * 96 * (2 + 1) / 2
+    assert dict(kept.items()) == {  # type: ignore[union-attr]
+        "input": 2 * 30 * 64,
+        "router probabilities": 4 * 30 * 8,
+        "copies to experts": 2 * 30 * 64 * 2,
+        **dict.fromkeys(("gate", "up", "second input", "activated gate"), hidden),
+        "outputs of experts": 2 * 30 * 64 * 2,
+        "output of shared experts": 2 * 30 * 64,
+        "shared gate": 2 * 30,
+        "output mask": 30 * 64,
+    }
+
+
+def test_latents_are_whole_on_every_tensor_rank_and_heads_are_not() -> None:
+    latent = Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=24, query_rank=48)
+    model = EVERY.but(kv_heads=4, query_key_norm="", latent=latent)
+    kept = named(activations.layer(model, tensor=2, **THREE))
+    assert kept["query latent"] == 2 * 2 * 30 * 48, "before and after its norm"
+    assert kept["key-value latent"] == 2 * 2 * 30 * 32
+    assert kept["queries"] == kept["keys"] == 2 * 30 * 4 * (16 + 8) / 2
+    assert kept["values"] == kept["projection input"] == 2 * 30 * 4 * 24 / 2
+    direct = activations.layer(model.but(latent=replace(latent, query_rank=0)), **THREE)
+    assert "query latent" not in named(direct)
+
+
+def test_every_tensor_of_both_ends_and_its_share_by_hand() -> None:
+    """Two tensor ranks pad 101 rows to 102 and hold half; 2 micro-batches wait on stage 0 of 2."""
+    layout = Layout(pipeline=2, tensor=2, micro_batch=3, micro_batches=4)
+    model = EVERY.but(embedding_norm=True)
+    first, last = (activations.stage(model, layout, stage=i, small_tensors=True) for i in range(2))
+    assert dict(first["embedding"].items()) == {  # type: ignore[union-attr]
+        "its norm input": 2 * 2 * 30 * 64,
+        "its norm statistics": 2 * 2 * 4 * 30,
+        "dropout mask": 2 * 30 * 64,
+        "token numbers": 2 * 8 * 30,
+    }
+    head = {
+        "final norm input": 2 * 30 * 64,
+        "final norm statistics": 2 * 4 * 30,
+        "input": 2 * 30 * 64,
+        "probabilities": 4 * 30 * 102 / 2,
+        "targets": 8 * 30,
+        "number of targets": 4,
+    }
+    assert dict(last["head"].items()) == head  # type: ignore[union-attr]
+    bare = activations.stage(
+        model.but(final_norm=False), layout, stage=1, logits_bytes=2, bytes_per_element=4
+    )
+    assert dict(bare["head"].items()) == {  # type: ignore[union-attr]
+        "input": 4 * 30 * 64,
+        "probabilities": 2 * 30 * 102 / 2,
+    }
+
+
+def test_a_tensor_of_the_stream_and_a_rule_of_thumb() -> None:
+    assert activations.hidden_state("gpt2") == 2 * 1024 * 768
+    assert activations.hidden_state("gpt2", micro_batch=3, tokens=10) == 2 * 3 * 10 * 768
+    assert activations.hidden_state("gpt2", bytes_per_element=4) == 4 * 1024 * 768
+    rule = {"layers": 5, "width": 7, "tokens": 11}
+    assert activations.zero_rule(**rule) == 12 * 2 * 5 * 7 * 11
+    more = activations.zero_rule(**rule, micro_batch=3, elements=10, bytes_per_element=4)
+    assert more == 10 * 4 * 3 * 5 * 7 * 11
 
 
 @given(shapes, micro, splits)

@@ -5,6 +5,7 @@ import pytest
 from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.memory import activations, fit, moments, states
+from mathlib.parts import Parts
 from mathlib.specs import Experts, Layout, Model
 
 SMALL = Model("small", layers=8, width=64, heads=8, vocab=512, context=128)
@@ -20,6 +21,186 @@ def test_a_stage_has_the_moments_of_its_ends() -> None:
         [m for m in MOMENTS if m not in ("loss", "head", "embedding")],
         [m for m in MOMENTS if m != "embedding"],
     ]
+
+
+def sizes(found: dict[str, Parts]) -> dict[str, dict[str, float]]:
+    """Every moment's parts in bytes."""
+    return {moment: {part: one.amount(part) for part in one} for moment, one in found.items()}
+
+
+def test_every_moment_of_a_small_gpt_by_hand() -> None:
+    """Mixed Adam, one micro-batch of 128 tokens; the tied table is the head."""
+    nh, nV, table = 128 * 64, 128 * 512, 512 * 64
+    matrices = 12 * 64 * 64 + 9 * 64  # of a layer, with their biases
+    P = table + 128 * 64 + 8 * (matrices + 4 * 64) + 2 * 64
+    layer, mask, ends, probabilities = nh * (34 + 5 * 128 * 8 / 64), nh, 4 * nh, 4 * nV
+    # attention's backward: two gradients of the stream, two of the scores; MLP and a norm are gone
+    work = 2 * 2 * nh + 2 * 2 * 8 * 128 * 128 - 19 * nh - 2 * nh
+    down = 4 * 64 * 64
+    kept = {"weights": 2 * P, "master weights": 4 * P, "optimizer states": 8 * P}
+    everything = 8 * layer + mask + ends + probabilities
+    assert sizes(moments.moments(SMALL)) == {
+        "end of forward": {**kept, "activations": everything, "logits": (4 + 2) * nV},
+        "loss": {**kept, "activations": everything, "gradients of logits": 2 * 4 * nV},
+        "head": {
+            **kept,
+            "gradients": 2 * table,
+            "activations": everything - probabilities,
+            "gradients of logits": 2 * nV,
+        },
+        "last layer": {
+            **kept,
+            "gradients": 2 * (table + 2 * down),
+            "activations": 8 * layer + mask,
+            "working tensors": work,
+        },
+        "first layer": {
+            **kept,
+            "gradients": 2 * (table + 7 * matrices + 2 * down),
+            "activations": layer + mask,
+            "working tensors": work,
+        },
+        "embedding": {**kept, "gradients": 2 * P, "new gradients": 2 * 2 * table},
+        "update": {**kept, "gradients": 2 * P},
+    }
+
+
+GATED = Model(
+    "gated",
+    layers=4,
+    width=64,
+    heads=8,
+    kv_heads=4,
+    vocab=500,
+    context=32,
+    gated=True,
+    ffn_width=96,
+    norm="rmsnorm",
+    positions="rotary",
+    tied=False,
+    dropout=False,
+    qkv_bias=False,
+    output_bias=False,
+    mlp_bias=False,
+)
+SPLIT = Layout(
+    data=4,
+    tensor=2,
+    pipeline=2,
+    micro_batch=3,
+    micro_batches=2,
+    zero=2,
+    sequence_parallel=True,
+    recompute="selective",
+)
+
+
+def test_every_moment_of_a_last_stage_in_three_dimensions_by_hand() -> None:
+    """96 tokens, 2 tensor ranks, ZeRO 2 over 4: of 2 + 4 bytes of gradients a quarter is kept."""
+    nh, nV, table = 96 * 64, 96 * 500 / 2, 500 * 64 / 2
+    matrices, down = (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 96) / 2, 96 * 64 / 2
+    P = 2 * (matrices + 2 * 64) + 64 + table
+    softmax, hidden = 2 * 8 * 32 * 32 * 3 / 2, 2 * 96 * 96 / 2
+    layer = 7 * nh + 4 * hidden  # of 2 n h halved: 2 norms, q, k and v, 2 inputs, projection input
+    # the core again: two gradients of the stream, two of the scores, copies of queries and keys
+    work = 2 * nh + 2 * softmax + (nh + nh / 2) - (nh + 4 * hidden) - nh
+    kept = {"weights": 2 * P, "master weights": P, "optimizer states": 2 * P, "main gradients": P}
+    kept["gradients"] = P / 2
+    everything, probabilities = 2 * layer + 2 * nh + 4 * nV, 4 * nV
+    whole = {"gathered layer": 2 * table}  # the head is larger than a layer
+    again = {"recomputation": softmax, "working tensors": work, "new gradients": 2 * down, **whole}
+    found = moments.moments(GATED, SPLIT, recipe="mixed-adam-both-gradients", stage=1)
+    assert sizes(found) == {
+        "end of forward": {**kept, "activations": everything, "logits": (4 + 2) * nV},
+        "loss": {**kept, "activations": everything, "gradients of logits": 2 * 4 * nV, **whole},
+        "head": {
+            **kept,
+            "activations": everything - probabilities,
+            "gradients of logits": 2 * nV,
+            "new gradients": 2 * table,
+            **whole,
+        },
+        "last layer": {**kept, "activations": 2 * layer, **again},
+        "first layer": {**kept, "activations": layer, **again},
+        "update": kept,
+    }
+    first = moments.moments(GATED, SPLIT, recipe="mixed-adam-both-gradients")
+    assert first["embedding"]["new gradients"] == 2 * table, "added to what is there"
+    assert first["embedding"].amount("gradients") == (P - 64) / 2
+
+
+def test_the_fuller_half_of_a_layer_by_hand() -> None:
+    """Without scores the MLP is fuller: a gradient of the stream and one of its own width."""
+    nh, down = 128 * 64, 4 * 64 * 64
+    for recompute, again in (("none", 0), ("full", 34 * nh - 2 * nh)):
+        flash = moments.moments(SMALL, Layout(recompute=recompute), attention="flash")["last layer"]
+        assert flash["working tensors"] == 2 * nh + 2 * 4 * nh
+        assert (flash.amount("recomputation") if again else 0) == again
+        assert flash["gradients"] == 2 * (512 * 64 + down)
+    scores = 2 * 2 * 8 * 128 * 128
+    for norms, gone in ((0, 19 * nh), (1, 17 * nh), (2, 19 * nh + 2 * nh)):
+        standard = moments.moments(SMALL.but(block_norms=norms))["last layer"]
+        assert standard["working tensors"] == 2 * 2 * nh + scores - gone
+
+
+def test_autocast_widens_the_stream_and_the_scores_by_hand() -> None:
+    """A gradient of the stream in fp32 and its cast; softmax in fp32; the head's cast is done."""
+    nh, scores = 128 * 64, 8 * 128 * 128
+    cast = moments.moments(SMALL, recipe="adam-fp32", autocast=True)
+    last, head = cast["last layer"], cast["head"]
+    assert last["working tensors"] == 2 * 6 * nh + 2 * 4 * scores - 19 * nh - 4 * nh
+    assert last["cast weights"] == 2 * 8 * (12 * 64 * 64 + 9 * 64)
+    assert head["new gradients"] == 2 * 512 * 64, "in 2 bytes, beside the 4 that are kept"
+    again = moments.moments(SMALL, recipe="adam-fp32", autocast=True, accumulation=True)["head"]
+    assert again["new gradients"] == (4 + 2) * 512 * 64
+    pair = Layout(pipeline=2, micro_batches=2)
+    first = moments.moments(SMALL, pair, recipe="adam-fp32", autocast=True)["end of forward"]
+    assert first["cast weights"] == 2 * 4 * (12 * 64 * 64 + 9 * 64), "an embedding is looked up"
+
+
+def test_what_goes_to_the_activations_counts_in_the_logits_too() -> None:
+    found = moments.moments(SMALL, tokens=64, logits_bytes=2, bytes_per_element=2)
+    assert found["end of forward"]["logits"] == 2 * 64 * 512, "of one type, so one copy"
+    assert found["loss"]["gradients of logits"] == 2 * 2 * 64 * 512
+    wide = moments.moments(SMALL, bytes_per_element=4)
+    assert wide["head"]["gradients of logits"] == 4 * 128 * 512
+    split = moments.moments(SMALL.but(vocab=511), Layout(tensor=2))
+    assert split["loss"]["gradients of logits"] == 2 * 4 * 128 * 512 / 2, "padded to 512"
+
+
+def test_what_the_update_takes_by_hand() -> None:
+    """A root of the second moment, and a cast of narrow gradients, of a quarter of the weights."""
+    P, table = states.stage_parameters(SMALL, Layout()).total, 512 * 64
+    quarter = Layout(data=4, zero=1)
+    for recipe, layout, kernel, wanted in (
+        ("mixed-adam", Layout(), "foreach", (4 + 4) * P),
+        ("mixed-adam", quarter, "foreach", (4 + 4) * P / 4),
+        ("mixed-adam", quarter, "for-loop", (2 * 4 + 4) * table),
+        ("mixed-adam", Layout(data=16, zero=1), "for-loop", (2 * 4 + 4) * P / 16),
+        ("mixed-adam", Layout(data=4), "foreach", (4 + 4) * P),
+        ("mixed-adam-fp32-gradients", Layout(), "foreach", 4 * P),
+        ("adam-8bit", Layout(), "foreach", 0),
+        ("sgd", Layout(), "foreach", 0),
+    ):
+        update = moments.moments(SMALL, layout, recipe=recipe, optimizer=kernel)["update"]
+        assert (update.amount("update") if wanted else 0) == wanted, (recipe, layout, kernel)
+        assert wanted or "update" not in update
+    narrow = SMALL.but(vocab=100, positions="none")
+    loop = moments.moments(narrow, recipe="adam-fp32", optimizer="for-loop")["update"]
+    assert loop["update"] == 2 * 4 * 4 * 64 * 64, "its largest weight is an MLP's"
+
+
+def test_binary_is_the_same_printed_in_gib() -> None:
+    plain, binary = (moments.moments(SMALL, binary=b) for b in (False, True))
+    assert sizes(binary) == sizes(plain)
+    assert {one.binary for one in binary.values()} == {True}
+    assert {one.binary for one in plain.values()} == {False}
+    assert [one.title for one in binary.values()] == [one.title for one in plain.values()]
+
+
+def test_buffers_are_alive_at_every_moment() -> None:
+    found = moments.moments(SMALL, buffers={"context": 1e9, "nothing": 0})
+    assert {one["context"] for one in found.values()} == {1e9}
 
 
 def test_a_plain_loss_holds_three_of_the_logits_and_a_fused_one_a_single() -> None:
