@@ -5,12 +5,13 @@ p pipeline · t tensor · dp data · v chunks a stage · b micro_batch · m micr
 """
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mathlib.checks import InputError, divides, flag, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, divides, flag, listed, non_negative, one_of, positive, whole
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
 TABLES = ("models", "devices", "clusters", "types", "recipes", "runs", "compressors")
@@ -30,6 +31,11 @@ NOT_COVERED = {  # names that begin so, and what stands in the way
 def _whole(spec: Any, name: str, least: int) -> None:
     """Check a field of a frozen spec and keep it as a whole number, 12.0 as 12."""
     object.__setattr__(spec, name, whole(name, getattr(spec, name), least))
+
+
+def _called(spec: Any) -> None:
+    """What no data file names is called by its name."""
+    object.__setattr__(spec, "title", spec.title or spec.name)
 
 
 @dataclass(frozen=True)
@@ -146,8 +152,10 @@ class Model:
     )  # published count of the released checkpoint; 0: none is
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)  # when the source was published or read
+    title: str = field(default="", compare=False)  # what people call it; "": the name
 
     def __post_init__(self) -> None:
+        _called(self)
         for name in ("layers", "width", "heads", "vocab", "context"):
             _whole(self, name, 1)
         if self.layers > MOST_LAYERS:
@@ -251,6 +259,8 @@ class Model:
         known = [f.name for f in fields(self)]
         for name in changes:
             one_of("field", name, known)
+        if "name" in changes:
+            changes.setdefault("title", changes["name"])
         return replace(self, **changes)
 
 
@@ -269,8 +279,10 @@ class Device:
     reported_memory: float = 0  # bytes as the device itself reports them; 0: nobody told
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
+    title: str = field(default="", compare=False)  # what people call it; "": the name
 
     def __post_init__(self) -> None:
+        _called(self)
         for name in ("memory", "memory_bandwidth"):
             positive(name, getattr(self, name))
         for name in ("link_bandwidth", "power", "reported_memory"):
@@ -303,8 +315,10 @@ class Cluster:
     node_bandwidth: float  # bytes/s out of one node, one direction, all its network cards together
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
+    title: str = field(default="", compare=False)  # what people call it; "": the name
 
     def __post_init__(self) -> None:
+        _called(self)
         whole("devices_per_node", self.devices_per_node)
         positive("node_bandwidth", self.node_bandwidth)
 
@@ -401,7 +415,8 @@ def _model_row(name: str) -> dict[str, Any]:
     """A row of models.toml; `like` names a row it differs from in the fields that follow."""
     row = dict(table("models")[one_of("model", name, table("models"))])
     parent = _model_row(row.pop("like")) if "like" in row else {}
-    return {field: value for field, value in parent.items() if field != "parameters"} | row
+    own = ("parameters", "title")
+    return {field: value for field, value in parent.items() if field not in own} | row
 
 
 def find_model(name: str | Model) -> Model:
@@ -431,6 +446,13 @@ def refuse_uncovered(argument: str, name: str) -> None:
 def find_device(name: str) -> Device:
     """A device by its name in devices.toml."""
     return Device(name=name, **table("devices")[one_of("device", name, table("devices"))])
+
+
+def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Rows of a data file for a menu: what each is called, and its name."""
+    rows = table(kind)
+    names = listed("names", names)
+    return tuple((rows[one_of("names", n, rows)].get("title", n), n) for n in names)
 
 
 def find_cluster(name: str) -> Cluster:

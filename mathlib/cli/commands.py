@@ -46,7 +46,9 @@ def model_of(args: Namespace) -> Model:
         raise InputError(f"config = {args.config!r}: expected without model = {args.model!r}")
     if args.model or args.config:
         base = specs.find_model(args.model) if args.model else config_of(args.config)
-        return base.but(**changes, name=f"{base.name}, changed") if changes else base
+        if not changes:
+            return base
+        return base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
     if not {"layers", "width"} <= set(changes):
         raise InputError(
             "model: expected a name that `mathlib models` lists, a --config, or a shape (--layers "
@@ -203,7 +205,7 @@ def step_command(args: Namespace) -> None:
         micro_batches=lay.micro_batches,
     )
     parts = Parts(
-        f"sent by a rank of the first stage in a step of {model.name}",
+        f"sent by a rank of the first stage in a step of {model.title}",
         "byte",
         {"tensor": tensor, "pipeline": pipeline, "data": data},
     )
@@ -289,6 +291,7 @@ def models_command(args: Namespace) -> None:
     rows = [
         (
             m.name,
+            m.title,
             f"{params.total(m):,}",
             m.layers,
             m.width,
@@ -303,6 +306,7 @@ def models_command(args: Namespace) -> None:
     ]
     head = (
         "model",
+        "called",
         "parameters",
         "layers",
         "width",
@@ -340,6 +344,7 @@ def devices_command(args: Namespace) -> None:
     rows = [
         (
             d.name,
+            d.title,
             *[f"{d.peak[k] / 1e12:g}" if k in d.peak else "" for k in kinds],
             f"{d.memory / 1e9:g}",
             f"{d.reported_memory / 2**30:.1f}" if d.reported_memory else "",
@@ -350,7 +355,7 @@ def devices_command(args: Namespace) -> None:
         for d in found
     ]
     peaks = [f"{kind} TFLOP/s" for kind in kinds]
-    head = ("device", *peaks, "GB", "GiB reported", "memory GB/s", "link GB/s", "W")
+    head = ("device", "called", *peaks, "GB", "GiB reported", "memory GB/s", "link GB/s", "W")
     text = (
         f"{table(head, rows)}\n\nPeaks are dense; GB as sold, GiB as the device reports them; link "
         "bandwidth is one direction."

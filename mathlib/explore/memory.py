@@ -41,16 +41,20 @@ MODELS = (
     "llama2-70b",
     "gpt3-175b",
 )
-DEVICES = ("v100-32gb", "a100-40gb", "a100-80gb", "h200-sxm", "b200-sxm", "mi300x", "rtx-4090")
+DEVICES = (
+    "v100-32gb",
+    "a100-40gb",
+    "a100-80gb",
+    "h100-sxm",
+    "h200-sxm",
+    "b200-sxm",
+    "mi300x",
+    "rtx-4090",
+)
 
 
 def _bytes(value: float) -> str:
     return units.show(value, "byte", digits=3)
-
-
-def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Recipes for a menu: how they are called, and their name."""
-    return tuple((precision.recipe(name).title, name) for name in names)
 
 
 @experiment(
@@ -58,11 +62,12 @@ def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     "What a parameter costs",
     doubling("millions", "Parameters", 125, 1024000, 8000, "million"),
     Toggle("gradients", "Count the gradients", True),
-    Choice("device", "Limit", tuple((name, name) for name in DEVICES), "a100-80gb"),
+    Choice("device", "Limit", specs.titled("devices", DEVICES), "a100-80gb"),
     code=(precision.bytes_per_parameter,),
 )
 def recipes(millions: int, gradients: bool, device: str) -> str:
-    P, limit = millions * 1e6, specs.find_device(device).room
+    P, chip = millions * 1e6, specs.find_device(device)
+    limit = chip.room
     rows = []
     for name in RECIPES:
         each = precision.bytes_per_parameter(name)
@@ -81,16 +86,16 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         title="Bytes of the model states by recipe",
         show=_bytes,
         limit=limit,
-        limit_label=device,
+        limit_label=chip.title,
     )
 
 
 @experiment(
     "memory",
     "Does it fit?",
-    Choice("model", "Model", tuple((name, name) for name in MODELS), "llama2-7b"),
-    Choice("device", "Device", tuple((name, name) for name in DEVICES), "a100-80gb"),
-    Choice("recipe", "Recipe", titles(TRAINED), "mixed-adam"),
+    Choice("model", "Model", specs.titled("models", MODELS), "llama2-7b"),
+    Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
+    Choice("recipe", "Recipe", specs.titled("recipes", TRAINED), "mixed-adam"),
     Choice("zero", "ZeRO stage", (("off", 0), ("1", 1), ("2", 2), ("3", 3)), 0),
     doubling("data", "Data-parallel ranks", 1, 1024, 8),
     doubling("tensor", "Tensor-parallel ranks", 1, 8, 1),
@@ -148,7 +153,7 @@ def explorer(
         title="Memory of one device",
         show=_bytes,
         limit=chip.room,
-        limit_label=device,
+        limit_label=chip.title,
     )
     each, P = states.per_parameter(recipe, zero=zero, shard=data), params.count(model).total
     law = equation(

@@ -240,7 +240,7 @@ def layer(
     if whole("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
     kept = _kept(model, s, b, t, how, one_of("recompute", recompute, RECOMPUTE), index)
-    title = f"Activations of a layer of {model.name}: {how.words}"
+    title = f"Activations of a layer of {model.title}: {how.words}"
     flag("sequence_parallel", sequence_parallel)
     return Parts(title, "byte", _shares(kept, t, sequence_parallel))
 
@@ -384,7 +384,7 @@ def stage(
         head = _head(model, n, layout.tensor, how, logits)
         ends += [one._replace(bytes=one.bytes * last) for one in head]
     parts |= _shares(ends, layout.tensor, layout.sequence_parallel)
-    title = f"Activations of {model.name}, stage {stage} of {layout.pipeline}: {how.words}"
+    title = f"Activations of {model.title}, stage {stage} of {layout.pipeline}: {how.words}"
     return Parts(title, "byte", parts)
 
 
