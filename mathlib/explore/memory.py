@@ -165,3 +165,59 @@ def explorer(
         p=pipeline,
     )
     return say + chart + f"<p>Of this, model states by the formula:</p>{law}"
+
+
+TOGETHER = {  # what the front page tells apart, and the parts that it adds up
+    "weights": ("weights", "gathered layer"),
+    "gradients": ("gradients", "new gradients"),
+    "optimizer": ("master weights", "optimizer states"),
+}
+STAGES = (
+    "every card holds everything",
+    "ZeRO 1 deals out the optimizer",
+    "ZeRO 2 deals out gradients too",
+    "ZeRO 3 deals out weights too",
+)
+
+
+def held(model: str, cards: int, stage: int) -> dict[str, float]:
+    """What a card holds at the fullest moment of a step on one sequence, in four parts."""
+    parts = fit.training(
+        model,
+        specs.Layout(data=cards, zero=stage),
+        recipe="mixed-adam",
+        tokens=min(4096, specs.find_model(model).context),
+        attention="flash",
+    )
+    found = {
+        name: float(sum(parts.amount(p) for p in inside if p in parts))
+        for name, inside in TOGETHER.items()
+    }
+    found["activations"] = parts.total - sum(found.values())
+    return {name: amount for name, amount in found.items() if amount}
+
+
+@experiment(
+    "cards",
+    "What must each card hold to train it?",
+    Choice("model", "Model", specs.titled("models", MODELS), "llama2-7b"),
+    doubling("cards", "Cards", 1, 1024, 8),
+    Choice("device", "Card", specs.titled("devices", DEVICES), "a100-80gb"),
+    code=(held, fit.training),
+)
+def on_each_card(model: str, cards: int, device: str) -> str:
+    chip, name = specs.find_device(device), specs.find_model(model).title
+    rows = [(words, held(model, cards, stage)) for stage, words in enumerate(STAGES)]
+    good = [stage for stage, (_, parts) in enumerate(rows) if sum(parts.values()) <= chip.room]
+    where = "one card" if cards == 1 else f"{cards:,} cards"
+    say = f"<b>Does not fit</b> on {where}, however the states are dealt out."
+    if good:
+        how = "as it is" if good[0] == 0 else f"from ZeRO stage {good[0]} on"
+        say = f"<b>Fits {how}</b> on {where}."
+    return f'<p class="mlx-say">{escape(name)}: {say}</p>' + svg.bars(
+        rows,
+        title=f"Memory of a card that trains {name}",
+        show=_bytes,
+        limit=chip.room,
+        limit_label=chip.title,
+    )
