@@ -98,7 +98,7 @@ def row(claim: str, verdict: Verdict | None, address: str) -> str:
     entry, of = claims()[claim], kind(verdict)
     said = verdict.words if verdict else "open"
     form = next((f.strip(" ,") for f in reversed(FORMS) if said.startswith(f)), said)
-    more = f'<p>Will be tried: {escape(entry["test"])}.</p>'
+    more = f"<p>Will be tried: {escape(entry['test'])}.</p>"
     if verdict:
         more = (
             f"<p><b>Verdict: {escape(said)}.</b> {escape(verdict.evidence)} "

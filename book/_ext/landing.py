@@ -15,6 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
+from mathlib.show.ledger import claims
+
 WORDS_PER_MINUTE = 200  # of prose with formulas in it
 FOLDED = re.compile(r"\{solution-start\}.*?\{solution-end\}", re.S)
 
@@ -99,14 +101,14 @@ class ChapterCard(FromChapters):
         chapter, drawing = root / f"chapters/{name}.ipynb", root / f"book/thumbs/{name}.svg"
         self.env.note_dependency(str(drawing))
         notebook = json.loads(chapter.read_text("utf-8"))
-        subject, _, question = heading(notebook).partition(": ")
+        subject = heading(notebook).partition(": ")[0]
         settled = len(stored_verdicts(chapter))
         return (
             f'<a class="mlx-card" href="{self.address(f"chapters/{name}")}">'
             f"{drawing.read_text('utf-8').strip()}"
-            f"<b>{int(name[:2])}. {escape(subject)}</b> <i>{escape(question)}</i> "
+            f"<b>{int(name[:2])}. {escape(subject)}</b> "
             f"<span>{self.words()}</span> "
-            f"<small>{minutes(notebook)} minutes · {settled} "
+            f"<small>{minutes(notebook)} min · {settled} "
             f"claim{'s' if settled != 1 else ''} settled</small></a>"
         )
 
@@ -117,7 +119,7 @@ class LedgerCount(FromChapters):
     def html(self) -> str:
         return (
             f'<a class="mlx-trial" href="{self.address("book/ledger")}">'
-            f"<span>{self.words()}</span>{count_bar(Path(self.env.srcdir))}</a>"
+            f"<span>{self.words().format(claims=len(claims()))}</span>{count_bar(Path(self.env.srcdir))}</a>"
         )
 
 

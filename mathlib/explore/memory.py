@@ -199,7 +199,7 @@ def held(model: str, cards: int, stage: int) -> dict[str, float]:
 
 @experiment(
     "cards",
-    "What must each card hold to train it?",
+    "What each card must hold to train a model",
     Choice("model", "Model", specs.titled("models", MODELS), "llama2-7b"),
     doubling("cards", "Cards", 1, 1024, 8),
     Choice("device", "Card", specs.titled("devices", DEVICES), "a100-80gb"),
@@ -210,11 +210,11 @@ def on_each_card(model: str, cards: int, device: str) -> str:
     rows = [(words, held(model, cards, stage)) for stage, words in enumerate(STAGES)]
     good = [stage for stage, (_, parts) in enumerate(rows) if sum(parts.values()) <= chip.room]
     where = "one card" if cards == 1 else f"{cards:,} cards"
-    say = f"<b>Does not fit</b> on {where}, however the states are dealt out."
+    say = f"<b>does not fit</b> on {where}, however the states are dealt out"
     if good:
-        how = "as it is" if good[0] == 0 else f"from ZeRO stage {good[0]} on"
-        say = f"<b>Fits {how}</b> on {where}."
-    return f'<p class="mlx-say">{escape(name)}: {say}</p>' + svg.bars(
+        how = "undivided" if good[0] == 0 else f"from ZeRO stage {good[0]} on"
+        say = f"<b>fits {how}</b> on {where}"
+    return f'<p class="mlx-say">{escape(name)} {say}.</p>' + svg.bars(
         rows,
         title=f"Memory of a card that trains {name}",
         show=_bytes,
