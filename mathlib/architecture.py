@@ -6,7 +6,7 @@ L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V v
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mathlib.checks import InputError, flag, keep_whole, one_of
+from mathlib.checks import InputError, flag, keep_title, keep_whole, one_of
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
 MOST_LAYERS = 10**6  # some formulas list them one by one
@@ -122,8 +122,10 @@ class Model:
     )  # published count of the released checkpoint; 0: none is
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)  # when the source was published or read
+    title: str = field(default="", compare=False)  # what people call it; "": the name
 
     def __post_init__(self) -> None:
+        keep_title(self)
         keep_whole(self, 1, "layers", "width", "heads", "vocab", "context")
         keep_whole(self, 0, "block_norms", "parameters", *self.usual())
         for one in fields(self):
@@ -205,6 +207,8 @@ class Model:
         known = [one.name for one in fields(self)]
         for name in changes:
             one_of("field", name, known)
+        if "name" in changes:
+            changes.setdefault("title", changes["name"])
         followed = [name for name, value in self.usual().items() if getattr(self, name) == value]
         return replace(self, **dict.fromkeys(followed, 0) | changes)
 

@@ -77,6 +77,11 @@ def keep_whole(spec: Any, least: int, *names: str) -> None:
         object.__setattr__(spec, name, whole(name, getattr(spec, name), least))
 
 
+def keep_title(spec: Any) -> None:
+    """What no data file gives a title is called by its name."""
+    object.__setattr__(spec, "title", spec.title or spec.name)
+
+
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     """A value from a list; a near miss is named."""
     accepted = list(accepted)

@@ -4,6 +4,7 @@ A model's own classes stand in architecture.py, a layout's in layout.py; both ar
 """
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from mathlib.architecture import (
     Model,
     Window,
 )
-from mathlib.checks import InputError, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, keep_title, listed, non_negative, one_of, positive, whole
 from mathlib.layout import RECOMPUTE, Layout, stage_layers, tensor_degree
 
 __all__ = [
@@ -67,8 +68,10 @@ class Device:
     reported_memory: float = 0  # bytes as the device itself reports them; 0: nobody told
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
+    title: str = field(default="", compare=False)  # what people call it; "": the name
 
     def __post_init__(self) -> None:
+        keep_title(self)
         for name in ("memory", "memory_bandwidth"):
             positive(name, getattr(self, name))
         for name in ("link_bandwidth", "power", "reported_memory"):
@@ -101,8 +104,10 @@ class Cluster:
     node_bandwidth: float  # bytes/s out of one node, one direction, all its network cards together
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
+    title: str = field(default="", compare=False)  # what people call it; "": the name
 
     def __post_init__(self) -> None:
+        keep_title(self)
         whole("devices_per_node", self.devices_per_node)
         positive("node_bandwidth", self.node_bandwidth)
 
@@ -118,7 +123,8 @@ def _model_row(name: str) -> dict[str, Any]:
     """A row of models.toml; `like` names a row it differs from in the fields that follow."""
     row = dict(table("models")[one_of("model", name, table("models"))])
     parent = _model_row(row.pop("like")) if "like" in row else {}
-    return {field: value for field, value in parent.items() if field != "parameters"} | row
+    own = ("parameters", "title")
+    return {field: value for field, value in parent.items() if field not in own} | row
 
 
 def find_model(name: str | Model) -> Model:
@@ -148,6 +154,13 @@ def refuse_uncovered(argument: str, name: str) -> None:
 def find_device(name: str) -> Device:
     """A device by its name in devices.toml."""
     return Device(name=name, **table("devices")[one_of("device", name, table("devices"))])
+
+
+def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Rows of a data file for a menu: what each is called, and its name."""
+    rows = table(kind)
+    names = listed("names", names)
+    return tuple((rows[one_of("names", n, rows)].get("title", n), n) for n in names)
 
 
 def find_cluster(name: str) -> Cluster:

@@ -4,6 +4,8 @@ Nothing is typed here. A claim without a verdict in a chapter is open.
 """
 
 import json
+from collections import Counter
+from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -13,16 +15,31 @@ from sphinx.environment import BuildEnvironment
 
 from mathlib.show.ledger import FORMS, Verdict, claims, verdicts_in
 
-SOURCES = {
-    "interview": "Latent Space podcast with Quentin Anthony, August 2023, "
-    'on EleutherAI\'s "Transformer Math 101"',
-    "ddp": "A blog post on PyTorch's DistributedDataParallel, May 2024, "
-    "after Li et al. (VLDB 2020)",
-    "sagemaker": 'AWS documentation, "Sharded Data Parallelism", '
-    "SageMaker model parallelism library v1",
-    "pipeline": "A blog post on pipeline parallelism (cnblogs 18270017), June 2024",
+SOURCES = {  # what each is called in a filter, and in full
+    "interview": (
+        "Interview",
+        "Latent Space podcast with Quentin Anthony, August 2023, "
+        'on EleutherAI\'s "Transformer Math 101"',
+    ),
+    "ddp": (
+        "DDP blog post",
+        "A blog post on PyTorch's DistributedDataParallel, May 2024, after Li et al. (VLDB 2020)",
+    ),
+    "sagemaker": (
+        "SageMaker manual",
+        'AWS documentation, "Sharded Data Parallelism", SageMaker model parallelism library v1',
+    ),
+    "pipeline": (
+        "Pipeline blog post",
+        "A blog post on pipeline parallelism (cnblogs 18270017), June 2024",
+    ),
 }
-COLUMNS = ("Claim", 45), ("Verdict", 20), ("Evidence", 35)
+KINDS = {  # of verdicts: what one is called, and what several are
+    "holds": ("holds", "hold"),
+    "depends": ("holds under a condition", "hold under a condition"),
+    "wrong": ("is wrong", "are wrong"),
+    "open": ("is open", "are open"),
+}
 
 
 def stored_verdicts(chapter: Path) -> list[Verdict]:
@@ -43,74 +60,108 @@ def all_verdicts(root: Path) -> dict[str, tuple[Verdict, str]]:
     }
 
 
-def row(app: Sphinx, page: str, claim: str, settled: dict[str, tuple[Verdict, str]]) -> nodes.row:
-    """One claim: number and text, verdict, evidence with a link to the cell."""
-    said = nodes.paragraph(
-        "", "", nodes.strong("", claim), nodes.Text(" " + claims()[claim]["claim"])
+def kind(verdict: Verdict | None) -> str:
+    """One of KINDS."""
+    if verdict is None:
+        return "open"
+    return dict(zip(FORMS, KINDS, strict=False))[
+        next(form for form in reversed(FORMS) if verdict.words.startswith(form))
+    ]
+
+
+def counts(root: Path) -> dict[str, int]:
+    """How many claims there are of each kind."""
+    settled = all_verdicts(root)
+    found = Counter(kind(settled[claim][0] if claim in settled else None) for claim in claims())
+    return {name: found[name] for name in KINDS}
+
+
+def count_bar(root: Path) -> str:
+    """The counts as a bar with its words beneath it; the words alone say everything."""
+    found, x, boxes, words = counts(root), 0, [], []
+    for name, n in found.items():
+        if n:
+            boxes.append(f'<rect class="mlx-{name}" x="{x}" y="0" width="{n}" height="1"/>')
+            words.append(
+                f'<span class="mlx-count mlx-{name}"><b>{n}</b> {KINDS[name][n > 1]}</span>'
+            )
+        x += n
+    return (
+        f'<span class="mlx-counts"><svg viewBox="0 0 {x} 1" preserveAspectRatio="none" '
+        f'aria-hidden="true" focusable="false">{"".join(boxes)}</svg>'
+        f'<span class="mlx-legend">{" ".join(words)}</span></span>'
     )
-    if claim in settled:
-        verdict, chapter = settled[claim]
-        address = app.builder.get_relative_uri(page, chapter) + f"#claim-{claim}"
-        link = nodes.reference("", "see the run", refuri=address, internal=True)
-        middle = nodes.paragraph("", "", nodes.strong("", verdict.words))
-        right = nodes.paragraph("", "", nodes.Text(verdict.evidence + " "), link)
-    else:
-        middle = nodes.paragraph("", "open")
-        right = nodes.paragraph(
-            "", "", nodes.emphasis("", "Will be tried: " + claims()[claim]["test"] + ".")
+
+
+def row(claim: str, verdict: Verdict | None, address: str) -> str:
+    """One claim: number, text and verdict, and on opening the evidence with a link to the run."""
+    entry, of = claims()[claim], kind(verdict)
+    said = verdict.words if verdict else "open"
+    form = next((f.strip(" ,") for f in reversed(FORMS) if said.startswith(f)), said)
+    more = f"<p>Will be tried: {escape(entry['test'])}.</p>"
+    if verdict:
+        more = (
+            f"<p><b>Verdict: {escape(said)}.</b> {escape(verdict.evidence)} "
+            f'<a href="{address}#claim-{claim}">See the run</a></p>'
         )
-    return nodes.row("", *[nodes.entry("", cell) for cell in (said, middle, right)])
-
-
-def table(rows: list[nodes.row]) -> nodes.table:
-    head = nodes.row("", *[nodes.entry("", nodes.paragraph("", name)) for name, _ in COLUMNS])
-    group = nodes.tgroup(
-        "",
-        *[nodes.colspec(colwidth=width) for _, width in COLUMNS],
-        nodes.thead("", head),
-        nodes.tbody("", *rows),
-        cols=len(COLUMNS),
+    return (
+        f'<details class="mlx-claim" id="ledger-{claim}" data-source="{entry["source"]}" '
+        f'data-verdict="{of}"><summary><b>{claim}</b> <span>{escape(entry["claim"])}</span> '
+        f'<em class="mlx-word mlx-{of}">{escape(form.partition(",")[0])}</em></summary>'
+        f"{more}</details>"
     )
-    return nodes.table("", group, classes=["mlx-ledger"])
 
 
-class Pending(nodes.General, nodes.Element):
-    """Where the ledger will stand; addresses of chapters are known only when pages are written."""
+def choices(name: str, legend: str, options: dict[str, str]) -> str:
+    """Radio buttons that the style sheet reads; they need no script."""
+    made = "".join(
+        f'<label><input type="radio" name="{name}" id="{name}-{value}"'
+        f"{' checked' if value == 'all' else ''}> {escape(words)}</label>"
+        for value, words in {"all": "all", **options}.items()
+    )
+    return f"<fieldset><legend>{legend}</legend>{made}</fieldset>"
+
+
+def ledger(root: Path, address_of: dict[str, str]) -> str:
+    """The whole ledger: counts, filter, and the claims source by source."""
+    settled = all_verdicts(root)
+    sections = []
+    for source, (_, title) in SOURCES.items():
+        rows = []
+        for claim, entry in claims().items():
+            if entry["source"] == source:
+                verdict, page = settled.get(claim, (None, ""))
+                rows.append(row(claim, verdict, address_of.get(page, "")))
+        sections.append(
+            f'<section data-source="{source}" aria-label="{escape(SOURCES[source][0])}">'
+            f'<p class="mlx-source">{escape(title)} <small>{len(rows)} claims</small></p>'
+            f"{''.join(rows)}</section>"
+        )
+    words = {name: one for name, (one, _) in KINDS.items() if counts(root)[name]}
+    words = {name: one.removeprefix("is ") for name, one in words.items()}
+    sources = {name: short for name, (short, _) in SOURCES.items()}
+    return (
+        f'<div class="mlx-ledger"><p class="mlx-total"><b>{len(claims())} claims</b></p>'
+        f"{count_bar(root)}"
+        f'<div class="mlx-filter">{choices("verdict", "Verdict", words)}'
+        f"{choices('source', 'Source', sources)}</div>"
+        f"{''.join(sections)}</div>"
+    )
 
 
 class ClaimsLedger(Directive):
+    """```{claims-ledger}```: all of it, where this stands."""
+
     def run(self) -> list[nodes.Node]:
         env: BuildEnvironment = self.state.document.settings.env
-        for chapter in (Path(env.srcdir) / "chapters").glob("*.ipynb"):
+        chapters = sorted((Path(env.srcdir) / "chapters").glob("[0-9]*.ipynb"))
+        for chapter in chapters:
             env.note_dependency(str(chapter))
-        return [Pending()]
-
-
-def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    for pending in list(doctree.findall(Pending)):
-        settled = all_verdicts(Path(app.srcdir))
-        kinds = [v.words for v, _ in settled.values()]
-        counts = [
-            sum(words == FORMS[0] for words in kinds),
-            *(sum(w.startswith(f) for w in kinds) for f in FORMS[1:]),
-        ]
-        summary = (
-            f"{len(claims())} claims: {counts[0]} hold, {counts[1]} hold under a condition, "
-            f"{counts[2]} are wrong, "
-            f"{len(claims()) - len(settled)} are open."
-        )
-        made: list[nodes.Node] = [nodes.paragraph("", "", nodes.strong("", summary))]
-        for source, title in SOURCES.items():
-            mine = [claim for claim, entry in claims().items() if entry["source"] == source]
-            made += [
-                nodes.rubric("", title),
-                table([row(app, page, claim, settled) for claim in mine]),
-            ]
-        pending.replace_self(made)
+        pages = [f"chapters/{chapter.stem}" for chapter in chapters]
+        address_of = {p: env.app.builder.get_relative_uri(env.docname, p) for p in pages}
+        return [nodes.raw("", ledger(Path(env.srcdir), address_of), format="html")]
 
 
 def setup(app: Sphinx) -> dict:
-    app.add_node(Pending)
     app.add_directive("claims-ledger", ClaimsLedger)
-    app.connect("doctree-resolved", fill)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -53,10 +53,10 @@ def models_command(args: Namespace) -> None:
 
     found = [specs.find_model(name) for name in names_like("models", args.name)]
     rows = [
-        (m.name, f"{params.total(m):,}", *[getattr(m, field) for field in COLUMNS.values()])
+        (m.name, m.title, f"{params.total(m):,}", *[getattr(m, field) for field in COLUMNS.values()])
         for m in found
     ]
-    text = table(("model", "parameters", *COLUMNS), rows)
+    text = table(("model", "called", "parameters", *COLUMNS), rows)
     if len(found) == 1:
         text += f"\n\nsource: {found[0].source}"
     counts = [
@@ -78,6 +78,7 @@ def devices_command(args: Namespace) -> None:
     rows = [
         (
             d.name,
+            d.title,
             *[f"{d.peak[kind] / 1e12:g}" if kind in d.peak else "" for kind in kinds],
             f"{d.memory / 1e9:g}",
             f"{d.reported_memory / 2**30:.1f}" if d.reported_memory else "",
@@ -88,7 +89,7 @@ def devices_command(args: Namespace) -> None:
         for d in found
     ]
     peaks = [f"{kind} TFLOP/s" for kind in kinds]
-    head = ("device", *peaks, "GB", "GiB reported", "memory GB/s", "link GB/s", "W")
+    head = ("device", "called", *peaks, "GB", "GiB reported", "memory GB/s", "link GB/s", "W")
     text = (
         f"{table(head, rows)}\n\nPeaks are dense; GB as sold, GiB as the device reports them; link "
         "bandwidth is one direction."

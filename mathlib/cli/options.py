@@ -93,7 +93,9 @@ def model_of(args: Namespace) -> Model:
     if not args.model and not args.config:
         return _gpt2_of(changes)
     base = specs.find_model(args.model) if args.model else _model_in(args.config)
-    return base.but(**changes, name=f"{base.name}, changed") if changes else base
+    if not changes:
+        return base
+    return base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
 
 
 def _model_in(path: str) -> Model:

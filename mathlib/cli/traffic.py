@@ -119,7 +119,7 @@ def step_bytes(model: Model, lay: Layout, weights: float) -> Parts:
         micro_batches=lay.micro_batches,
     )
     return Parts(
-        f"sent by a rank of the first stage in a step of {model.name}",
+        f"sent by a rank of the first stage in a step of {model.title}",
         "byte",
         {"tensor": tensor, "pipeline": pipeline, "data": data},
     )

@@ -129,7 +129,7 @@ def forward(
     for group in dict.fromkeys(elsewhere):
         parts[group] = weights(group)
     parts["vocabulary"] = weights("head")
-    return Parts(f"forward of {model.name}", "FLOP", parts)
+    return Parts(f"forward of {model.title}", "FLOP", parts)
 
 
 def _times(part: Part, factor: int) -> Part:
@@ -236,7 +236,7 @@ def training(
     Chapter: compute (eq-train)
     """
     shape: dict[str, Any] = {"sequences": sequences, "tokens": tokens, "causal": causal}
-    name = find_model(model).name
+    name = find_model(model).title
     return Parts(
         f"training step of {name}",
         "FLOP",
@@ -424,7 +424,7 @@ def chinchilla(
     for name, wanted in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
         flag(name, wanted)
     once = Parts(
-        f"training step of {model.name}, as Chinchilla counts",
+        f"training step of {model.title}, as Chinchilla counts",
         "FLOP",
         {
             "embedding": embedding * 2 * s * V * h,

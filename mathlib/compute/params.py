@@ -141,7 +141,7 @@ def _assembled(
     if model.attention_sinks:
         parts["sinks"] = model.layers * model.heads
     return Parts(
-        f"{title} of {model.name}", "parameter", parts | {"norms": _norms(model), "head": head}
+        f"{title} of {model.title}", "parameter", parts | {"norms": _norms(model), "head": head}
     )
 
 
@@ -258,4 +258,4 @@ def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", 
         g: sum(r * (m.inputs + m.outputs) * m.layers * m.copies for m in found if m.group == g)
         for g in dict.fromkeys(m.group for m in found)
     }
-    return Parts(f"LoRA of rank {r} on {model.name}", "parameter", groups)
+    return Parts(f"LoRA of rank {r} on {model.title}", "parameter", groups)

@@ -92,9 +92,9 @@ def bill(
 @experiment(
     "cost",
     "What does a training run take?",
-    Choice("model", "Model", tuple((name, name) for name in MODELS), "gpt3-175b"),
+    Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
     doubling("billions", "Training tokens", 1, 32768, 256, "billion"),
-    Choice("device", "Device", tuple((name, name) for name in DEVICES), "a100-80gb"),
+    Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
     doubling("devices", "Number of devices", 1, 65536, 1024),
     Range("percent", "Model FLOP utilisation", 5, 75, 1, 45, "%"),
     Range("price", "Price of a device-hour", 0.5, 10.0, 0.25, 2.0, "$"),

@@ -41,16 +41,20 @@ MODELS = (
     "llama2-70b",
     "gpt3-175b",
 )
-DEVICES = ("v100-32gb", "a100-40gb", "a100-80gb", "h200-sxm", "b200-sxm", "mi300x", "rtx-4090")
+DEVICES = (
+    "v100-32gb",
+    "a100-40gb",
+    "a100-80gb",
+    "h100-sxm",
+    "h200-sxm",
+    "b200-sxm",
+    "mi300x",
+    "rtx-4090",
+)
 
 
 def _bytes(value: float) -> str:
     return units.show(value, "byte", digits=3)
-
-
-def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Recipes for a menu: how they are called, and their name."""
-    return tuple((precision.recipe(name).title, name) for name in names)
 
 
 @experiment(
@@ -58,11 +62,12 @@ def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     "What a parameter costs",
     doubling("millions", "Parameters", 125, 1024000, 8000, "million"),
     Toggle("gradients", "Count the gradients", True),
-    Choice("device", "Limit", tuple((name, name) for name in DEVICES), "a100-80gb"),
+    Choice("device", "Limit", specs.titled("devices", DEVICES), "a100-80gb"),
     code=(precision.bytes_per_parameter,),
 )
 def recipes(millions: int, gradients: bool, device: str) -> str:
-    P, limit = millions * 1e6, specs.find_device(device).room
+    P, chip = millions * 1e6, specs.find_device(device)
+    limit = chip.room
     rows = []
     for name in RECIPES:
         each = precision.bytes_per_parameter(name)
@@ -81,16 +86,16 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         title="Bytes of the model states by recipe",
         show=_bytes,
         limit=limit,
-        limit_label=device,
+        limit_label=chip.title,
     )
 
 
 @experiment(
     "memory",
     "Does it fit?",
-    Choice("model", "Model", tuple((name, name) for name in MODELS), "llama2-7b"),
-    Choice("device", "Device", tuple((name, name) for name in DEVICES), "a100-80gb"),
-    Choice("recipe", "Recipe", titles(TRAINED), "mixed-adam"),
+    Choice("model", "Model", specs.titled("models", MODELS), "llama2-7b"),
+    Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
+    Choice("recipe", "Recipe", specs.titled("recipes", TRAINED), "mixed-adam"),
     Choice("zero", "ZeRO stage", (("off", 0), ("1", 1), ("2", 2), ("3", 3)), 0),
     doubling("data", "Data-parallel ranks", 1, 1024, 8),
     doubling("tensor", "Tensor-parallel ranks", 1, 8, 1),
@@ -148,7 +153,7 @@ def explorer(
         title="Memory of one device",
         show=_bytes,
         limit=chip.room,
-        limit_label=device,
+        limit_label=chip.title,
     )
     each, P = states.per_parameter(recipe, zero=zero, shard=data), params.count(model).total
     law = equation(
@@ -160,3 +165,59 @@ def explorer(
         p=pipeline,
     )
     return say + chart + f"<p>Of this, model states by the formula:</p>{law}"
+
+
+TOGETHER = {  # what the front page tells apart, and the parts that it adds up
+    "weights": ("weights", "gathered layer"),
+    "gradients": ("gradients", "new gradients"),
+    "optimizer": ("master weights", "optimizer states"),
+}
+STAGES = (
+    "every card holds everything",
+    "ZeRO 1 deals out the optimizer",
+    "ZeRO 2 deals out gradients too",
+    "ZeRO 3 deals out weights too",
+)
+
+
+def held(model: str, cards: int, stage: int) -> dict[str, float]:
+    """What a card holds at the fullest moment of a step on one sequence, in four parts."""
+    parts = fit.training(
+        model,
+        specs.Layout(data=cards, zero=stage),
+        recipe="mixed-adam",
+        tokens=min(4096, specs.find_model(model).context),
+        attention="flash",
+    )
+    found = {
+        name: float(sum(parts.amount(p) for p in inside if p in parts))
+        for name, inside in TOGETHER.items()
+    }
+    found["activations"] = parts.total - sum(found.values())
+    return {name: amount for name, amount in found.items() if amount}
+
+
+@experiment(
+    "cards",
+    "What each card must hold to train a model",
+    Choice("model", "Model", specs.titled("models", MODELS), "llama2-7b"),
+    doubling("cards", "Cards", 1, 1024, 8),
+    Choice("device", "Card", specs.titled("devices", DEVICES), "a100-80gb"),
+    code=(held, fit.training),
+)
+def on_each_card(model: str, cards: int, device: str) -> str:
+    chip, name = specs.find_device(device), specs.find_model(model).title
+    rows = [(words, held(model, cards, stage)) for stage, words in enumerate(STAGES)]
+    good = [stage for stage, (_, parts) in enumerate(rows) if sum(parts.values()) <= chip.room]
+    where = "one card" if cards == 1 else f"{cards:,} cards"
+    say = f"<b>does not fit</b> on {where}, however the states are dealt out"
+    if good:
+        how = "undivided" if good[0] == 0 else f"from ZeRO stage {good[0]} on"
+        say = f"<b>fits {how}</b> on {where}"
+    return f'<p class="mlx-say">{escape(name)} {say}.</p>' + svg.bars(
+        rows,
+        title=f"Memory of a card that trains {name}",
+        show=_bytes,
+        limit=chip.room,
+        limit_label=chip.title,
+    )

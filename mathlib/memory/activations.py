@@ -238,7 +238,7 @@ def layer(
     if whole("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
     kept = _kept(model, s, b, t, how, one_of("recompute", recompute, RECOMPUTE), index)
-    title = f"Activations of a layer of {model.name}: {how.words}"
+    title = f"Activations of a layer of {model.title}: {how.words}"
     split = flag("sequence_parallel", sequence_parallel)
     return Parts(title, "byte", _shares(kept, t, split))
 
@@ -363,7 +363,7 @@ def stage(
     s, logits = _length(model, tokens), non_negative("logits_bytes", logits_bytes)
     parts = _layers(model, layout, stage, schedule, s, how)
     parts |= _ends(model, layout, stage, schedule, s, how, logits)
-    title = f"Activations of {model.name}, stage {stage} of {layout.pipeline}: {how.words}"
+    title = f"Activations of {model.title}, stage {stage} of {layout.pipeline}: {how.words}"
     return Parts(title, "byte", parts)
 
 

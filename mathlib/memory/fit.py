@@ -86,7 +86,7 @@ def _reported(device: Device, binary: bool) -> str:
     """Which memory was taken, where what a device reports is not what it is sold with."""
     if device.room == device.memory:
         return ""
-    return f" (as {device.name} reports it; sold with {show(device.memory, 'byte', binary)})"
+    return f" (as {device.title} reports it; sold with {show(device.memory, 'byte', binary)})"
 
 
 def smallest(

@@ -46,4 +46,4 @@ def kv_cache(
     else:
         one = width * cells * model.head_dim * ceil_div(model.kv_heads, t)
         parts = {"keys": one, "values": one}
-    return Parts(f"KV cache of {model.name}", "byte", parts)
+    return Parts(f"KV cache of {model.title}", "byte", parts)

@@ -218,7 +218,7 @@ class _Step:
         """What is alive together, under the name of the moment and the conventions taken."""
         words = {key.replace("_", " "): part for key, part in parts.items()}
         alive = {key: part for key, part in words.items() if isinstance(part, Parts) or part}
-        where = f"{self.model.name}, training on a device of stage {self.stage}"
+        where = f"{self.model.title}, training on a device of stage {self.stage}"
         taken = f"{self.how.words}, {self.optimizer} optimizer, {self.loss} loss"
         return Parts(f"{where}, most at {name} ({taken})", "byte", self.resident() | alive)
 

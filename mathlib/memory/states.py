@@ -187,7 +187,7 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
         parts["head"] = (own + model.head_bias * V) / t
     whole = {name: round(n) for name, n in parts.items() if n}  # t divides what it splits
     padded = f", vocabulary padded to {V:,}" if model.padded_vocab != V else ""
-    title = f"Parameters of {model.name} on a device of stage {stage}{padded}"
+    title = f"Parameters of {model.title} on a device of stage {stage}{padded}"
     return Parts(title, "parameter", whole)
 
 

@@ -128,7 +128,7 @@ def test_memory_is_the_librarys_and_says_whether_it_fits(run):
     device, memory = (
         run(f"memory gpt2 {of}")[1] for of in ("--device a100-80gb", "--memory 80GiB")
     )
-    assert device.replace(" (as a100-80gb reports it; sold with 80 GB)", "") == memory
+    assert device.replace(" (as A100 80 GB SXM reports it; sold with 80 GB)", "") == memory
 
 
 def test_comm_is_the_librarys(run):

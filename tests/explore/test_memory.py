@@ -75,6 +75,7 @@ def test_a_layout_that_cannot_be_is_a_result_in_words():
 
 @pytest.mark.parametrize("device", memory.DEVICES)
 def test_the_limit_is_what_the_device_reports(device):
-    room = memory._bytes(specs.find_device(device).room)
-    assert f"{device}: {room}" in shown("memory", device=device)
+    chip = specs.find_device(device)
+    room = memory._bytes(chip.room)
+    assert f"{chip.title}: {room}" in shown("memory", device=device)
     assert f"within {room}" in shown("recipes", device=device)

@@ -211,6 +211,7 @@ OWN: dict[str, dict[str, object]] = {
     "specs.find_device": {"name": "h100-sxm"},
     "specs.find_model": {"name": "gpt2"},
     "specs.table": {"kind": "models"},
+    "specs.titled": {"kind": "models", "names": ["gpt2"]},
     "units.parse": {"name": "payload", "value": "2 GB", "kind": "byte"},
     "units.show": {"value": 2e9, "kind": "byte"},
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},

@@ -59,9 +59,9 @@ def test_verdicts_in_words() -> None:
     )
     assert not bad and str(bad).startswith("does not fit") and "activations" in str(bad)
     assert good and str(good) == (
-        "fits: 60 GB of 83.9 GB (as a100-80gb reports it; sold with 80 GB), 23.9 GB free"
+        "fits: 60 GB of 83.9 GB (as A100 80 GB SXM reports it; sold with 80 GB), 23.9 GB free"
     )
-    assert "does not fit: 90 GB of 85.9 GB (as a100-80gb" in str(fit.fits(90e9, "a100-80gb"))
+    assert "does not fit: 90 GB of 85.9 GB (as A100 80 GB" in str(fit.fits(90e9, "a100-80gb"))
     assert "reports" not in fit.fits(60e9, "mi250x").text, "no more is known than what is sold"
     assert fit.fits(82e9, "a100-80gb") and not fit.fits(82e9, 80e9)
     assert fit.fits(80e9, 80e9) and not fit.fits(80e9 + 1, 80e9)

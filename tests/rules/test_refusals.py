@@ -64,6 +64,7 @@ SAID_AS = {  # a refusal speaks of what is looked up
     ("specs.find_device", "name"): "device",
     ("specs.find_model", "name"): "model",
     ("specs.table", "kind"): "table",
+    ("specs.titled", "kind"): "table",
     ("mesh.embedding_groups", "pipeline"): "axis",
 }
 ARGUMENTS = [

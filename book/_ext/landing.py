@@ -1,0 +1,130 @@
+"""The front page: what surprised, a card for each chapter, the ledger's count, who wrote it.
+
+Every figure is read from the chapters' stored outputs or counted from their words. None is typed.
+"""
+
+import json
+import re
+from html import escape
+from pathlib import Path
+
+from claims_ledger import all_verdicts, count_bar, stored_verdicts
+from docutils import nodes
+from docutils.parsers.rst import Directive, directives
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
+
+from mathlib.show.ledger import claims
+
+WORDS_PER_MINUTE = 200  # of prose with formulas in it
+FOLDED = re.compile(r"\{solution-start\}.*?\{solution-end\}", re.S)
+
+
+def prose(notebook: dict) -> str:
+    """The text of a chapter as it stands open: neither code nor folded answers."""
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "markdown"]
+    return FOLDED.sub("", "\n\n".join(cells))
+
+
+def minutes(notebook: dict) -> int:
+    """How long the text of a chapter takes to read, in whole minutes."""
+    words = re.findall(r"[A-Za-z][\w'-]*", prose(notebook))
+    return max(1, round(len(words) / WORDS_PER_MINUTE))
+
+
+def heading(notebook: dict) -> str:
+    """A chapter's title."""
+    return re.search(r"^# (.+)$", prose(notebook), re.M)[1]
+
+
+class FromChapters(Directive):
+    """HTML made of what the chapters hold; made anew when one of them changes."""
+
+    has_content = True
+
+    @property
+    def env(self) -> BuildEnvironment:
+        return self.state.document.settings.env
+
+    def address(self, page: str) -> str:
+        return self.env.app.builder.get_relative_uri(self.env.docname, page)
+
+    def words(self) -> str:
+        """The content as HTML, on one line."""
+        return " ".join(escape(line.strip()) for line in self.content)
+
+    def run(self) -> list[nodes.Node]:
+        for chapter in (Path(self.env.srcdir) / "chapters").glob("*.ipynb"):
+            self.env.note_dependency(str(chapter))
+        return [nodes.raw("", self.html(), format="html")]
+
+
+class Result(FromChapters):
+    """```{result} C01```: a number out of a verdict's evidence, what it means, a link to its run.
+
+    `find` is a pattern for the evidence with a group for each {number} of `show` and the text.
+    """
+
+    required_arguments = 1
+    option_spec = {"find": directives.unchanged_required, "show": directives.unchanged_required}
+
+    def html(self) -> str:
+        claim = self.arguments[0]
+        said = all_verdicts(Path(self.env.srcdir))
+        if claim not in said:
+            raise ExtensionError(f"result {claim}: no chapter has settled this claim")
+        verdict, page = said[claim]
+        found = re.search(self.options["find"], verdict.evidence)
+        if not found:
+            raise ExtensionError(
+                f"result {claim}: find = {self.options['find']!r} is not in its evidence, "
+                f"{verdict.evidence!r}"
+            )
+        number = escape(self.options["show"].format(**found.groupdict()))
+        words = self.words().format(**found.groupdict())
+        return (
+            f'<a class="mlx-result" href="{self.address(page)}#claim-{claim}"><b>{number}</b> '
+            f"<span>{words}</span></a>"
+        )
+
+
+class ChapterCard(FromChapters):
+    """```{chapter-card} 01_compute```: a drawing, the title, what you will be able to do, and two
+    counts.
+    """
+
+    required_arguments = 1
+
+    def html(self) -> str:
+        name, root = self.arguments[0], Path(self.env.srcdir)
+        chapter, drawing = root / f"chapters/{name}.ipynb", root / f"book/thumbs/{name}.svg"
+        self.env.note_dependency(str(drawing))
+        notebook = json.loads(chapter.read_text("utf-8"))
+        subject = heading(notebook).partition(": ")[0]
+        settled = len(stored_verdicts(chapter))
+        return (
+            f'<a class="mlx-card" href="{self.address(f"chapters/{name}")}">'
+            f"{drawing.read_text('utf-8').strip()}"
+            f"<b>{int(name[:2])}. {escape(subject)}</b> "
+            f"<span>{self.words()}</span> "
+            f"<small>{minutes(notebook)} min · {settled} "
+            f"claim{'s' if settled != 1 else ''} settled</small></a>"
+        )
+
+
+class LedgerCount(FromChapters):
+    """```{ledger-count}```: the bar of verdicts, and a link to all of them."""
+
+    def html(self) -> str:
+        return (
+            f'<a class="mlx-trial" href="{self.address("book/ledger")}">'
+            f"<span>{self.words().format(claims=len(claims()))}</span>{count_bar(Path(self.env.srcdir))}</a>"
+        )
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_directive("result", Result)
+    app.add_directive("chapter-card", ChapterCard)
+    app.add_directive("ledger-count", LedgerCount)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,194 @@
+"""The front page shows an answer first, and every figure on it is the chapters' own."""
+
+import json
+import re
+
+import pytest
+from claims_ledger import SOURCES, all_verdicts, count_bar, counts, stored_verdicts
+from landing import Result, heading, minutes
+from pages import CHAPTERS, ROOT, toc_pages
+from sphinx.errors import ExtensionError
+
+from mathlib.show.experiments import registry
+from mathlib.show.ledger import claims
+
+DESK = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+INDEX = (ROOT / "book/index.md").read_text("utf-8")
+
+
+def bottom(page, selector: str) -> float:
+    return (
+        page.locator(selector).first.bounding_box()["y"]
+        + (page.locator(selector).first.bounding_box()["height"])
+    )
+
+
+def test_one_screen_shows_what_this_is_and_why_to_trust_it(visit):
+    page = visit("book/index", viewport=DESK).page
+    for selector in (".mlx-promise", ".mlx .mlx-output svg", ".mlx-results", ".mlx-trial"):
+        assert bottom(page, selector) < DESK["height"], selector
+    assert page.locator(".mlx-card").first.bounding_box()["y"] < DESK["height"] - 150
+
+
+def test_the_picture_comes_before_its_controls_and_lives(visit):
+    page = visit("book/index", viewport=DESK).page
+    picture = page.locator(".mlx-front .mlx")
+    assert page.locator(".mlx").count() == 1
+    assert 1 <= picture.locator("input, select").count() <= 3
+    assert bottom(page, ".mlx-output") <= picture.locator("div.mlx-controls").bounding_box()["y"]
+    before = picture.locator(".mlx-output").inner_html()
+    picture.locator("select").first.select_option(label="Llama 2 70B")
+    page.wait_for_selector(".mlx[data-state=live]", timeout=60_000)
+    assert "Llama 2 70B" in picture.locator(".mlx-say").inner_text()
+    assert picture.locator(".mlx-output").inner_html() != before
+
+
+def test_on_a_phone_promise_picture_and_cards_in_one_column(visit):
+    page = visit("book/index", viewport=PHONE).page
+    tops, lefts = [], set()
+    for selector in (".mlx-promise", ".mlx-picture", ".mlx-results", ".mlx-trial", ".mlx-card"):
+        for part in page.locator(selector).all():
+            tops.append(part.bounding_box()["y"])
+            lefts.add(round(part.bounding_box()["x"]))
+    assert tops == sorted(tops) and len(lefts) == 1
+    assert page.locator(".mlx-output svg").first.bounding_box()["y"] < PHONE["height"] / 2
+
+
+def test_every_chapter_has_a_card_with_drawing_minutes_and_claims(visit):
+    page = visit("book/index").page
+    chapters = [name for name in toc_pages() if name.startswith("chapters/")]
+    cards = page.locator("a.mlx-card")
+    found = [a.get_attribute("href") for a in cards.all()]
+    assert found == [f"../{name}.html" for name in chapters]
+    for card, path in zip(cards.all(), CHAPTERS, strict=True):
+        notebook = json.loads(path.read_text("utf-8"))
+        settled = len(stored_verdicts(path))
+        said = card.inner_text()
+        assert heading(notebook).partition(":")[0] in said
+        assert f"{minutes(notebook)} min · {settled} claims settled" in said
+        assert card.locator("svg rect, svg circle").count() > 3
+
+
+def test_minutes_count_open_prose_only():
+    def cell(kind, text):
+        return {"cell_type": kind, "source": [text]}
+
+    words = "word " * 800
+    folded = "```{solution-start} x\n```\n" + words + "\n```{solution-end}\n```"
+    assert minutes({"cells": [cell("markdown", words), cell("code", words)]}) == 4
+    assert minutes({"cells": [cell("markdown", words), cell("markdown", folded)]}) == 4
+    assert minutes({"cells": []}) == 1
+
+
+def test_results_are_read_from_the_runs_they_link_to(visit):
+    page = visit("book/index").page
+    settled = all_verdicts(ROOT)
+    results = page.locator("a.mlx-result")
+    assert results.count() == 3
+    for result in results.all():
+        target = result.get_attribute("href")
+        claim = target.rpartition("#claim-")[2]
+        verdict, chapter = settled[claim]
+        assert target == f"../{chapter}.html#claim-{claim}"
+        numbers = re.findall(r"\d+(?:\.\d+)?", result.locator("b").inner_text())
+        assert numbers and all(n in verdict.evidence for n in numbers)
+    typed = re.findall(r"^```\{result\}.*?^```", INDEX, re.M | re.S)
+    assert len(typed) == 3
+    for one in typed:
+        body = one.partition(":show:")[2]
+        for number in re.findall(r"\d+\.\d+|\d+%", body):
+            raise AssertionError(f"typed, not read: {number}")
+
+
+def result(claim: str, find: str) -> Result:
+    """The directive as a page would hold it."""
+
+    class Env:
+        srcdir = str(ROOT)
+
+    made = Result.__new__(Result)
+    made.arguments, made.options, made.content = [claim], {"find": find, "show": "{x}"}, []
+    document = type("Document", (), {"settings": type("Settings", (), {"env": Env})})
+    made.state = type("State", (), {"document": document})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("claim", "find", "said"),
+    [("C01", "(?P<x>no such words)", "is not in its evidence"), ("C99", "x", "no chapter has")],
+)
+def test_a_number_that_no_chapter_holds_stops_the_build(claim, find, said):
+    with pytest.raises(ExtensionError, match=said):
+        result(claim, find).html()
+
+
+def test_the_bar_counts_every_claim(site):
+    found = counts(ROOT)
+    assert sum(found.values()) == len(claims())
+    assert len(claims()) - found["open"] == len(all_verdicts(ROOT))
+    page = (site / "book/index.html").read_text("utf-8")
+    assert count_bar(ROOT) in page and 'href="ledger.html"' in page
+    widths = [int(w) for w in re.findall(r'width="(\d+)" height="1"', count_bar(ROOT))]
+    assert widths == [n for n in found.values() if n]
+
+
+def test_author_and_licence_are_told(visit):
+    page = visit("book/index").page
+    told = page.locator(".mlx-byline").inner_text()
+    assert "authors" in told and "CC BY 4.0" in told and "MIT" in told
+    footer = page.locator("footer .component-author").inner_text()
+    assert footer == "By the authors of Transformer Math, Measured"
+
+
+def test_the_large_experiment_lives_in_its_chapter(site):
+    assert len(registry()["memory"].controls) == 11
+    assert "{experiment} memory" not in INDEX
+    chapter = (site / "chapters/02_memory.html").read_text("utf-8")
+    assert "&quot;id&quot;: &quot;memory&quot;" in chapter
+
+
+# --- the ledger ---
+
+
+def test_the_ledger_is_filtered_by_source_and_verdict_without_scripts(visit):
+    page = visit("book/ledger", java_script_enabled=False).page
+    assert page.locator(".mlx-claim:visible").count() == len(claims())
+    page.locator("label:has(#verdict-holds)").click()
+    assert page.locator(".mlx-claim:visible").count() == counts(ROOT)["holds"]
+    page.locator("label:has(#source-ddp)").click()
+    both = [
+        c for c, (v, _) in all_verdicts(ROOT).items() if v.words == "holds" and c.startswith("D")
+    ]
+    assert page.locator(".mlx-claim:visible").count() == len(both) > 0
+    page.locator("label:has(#verdict-all)").click()
+    mine = [c for c in claims().values() if c["source"] == "ddp"]
+    assert page.locator(".mlx-claim:visible").count() == len(mine)
+
+
+def test_every_source_has_a_choice_that_hides_the_others(visit):
+    page = visit("book/ledger").page
+    for source in SOURCES:
+        page.locator(f"label:has(#source-{source})").click()
+        shown = page.locator(".mlx-claim:visible")
+        assert {c.get_attribute("data-source") for c in shown.all()} == {source}
+
+
+def test_evidence_opens_and_leads_to_the_run(visit):
+    page = visit("book/ledger").page
+    claim, (verdict, chapter) = next(iter(all_verdicts(ROOT).items()))
+    row = page.locator(f"#ledger-{claim}")
+    assert not row.locator("p").is_visible()
+    row.locator("summary").click()
+    assert verdict.evidence in row.locator("p").inner_text()
+    assert row.locator("a").get_attribute("href") == f"../{chapter}.html#claim-{claim}"
+
+
+def test_verdicts_have_colours_of_their_own(visit):
+    page = visit("book/ledger").page
+    seen = {
+        kind: page.locator(f"em.mlx-{kind}").first.evaluate("e => getComputedStyle(e).color")
+        for kind, n in counts(ROOT).items()
+        if n
+    }
+    assert len(set(seen.values())) == len(seen)
