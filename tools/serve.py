@@ -29,8 +29,8 @@ class Handler(SimpleHTTPRequestHandler):
 
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **TYPES}
 
-    def __init__(self, *args: object, prefix: str = "/", **kwargs: object):
-        self.prefix = prefix
+    def __init__(self, *args: object, prefix: str = "/", policy: str = "", **kwargs: object):
+        self.prefix, self.policy = prefix, policy
         super().__init__(*args, **kwargs)
 
     def do_GET(self) -> None:
@@ -58,16 +58,20 @@ class Handler(SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
+    def end_headers(self) -> None:
+        if self.policy:
+            self.send_header("Content-Security-Policy", self.policy)
+        super().end_headers()
+
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
 @contextlib.contextmanager
-def served(folder: Path, prefix: str = "/", port: int = 0) -> Iterator[str]:
+def served(folder: Path, prefix: str = "/", port: int = 0, policy: str = "") -> Iterator[str]:
     """The folder's address while the block runs."""
-    with ThreadingHTTPServer(
-        ("127.0.0.1", port), partial(Handler, directory=str(folder), prefix=prefix)
-    ) as server:
+    handler = partial(Handler, directory=str(folder), prefix=prefix, policy=policy)
+    with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}{prefix}"
         server.shutdown()

@@ -53,7 +53,12 @@ def models_command(args: Namespace) -> None:
 
     found = [specs.find_model(name) for name in names_like("models", args.name)]
     rows = [
-        (m.name, m.title, f"{params.total(m):,}", *[getattr(m, field) for field in COLUMNS.values()])
+        (
+            m.name,
+            m.title,
+            f"{params.total(m):,}",
+            *[getattr(m, field) for field in COLUMNS.values()],
+        )
         for m in found
     ]
     text = table(("model", "called", "parameters", *COLUMNS), rows)

@@ -1,0 +1,274 @@
+"""The last step of a build: whatever theme and extensions wrote, the pages end up strict and light.
+
+Strict: no inline script and no inline handler, so that a content security policy can forbid both.
+Light: no script, style sheet or font that a page does not need. Mended: what a screen reader
+stumbles over. Pages of an earlier build pass through unchanged.
+"""
+
+import re
+import shutil
+from collections.abc import Callable
+from html import escape, unescape
+from pathlib import Path, PurePosixPath
+
+import stylesheet
+from livebook import digest
+from sphinx.application import Sphinx
+
+SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>\n?", re.DOTALL)
+SOURCE = re.compile(r'\ssrc="([^"]*)"')
+HANDLER = re.compile(r'(<[a-zA-Z][^<>]*?)\son([a-z]+)="([^"]*)"')
+SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"?]*_static/([^"?]+)\.css)[^"]*"[^>]*>\n?')
+NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
+ID = re.compile(r'(<[a-zA-Z][^<>]*?)\sid="([^"]+)"')
+SECTION = re.compile(r'(<section\b[^<>]*?)aria-label="([^"]*)"')
+VIEWPORT = re.compile(r'\s*<meta name="viewport"[^>]*>')
+PAGE_NAME = re.compile(r"DOCUMENTATION_OPTIONS\.pagename = '([^']*)';")
+PAGE_NAME_SCRIPT = "DOCUMENTATION_OPTIONS.pagename = document.documentElement.dataset.pagename;"
+FIRST = "dataset.theme"  # the script that must run before anything is painted
+
+# A script whose file or text has the word is needed only where the page has the second.
+NEEDED = {
+    "fontawesome": r"(?!)",  # never: icons.css draws the icons
+    "thebe": r"(?!)",
+    "toggle": r'class="[^"]*\b(?:toggle|dropdown)\b[^"]*\badmonition\b|class="toggle\b',
+    "design-tabs": r'class="[^"]*\bsd-tab-',
+    "clipboard": r'class="highlight\b',
+    "copybutton": r'class="highlight\b',
+    "searchtools": r'id="search-results"',
+    "language_data": r'id="search-results"',
+    "searchindex": r'id="search-results"',
+}
+NOT_SHIPPED = ("**/*.map", "locales", "vendor/fontawesome", "scripts/fontawesome.js*")
+
+REDIRECT = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="0; url={start}">
+<title>{title}</title>
+<link rel="icon" href="_static/favicon.svg">
+</head>
+<body><main><h1>{title}</h1><p>The book begins <a href="{start}">here</a>.</p></main></body>
+</html>
+"""
+LOST = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Not found – {title}</title>
+<link rel="icon" href="{home}_static/favicon.svg">
+<style>a {{ color: inherit }} body {{ max-width: 40rem; margin: 3rem auto; font-family: sans-serif }}</style>
+</head>
+<body><main><h1>There is no such page</h1>
+<p>It may have moved. Start at <a href="{home}{start}">{title}</a>,
+or <a href="{home}search.html">search the book</a>.</p></main></body>
+</html>
+"""
+
+
+class Site:
+    """The folder of the pages, and the files that pages share."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.static = folder, folder / "_static"
+
+    def shared(self, name: str, content: str, ending: str) -> str:
+        """A file in _static, named after its content; its address seen from the site's root."""
+        place = PurePosixPath("_static") / f"{name}-{digest(content.encode())}{ending}"
+        (self.folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / place).write_text(content, "utf-8")
+        return str(place)
+
+    def root(self, page: Path) -> str:
+        """The way from a page to the site's root."""
+        return "../" * (len(page.relative_to(self.folder).parts) - 1)
+
+
+def without_inline_scripts(text: str, page: Path, site: Site) -> str:
+    """Every script in a file of its own, at the end of the page, and only where it is needed.
+
+    One stays where it is, for it must run before anything is painted: it sets light or dark.
+    """
+    if name := PAGE_NAME.search(text):
+        text = text.replace("<html ", f'<html data-pagename="{name[1]}" ', 1)
+        text = PAGE_NAME.sub(PAGE_NAME_SCRIPT, text)
+    seen: set[str] = set()
+    moved: list[str] = []
+
+    def outside(match: re.Match) -> str:
+        attributes, inside = match[1], match[2].strip()
+        source = SOURCE.search(attributes)
+        told = source[1] if source else inside
+        if told in seen or not is_needed(told, text):
+            return ""
+        seen.add(told)
+        if not source:
+            kind = "inline/first" if FIRST in inside else "inline/script"
+            place = site.root(page) + site.shared(kind, inside + "\n", ".js")
+            attributes = f' src="{place}"'
+        script = f"<script{attributes}></script>\n"
+        if re.search(r"\bdefer\b|module|inline/first", attributes):
+            return script
+        moved.append(script)
+        return ""
+
+    text = SCRIPT.sub(outside, text)
+    return text.replace("</body>", "".join(moved) + "</body>", 1)
+
+
+def is_needed(script: str, text: str) -> bool:
+    """Whether the page has what the script, named by its address or its text, works on."""
+    return all(re.search(wanted, text) for word, wanted in NEEDED.items() if word in script)
+
+
+def without_handlers(text: str, page: Path, site: Site) -> str:
+    """onclick="..." becomes a listener in a file."""
+    found: dict[str, str] = {}
+
+    def named(match: re.Match) -> str:
+        event, code = match[2], unescape(match[3])
+        key = digest(code.encode())
+        found[key] = (
+            f"for (const one of document.querySelectorAll('[data-on-{event}=\"{key}\"]'))\n"
+            f"  one.addEventListener('{event}', function (event) {{ {code} }});\n"
+        )
+        return f'{match[1]} data-on-{event}="{key}"'
+
+    while HANDLER.search(text):
+        text = HANDLER.sub(named, text)
+    if not found:
+        return text
+    place = site.shared("inline/handlers", "".join(found[key] for key in sorted(found)), ".js")
+    script = f'<script defer src="{site.root(page)}{place}"></script>\n'
+    return text.replace("</head>", f"{script}</head>", 1)
+
+
+def with_each_id_once(text: str, page: Path, site: Site) -> str:
+    """An id that comes again is dropped: whatever points to it finds the first one anyway."""
+    seen: set[str] = set()
+
+    def once(match: re.Match) -> str:
+        if match[2] in seen:
+            return match[1]
+        seen.add(match[2])
+        return match[0]
+
+    return ID.sub(once, text)
+
+
+def with_one_viewport(text: str, page: Path, site: Site) -> str:
+    first = VIEWPORT.search(text)
+    if not first:
+        return text
+    rest = VIEWPORT.sub("", text[first.end() :])
+    return text[: first.end()] + rest
+
+
+def with_landmarks_apart(text: str, page: Path, site: Site) -> str:
+    """The side bar is a landmark, and no two landmarks of a page have one name."""
+    side_bar = '<div id="pst-primary-sidebar" class'
+    named = '<div id="pst-primary-sidebar" role="complementary" aria-label="This book" class'
+    seen: dict[str, int] = {}
+
+    def numbered(match: re.Match) -> str:
+        name = match[2]
+        seen[name] = seen.get(name, 0) + 1
+        return match[0] if seen[name] == 1 else f'{match[1]}aria-label="{name}, {seen[name]}"'
+
+    return SECTION.sub(numbered, text.replace(side_bar, named))
+
+
+MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
+    with_one_viewport,
+    with_each_id_once,
+    with_landmarks_apart,
+    without_inline_scripts,
+    without_handlers,
+)
+
+
+def with_one_style_sheet(
+    pages: dict[Path, str], site: Site, own: set[str], words: set[str]
+) -> None:
+    """What theme and extensions bring becomes one file; the book's own sheets stay as they are."""
+
+    def foreign(text: str) -> list[re.Match]:
+        return [link for link in SHEET.finditer(text) if f"{link[2]}.css" not in own]
+
+    lists = [
+        [f"{link[2]}.css" for link in foreign(text) if not link[2].startswith("book-")]
+        for text in pages.values()
+    ]
+    files = max(lists, key=len, default=[])
+    if not files:
+        return  # every page is of an earlier build
+    for old in site.static.glob("book-*.css"):
+        old.unlink()
+    css = stylesheet.gathered([site.static / file for file in files], site.static, words)
+    place = site.shared("book", css, ".css")
+    for page, text in pages.items():
+        links = foreign(text)
+        if links:
+            line = f'    <link rel="stylesheet" href="{site.root(page)}{place}" />\n'
+            rest = text[links[0].end() :]
+            for link in links[1:]:
+                rest = rest.replace(link[0], "", 1)
+            pages[page] = text[: links[0].start()] + line + rest
+
+
+def used_words(pages: dict[Path, str], app: Sphinx, static: Path) -> set[str]:
+    """Classes and ids of the pages, and every word of what may add some: scripts, experiments."""
+    words = {w for text in pages.values() for names in NAMED.findall(text) for w in names.split()}
+    root = Path(app.confdir)
+    sources = [
+        *static.rglob("*.js"),
+        *root.glob("book/live/*.mjs"),
+        *root.glob("mathlib/show/*.py"),
+        *root.glob("mathlib/explore/*.py"),
+    ]
+    for source in sources:
+        words.update(re.findall(r"[\w-]+", source.read_text("utf-8")))
+    return words
+
+
+def add_what_servers_ask_for(app: Sphinx, folder: Path) -> None:
+    """The root's redirect, the page for what is not there, and the icon old browsers look for."""
+    start = f"{app.config.root_doc}.html"
+    title = escape(app.config.html_title or app.config.project)
+    (folder / "index.html").write_text(REDIRECT.format(start=start, title=title), "utf-8")
+    home = app.config.html_baseurl or ""
+    (folder / "404.html").write_text(LOST.format(home=home, start=start, title=title), "utf-8")
+    shutil.copyfile(Path(app.confdir) / "book/_static/favicon.ico", folder / "favicon.ico")
+
+
+def finish(app: Sphinx, failure: Exception | None) -> None:
+    if failure or app.builder.format != "html":
+        return
+    site = Site(Path(app.outdir))
+    for pattern in NOT_SHIPPED:
+        for path in sorted(site.static.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    add_what_servers_ask_for(app, site.folder)
+    before = {
+        page: page.read_text("utf-8")
+        for page in sorted(site.folder.rglob("*.html"))
+        if site.static not in page.parents
+    }
+    after = dict(before)
+    for page in after:
+        for mend in MENDING:
+            after[page] = mend(after[page], page, site)
+    own = {path.name for path in (Path(app.confdir) / "book/_static").glob("*.css")}
+    with_one_style_sheet(after, site, own, used_words(after, app, site.static))
+    for page, text in after.items():
+        if text != before[page]:
+            page.write_text(text, "utf-8")
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("build-finished", finish, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

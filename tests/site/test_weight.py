@@ -1,0 +1,67 @@
+"""What a page costs before anybody touches it, and what Python costs afterwards."""
+
+import pytest
+from pages import toc_pages
+
+UNTOUCHED = 1.5e6  # bytes of a page with all it asks for, as they are before compression
+RUNTIME = 5.5e6  # bytes over the wire until the first live result
+SIZES = """async () => {
+    const own = [document.URL, ...performance.getEntriesByType('resource').map((r) => r.name)];
+    const sizes = await Promise.all([...new Set(own)].map(async (address) => {
+        const answer = await fetch(address, { cache: 'force-cache' });
+        return [(await answer.arrayBuffer()).byteLength, address];
+    }));
+    return sizes.sort((a, b) => b[0] - a[0]);
+}"""
+
+
+@pytest.mark.parametrize("name", [*toc_pages(), "search", "genindex"])
+def test_a_page_is_light_before_the_first_touch(visit, name):
+    page = visit(name).page
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")  # nothing is left for later
+    page.wait_for_load_state("networkidle")
+    sizes = page.evaluate(SIZES)
+    total = sum(size for size, _ in sizes)
+    assert total <= UNTOUCHED, f"{total:,} bytes, most of them in {sizes[:4]}"
+
+
+@pytest.mark.parametrize("name", toc_pages())
+def test_a_page_asks_for_nothing_that_it_does_not_use(visit, name):
+    asked = " ".join(request.url for request in visit(name).finished)
+    for unused in ("fontawesome", "searchindex", "thebe", "design-tabs", "webfonts"):
+        assert unused not in asked, unused
+
+
+def test_the_search_page_has_what_it_needs(visit):
+    seen = visit("search")
+    assert "searchindex.js" in " ".join(request.url for request in seen.finished)
+    seen.page.goto(f"{seen.origin}search.html?q=memory", wait_until="networkidle")
+    assert seen.page.locator("#search-results li").count() > 3
+    assert seen.complaints == []
+
+
+def test_python_is_within_its_budget(visit):
+    seen = visit(next(page for page in toc_pages() if page.startswith("chapters/")))
+    before = seen.weight()
+    seen.page.locator(".mlx input[type=range]").first.focus()
+    seen.page.keyboard.press("ArrowRight")
+    seen.page.wait_for_selector(".mlx[data-state=live]", timeout=60_000)
+    assert seen.weight() - before <= RUNTIME
+    told = seen.page.evaluate(
+        """async () => {
+            const script = document.querySelector('script[src*="live.mjs"]').src;
+            return (await import(new URL('runtime.mjs', script).href)).download;
+        }"""
+    )
+    assert seen.weight() - before == pytest.approx(told, rel=0.03), "not what the page announces"
+
+
+def test_icons_are_drawn_without_a_font(visit):
+    """Every icon of the theme that a page uses has a drawing in icons.css."""
+    for name in (*toc_pages(), "search"):
+        blank = visit(name).page.evaluate(
+            """() => [...document.querySelectorAll('.fa-solid, .fas, .fa-regular, .fa-brands, .fab')]
+                .filter((e) => !getComputedStyle(e).getPropertyValue('--icon'))
+                .map((e) => e.className)"""
+        )
+        assert blank == [], name
