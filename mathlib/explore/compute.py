@@ -1,6 +1,6 @@
 """Experiments of the compute chapter: where six breaks, and what a run takes in time and money."""
 
-from mathlib import specs, units
+from mathlib import specs
 from mathlib.compute import cost, flops, params
 from mathlib.show import plot, says, svg
 from mathlib.show.equation import equation
@@ -109,14 +109,14 @@ def cost_of_a_run(
         energy = f", {run['kWh'] / 1000:,.0f} MWh at the rated power of the devices"
     say = (
         f'<p class="mlx-say"><b>{says.time(run["seconds"])}</b> on {devices:,} devices: '
-        f"{run['hours']:,.0f} device-hours, <b>{run['price']:,.0f} $</b>{energy}.</p>"
+        f"{run['hours']:,.0f} device-hours, <b>${run['price']:,.0f}</b>{energy}.</p>"
     )
     law = equation(
         "T = C / (n * X)",
-        T=(run["seconds"], units.show(run["seconds"], "second")),
+        T=(run["seconds"], says.time(run["seconds"])),
         C=(run["flop"], says.flop(run["flop"])),
         n=devices,
-        X=(run["rate"], units.show(run["rate"], "FLOP/s")),
+        X=(run["rate"], says.speed(run["rate"])),
     )
     return say + _days_against_devices(devices, run["seconds"] / 86400) + law
 

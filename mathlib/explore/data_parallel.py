@@ -1,7 +1,6 @@
 """The experiment of the data-parallel chapter: buckets on the wire while backward goes on."""
 
-from mathlib import units
-from mathlib.show import svg
+from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Range, doubling, experiment
 from mathlib.traffic import overlap
@@ -55,9 +54,7 @@ def buckets(
         tensors=TENSORS,
     )
 
-    def show(seconds: float) -> str:
-        return units.show(seconds, "second", digits=3)
-
+    show = says.time
     say = (
         f'<p class="mlx-say">The optimizer waits <b>{show(step.exposed)}</b> after backward. '
         f"{step.hidden:.0%} of the communication is hidden, in {len(step.buckets)} "
@@ -74,8 +71,8 @@ def buckets(
         T=(total, show(total)),
         n=len(step.buckets),
         N=ranks,
-        alpha=(alpha, f"{latency} us"),
+        alpha=(alpha, says.time(alpha)),
         K=(K, f"{megabytes:,} MB"),
-        W=(W, units.show(W, "byte/s")),
+        W=(W, says.rate(W)),
     )
     return f"{say}{chart}<p>All messages together:</p>{law}"

@@ -4,10 +4,10 @@ hold.
 
 from html import escape
 
-from mathlib import specs, units
+from mathlib import specs
 from mathlib.compute import params
 from mathlib.memory import activations, fit, moments, precision, states
-from mathlib.show import svg
+from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
 
@@ -53,8 +53,9 @@ DEVICES = (
 )
 
 
-def _bytes(value: float) -> str:
-    return units.show(value, "byte", digits=3)
+def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Recipes for a menu: how they are called, and their name."""
+    return tuple((precision.recipe(name).title, name) for name in names)
 
 
 @experiment(
@@ -79,12 +80,12 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
             )
         )
     fit = sum(sum(parts.values()) <= limit for _, parts in rows)
-    kept = f"{units.show(P, 'parameter')} parameters within {_bytes(limit)}"
+    kept = f"{says.count(P)} parameters within {says.size(limit)}"
     say = f'<p class="mlx-say">{fit} of {len(rows)} recipes keep {kept}.</p>'
     return say + svg.bars(
         rows,
         title="Bytes of the model states by recipe",
-        show=_bytes,
+        show=says.size,
         limit=limit,
         limit_label=chip.title,
     )
@@ -151,16 +152,16 @@ def explorer(
     chart = svg.bars(
         [("On one device", parts)],
         title="Memory of one device",
-        show=_bytes,
+        show=says.size,
         limit=chip.room,
         limit_label=chip.title,
     )
     each, P = states.per_parameter(recipe, zero=zero, shard=data), params.count(model).total
     law = equation(
         "M = kappa * P / (t * p)",
-        M=(each.total * P / tensor / pipeline, _bytes(each.total * P / tensor / pipeline)),
-        kappa=(each.total, f"{each.total:.4g} bytes"),
-        P=(P, units.show(P, "parameter")),
+        M=(each.total * P / tensor / pipeline, says.size(each.total * P / tensor / pipeline)),
+        kappa=(each.total, says.amount(each.total, "bytes")),
+        P=(P, says.count(P)),
         t=tensor,
         p=pipeline,
     )

@@ -9,20 +9,23 @@ import math
 from html import escape
 from typing import Any
 
-from mathlib import units
 from mathlib.checks import InputError, non_negative
+from mathlib.show import says
+from mathlib.show.tables import html_table
 
 
 class Disagreement(AssertionError):
     """A measurement left the tolerance around its prediction."""
 
 
+FEW = 3  # rows of equal numbers that stand open
+
+
 def _shown(value: float, unit: str, exact: bool) -> str:
-    if unit in units.KINDS and not exact:
-        return units.show(value, unit)
-    if value == int(value) and abs(value) < 2**63:
+    """Every digit where the two must be equal, three of them otherwise."""
+    if exact and value == int(value) and abs(value) < 2**63:
         return f"{int(value):,} {unit}".rstrip()
-    return f"{value:.6g} {unit}".rstrip()
+    return says.amount(value, unit)
 
 
 def _ratio(predicted: float, measured: float) -> float:
@@ -55,7 +58,19 @@ class Comparison:
 
     @property
     def bound(self) -> str:
-        return "equal" if self.tolerance == 0 else f"within {self.tolerance * 100:.3g}%"
+        return "equal" if self.tolerance == 0 else f"within {says.percent(self.tolerance)}"
+
+    @property
+    def finding(self) -> str:
+        """What the table shows, in a sentence."""
+        one, other = self.columns
+        pair = f"{one[:1].upper()}{one[1:]} and {other}"
+        if self.tolerance == 0:
+            last = f", to the last {says.one(self.unit)}" if self.unit else ""
+            rows = f" in all {len(self.rows)} rows" if len(self.rows) > 1 else ""
+            return f"{pair} are equal{rows}{last}."
+        apart = f"at most {says.percent(self.worst)}" if self.worst >= 1e-4 else "less than 0.01%"
+        return f"{pair} are {apart} apart (accepted: {says.percent(self.tolerance)})."
 
     @property
     def heads(self) -> tuple[str, str]:
@@ -68,35 +83,41 @@ class Comparison:
         exact = self.tolerance == 0
         unit = "" if exact else self.unit
         return [
-            (name, _shown(p, unit, exact), _shown(m, unit, exact), "1" if exact else f"{r:.6f}")
+            (name, _shown(p, unit, exact), _shown(m, unit, exact), "1" if exact else says.ratio(r))
             for name, p, m, r in self.rows
         ]
 
+    @property
+    def lines(self) -> list[list[str]]:
+        """Head and rows; where all ratios are 1 they need no column."""
+        keep = 3 if self.tolerance == 0 else 4
+        table = [("quantity", *self.heads, "ratio"), *self.cells()]
+        return [list(row[:keep]) for row in table]
+
     def __str__(self) -> str:
-        table = [("", *self.heads, "ratio"), *self.cells()]
-        wide = [max(len(row[i]) for row in table) for i in range(4)]
-        lines = [
-            f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip()
-            for a, b, c, d in table
+        lines = self.lines
+        wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        rows = [
+            "  ".join(
+                cell.rjust(w) if i else cell.ljust(w)
+                for i, (cell, w) in enumerate(zip(line, wide, strict=True))
+            ).rstrip()
+            for line in lines
         ]
-        return "\n".join([*lines, f"accepted: {self.bound}"])
+        return "\n".join([*rows, self.finding])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{h}</th>' for h in ("quantity", *self.heads, "ratio"))
-        body = "".join(
-            f'<tr><th scope="row">{escape(n)}</th><td>{escape(p)}</td><td>{escape(m)}</td><td>'
-            f"{r}</td></tr>"
-            for n, p, m, r in self.cells()
-        )
-        one, other = self.columns
-        title = escape(f"{one[:1].upper()}{one[1:]} and {other} (accepted: {self.bound})")
-        return (
-            f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{title}">'
-            f'<table class="mlx-compare"><caption>{title}</caption>'
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        many = self.tolerance == 0 and len(self.rows) > FEW
+        table = html_table(self.lines, "" if many else self.finding, "mlx-compare")
+        label = escape(self.finding)
+        scrolls = f'<div class="mlx-scroll" tabindex="0" role="group" aria-label="{label}">'
+        inside = f"{scrolls}{table}</div>"
+        if not many:
+            return inside
+        said = says.html(self.finding)
+        return f'<details class="mlx-compared"><summary>{said}</summary>{inside}</details>'
 
 
 def _row(name: str, pair: Any) -> tuple[str, float, float, float]:

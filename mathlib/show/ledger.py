@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 from mathlib.checks import InputError, one_of
+from mathlib.show.says import html
 
 FORMS = ("holds", "holds when ", "wrong, rather ")
 
@@ -37,11 +38,7 @@ class Verdict:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        kind = "depends"
-        if self.words == "holds":
-            kind = "holds"
-        elif self.words.startswith("wrong"):
-            kind = "wrong"
+        kind, word = self._kind()
         data = (
             f'data-claim="{self.claim}" data-words="{escape(self.words)}" '
             f'data-evidence="{escape(self.evidence)}"'
@@ -50,9 +47,18 @@ class Verdict:
         return (
             f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} '
             f'aria-label="Claim {self.claim}">'
-            f"<p><b>Claim {self.claim}</b> ({escape(row['source'])}): {escape(row['claim'])}</p>"
-            f"<p><b>Verdict: {escape(self.words)}.</b> {escape(self.evidence)}</p></section>"
+            f'<p class="mlx-claim"><b>{self.claim}</b> {html(row["claim"])} '
+            f"<small>({escape(row['source'])})</small></p>"
+            f'<details><summary><b class="mlx-word">{word}</b>'
+            f"{html(self.words.removeprefix(word))}</summary>"
+            f"<p>{html(self.evidence)}</p></details></section>"
         )
+
+    def _kind(self) -> tuple[str, str]:
+        """What the verdict is, and the words that say so."""
+        if self.words == "holds":
+            return "holds", "holds"
+        return ("wrong", "wrong") if self.words.startswith("wrong") else ("depends", "holds when")
 
 
 def verdict(claim: str, words: str, *, check: bool, evidence: str) -> Verdict:

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from mathlib.checks import InputError
-from mathlib.show.says import plain
+from mathlib.show.says import amount, html, plain
 from mathlib.show.widgets import bundle
 
 
@@ -21,14 +21,9 @@ def judge(guess: float, measured: float, unit: str) -> str:
         return f"{said}: exactly what was measured."
     if not measured or guess / measured <= 0:
         return f"{said}; measured: {plain(measured)} {unit}".rstrip() + "."
-    ratio = guess / measured
-    if 0.9 <= ratio <= 1.1:
-        near = "close"
-    elif ratio > 1:
-        near = "too high"
-    else:
-        near = "too low"
-    return f"{said}: {ratio:.2f} times the measured value, {near}."
+    times = guess / measured
+    near = "close" if 0.9 <= times <= 1.1 else "too high" if times > 1 else "too low"
+    return f"{said}: {times:.2f} times the measured value, {near}."
 
 
 class Prediction:
@@ -45,17 +40,16 @@ class Prediction:
         if self.predicted is not None:
             rows.insert(0, ("predicted", self.predicted))
         cells = "".join(
-            f"<dt>{word}</dt><dd>{escape(plain(value))} {escape(self.unit)}</dd>"
-            for word, value in rows
+            f"<dt>{word}</dt><dd>{html(amount(value, self.unit))}</dd>" for word, value in rows
         )
-        why = f"<p>{escape(self.explanation)}</p>" if self.explanation else ""
+        why = f"<p>{html(self.explanation)}</p>" if self.explanation else ""
         return f"<dl>{cells}</dl>{why}"
 
     def _repr_html_(self) -> str:
         data = escape(json.dumps({"measured": self.measured, "unit": self.unit}, sort_keys=True))
         return (
             f'<section class="mlx-predict" data-predict="{data}" aria-label="Predict first">'
-            f"<p><b>Predict first.</b> {escape(self.question)}</p>"
+            f"<p><b>Predict first.</b> {html(self.question)}</p>"
             f"<details><summary>Show the answer</summary>{self._answer()}</details></section>"
         )
 
@@ -84,7 +78,7 @@ class Prediction:
             answer.value = f"<p><b>{escape(said)}</b></p>{self._answer()}"
 
         button.on_click(reveal)
-        question = ipywidgets.HTML(f"<p><b>Predict first.</b> {escape(self.question)}</p>")
+        question = ipywidgets.HTML(f"<p><b>Predict first.</b> {html(self.question)}</p>")
         return ipywidgets.VBox([question, ipywidgets.HBox([box, button]), answer])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

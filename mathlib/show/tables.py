@@ -1,9 +1,11 @@
 """Small tables and pictures as the last line of a cell."""
 
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any
 
 from mathlib.checks import InputError
@@ -25,15 +27,13 @@ class Shown:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:,.3f}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return str(value)
+        return says.cell(value)
+    return f"{value:,}" if isinstance(value, int) else says.typeset(str(value))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> Shown:
-    """A table: the first column names the row; numbers get three decimals, anything else is printed
-    as it is.
+    """A table: the first column names the row; measured numbers get three digits, whole ones
+    all of theirs.
     """
     for row in rows:
         if len(row) != len(head):
@@ -44,20 +44,34 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "")
     words = _columns(lines)
     if caption:
         words = f"{caption}\n{words}"
-    return Shown(_html_table(lines, caption), words)
+    return Shown(html_table(lines, caption), words)
 
 
-def _html_table(lines: Sequence[Sequence[str]], caption: str) -> str:
+def _figures(cells: Sequence[str]) -> bool:
+    """Whether a column holds numbers, with or without units, rather than words."""
+    return all(re.match(r"[-−<$(]*\d|[-–—∞]?$|never$", cell) for cell in cells)
+
+
+def html_table(lines: Sequence[Sequence[str]], caption: str, kind: str = "mlx-table") -> str:
+    """Head and rows as HTML: columns of numbers stand right with their points in one line, words
+    left.
+    """
     head, *rows = lines
-    top = "".join(f'<th scope="col">{escape(word)}</th>' for word in head)
-    body = ""
-    for first, *rest in rows:
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
-        body += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
-    said = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return (
-        f'<table class="mlx-table">{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+    columns = [says.aligned(column) for column in zip(*rows, strict=True)]
+    sides = ["" if _figures(column) else ' class="mlx-words"' for column in columns]
+    sides = (sides or [""] * len(head))[1:]
+    top = f'<th scope="col">{says.html(head[0])}</th>' + "".join(
+        f'<th scope="col"{side}>{says.html(word)}</th>'
+        for word, side in zip(head[1:], sides, strict=True)
     )
+    body = ""
+    for first, *rest in zip(*columns, strict=True):
+        cells = "".join(
+            f"<td{side}>{says.html(cell)}</td>" for cell, side in zip(rest, sides, strict=True)
+        )
+        body += f'<tr><th scope="row">{says.html(first)}</th>{cells}</tr>'
+    said = f"<caption>{says.html(caption)}</caption>" if caption else ""
+    return f'<table class="{kind}">{said}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _columns(lines: Sequence[Sequence[str]]) -> str:
@@ -94,9 +108,21 @@ def byte_bars(
     return Shown(f"<figure>{drawn}</figure>", f"{title}: {said}")
 
 
+def _file(function: Callable[..., Any]) -> str:
+    """Where the library keeps a function: mathlib/parallel/ddp.py; nothing for a notebook's own."""
+    module = getattr(function, "__module__", "") or ""
+    return module.replace(".", "/") + ".py" if module.startswith("mathlib.") else ""
+
+
 def source(*functions: Callable[..., Any]) -> Shown:
-    """The library's own code, as it stands; methods without their class's indentation."""
-    code = "\n\n".join(
-        textwrap.dedent(inspect.getsource(function)).rstrip() for function in functions
-    )
-    return Shown(f'<pre tabindex="0"><code>{escape(code)}</code></pre>', code)
+    """The library's own code, as it stands, under its file's name; methods without their class's
+    indentation.
+    """
+    html, words = "", []
+    for file, group in groupby(functions, _file):
+        code = "\n\n".join(textwrap.dedent(inspect.getsource(f)).rstrip() for f in group)
+        name = f'<p class="mlx-file">{file}</p>' if file else ""
+        listing = f'<pre tabindex="0"><code>{escape(code)}</code></pre>'
+        html += f'<div class="mlx-listing">{name}{listing}</div>'
+        words.append(code)
+    return Shown(html, "\n\n".join(words))

@@ -6,6 +6,7 @@ from charts import boxes, drawn, outside, said
 from mathlib import specs
 from mathlib.explore import memory
 from mathlib.memory import fit, precision
+from mathlib.show import says
 from mathlib.show.experiments import find
 
 
@@ -76,6 +77,6 @@ def test_a_layout_that_cannot_be_is_a_result_in_words():
 @pytest.mark.parametrize("device", memory.DEVICES)
 def test_the_limit_is_what_the_device_reports(device):
     chip = specs.find_device(device)
-    room = memory._bytes(chip.room)
+    room = says.size(chip.room)
     assert f"{chip.title}: {room}" in shown("memory", device=device)
     assert f"within {room}" in shown("recipes", device=device)

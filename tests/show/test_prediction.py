@@ -35,16 +35,16 @@ def test_the_answer_is_folded_away_until_asked_for():
     )._repr_html_()
     before, after = html.split("<details>")
     assert "3.5" not in before.split("aria-label")[1]
-    assert "3.5 GB" in after and "Because &lt;so&gt;." in after
+    assert "3.5\u00a0GB" in after and "Because &lt;so&gt;." in after
     with pytest.raises(InputError, match="measured = nan"):
         predict("How much?", measured=math.nan)
 
 
 def test_without_a_prediction_only_the_measurement_is_shown():
     html = predict("How much?", measured=3, unit="GB")._repr_html_()
-    assert "<dt>measured</dt><dd>3 GB</dd>" in html and "<dt>predicted" not in html
+    assert "<dt>measured</dt><dd>3\u00a0GB</dd>" in html and "<dt>predicted" not in html
     both = predict("How much?", measured=3, predicted=4, unit="GB")._repr_html_()
-    assert both.index("<dt>predicted</dt><dd>4 GB") < both.index("<dt>measured</dt><dd>3 GB")
+    assert both.index("<dt>predicted</dt><dd>4\u00a0GB") < both.index("<dt>measured</dt><dd>3 GB")
 
 
 def test_a_typed_guess_is_answered_and_a_word_is_asked_again():
@@ -56,4 +56,7 @@ def test_a_typed_guess_is_answered_and_a_word_is_asked_again():
     assert answer.value.startswith("Type a number")
     box.value = "6,000"
     button.click()
-    assert "2.00 times the measured value, too high" in answer.value and "3,000 GB" in answer.value
+    assert (
+        "2.00 times the measured value, too high" in answer.value
+        and "3,000\u00a0GB" in answer.value
+    )

@@ -18,11 +18,11 @@ def test_a_table_says_the_same_in_both_forms():
     html = shown._repr_html_()
     assert re.findall(r'<th scope="col">([^<]*)', html) == ["way", "steps", "seconds"]
     assert re.findall(r'<th scope="row">([^<]*)', html) == ["ring", "a &amp; b"]
-    assert re.findall(r"<td>([^<]*)", html) == ["12,345", "1.500", "7", "-"]
+    assert re.findall(r"<td>([^<]*)", html) == ["12,345", "1.50", "7", "-"]
     assert repr(shown).splitlines() == [
         "Two ways",
         "way    steps   seconds",
-        "ring   12,345  1.500",
+        "ring   12,345  1.50",
         "a & b  7       -",
     ]
 
