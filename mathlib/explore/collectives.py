@@ -2,14 +2,18 @@
 each algorithm.
 """
 
+from functools import partial
 from math import fsum
 
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
+from mathlib.show.figures import both, figure_html
+from mathlib.show.kit.sheet import Sheet, place
+from mathlib.show.roles import rank_look
 from mathlib.traffic import comm
 
-LEFT, HIGH, BETWEEN, TOP = 74.0, 24.0, 16.0, 34.0
+HIGH, BETWEEN = 24, 16
 Held = list[list[frozenset[int]]]  # [rank][piece]: whose numbers are in it
 
 PAYLOADS = tuple(4**e * 1000 for e in range(1, 12))
@@ -38,62 +42,53 @@ def held_after(ranks: int, steps: int) -> tuple[Held, list[int]]:
     return held, came
 
 
-def _piece(x: float, y: float, wide: float, whose: frozenset[int], n: int, hint: str) -> str:
+def _piece(
+    page: Sheet, x: float, y: float, wide: float, whose: frozenset[int], n: int, hint: str
+) -> None:
     """One piece: a slot for each rank's numbers, filled where they are in; a heavy frame when all
     are.
     """
-    slots = "".join(
-        svg.box(x + r * wide / n, y, wide / n, HIGH, svg.SPARE[r]) for r in sorted(whose)
-    )
-    shape = (
-        f'x="{svg.number(x)}" y="{svg.number(y)}" width="{svg.number(wide)}" '
-        f'height="{svg.number(HIGH)}"'
-    )
-    frame = (
-        f'fill="none" stroke="currentColor" stroke-width="{2.6 if len(whose) == n else 0.7}" '
-        'pointer-events="all"'
-    )
-    return f"{slots}<rect {shape} {frame}><title>{hint}</title></rect>"
-
-
-def _arrow(x: float, y: float) -> str:
-    """Down through the gap above a piece."""
-    path = (
-        f"M{svg.number(x)} {svg.number(y - BETWEEN + 2)}v{svg.number(BETWEEN - 4)}m-4 -5l4 5l4 -5"
-    )
-    return f'<path d="{path}" stroke="currentColor" stroke-width="2" fill="none"/>'
+    for r in sorted(whose):
+        page.rect(x + r * wide / n, y, wide / n, HIGH, rank_look(r, n))
+    page.frame(x, y, wide, HIGH, hint=hint, heavy=len(whose) == n)
 
 
 def ring_picture(held: Held, came: list[int], title: str) -> str:
     """A row for each rank, a column for each piece; what came in the last step has an arrow above
     it.
     """
-    out, said = [], []
-    n = len(held)
-    pitch = (svg.WIDTH - LEFT) / n
+    return figure_html(both(partial(_ring_picture, held=held, came=came, title=title)))
+
+
+def _ring_picture(width: float, held: Held, came: list[int], title: str) -> str:
+    page, n = Sheet(width), len(held)
+    top = page.title(title) + 12
+    left = page.wide("rank 0") + 34
+    pitch = (width - left) / n
     for p in range(n):
-        head = f"piece {p}" if n < 7 else str(p)
-        middle = LEFT + (p + 0.5) * pitch - 3
-        out.append(svg.text(middle, 14, head, anchor="middle", size=svg.SMALL))
+        head = f"piece {p}" if page.wide("piece 0", page.small) < pitch - 8 else str(p)
+        middle = left + (p + 0.5) * pitch - 3
+        page.text(middle, top, head, anchor="middle", size=page.small, quiet=True)
+    said = []
     for r, row in enumerate(held):
-        out.append(_rank(r, row, came[r], pitch))
+        y = top + 20 + r * (HIGH + BETWEEN)
+        page.rect(1, y + 5, 14, 14, rank_look(r, n), radius=2)
+        page.text(22, y + 17, f"rank {r}")
+        for p, whose in enumerate(row):
+            names = ", ".join(map(str, sorted(whose)))
+            hint = f"Rank {r}, piece {p}: numbers of ranks {names}"
+            x = left + p * pitch
+            _piece(page, x, y, pitch - 6, whose, n, hint)
+            if p == came[r]:
+                _arrow(page, x + pitch / 2 - 3, y)
         finished = sum(len(whose) == n for whose in row)
         said.append(f"rank {r} holds {finished} finished pieces")
-    return svg.drawing(TOP + n * (HIGH + BETWEEN), title, ". ".join(said) + ".", "".join(out))
+    return page.svg(title, ". ".join(said) + ".")
 
 
-def _rank(r: int, row: list[frozenset[int]], came: int, pitch: float) -> str:
-    """One rank's row: its name, its pieces, and an arrow above the one that came last."""
-    y, wide = TOP + r * (HIGH + BETWEEN), pitch - 6
-    out = [svg.box(1, y + 5, 14, 14, svg.SPARE[r]), svg.text(21, y + 17, f"rank {r}")]
-    for p, whose in enumerate(row):
-        x = LEFT + p * pitch
-        names = ", ".join(map(str, sorted(whose)))
-        hint = f"Rank {r}, piece {p}: numbers of ranks {names}"
-        out.append(_piece(x, y, wide, whose, len(row), hint))
-        if p == came:
-            out.append(_arrow(x + wide / 2, y))
-    return "".join(out)
+def _arrow(page: Sheet, x: float, y: float) -> None:
+    """Down through the gap above a piece."""
+    page.line(f"M{place(x, y - BETWEEN + 2)}v{BETWEEN - 5}m-4 -5l4 5l4 -5", width=2)
 
 
 @experiment(

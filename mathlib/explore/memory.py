@@ -218,7 +218,7 @@ def on_each_card(model: str, cards: int, device: str) -> str:
     return f'<p class="mlx-say">{escape(name)} {say}.</p>' + svg.bars(
         rows,
         title=f"Memory of a card that trains {name}",
-        show=_bytes,
+        show=says.size,
         limit=chip.room,
         limit_label=chip.title,
     )

@@ -3,14 +3,16 @@ itself.
 """
 
 from mathlib import parts as _parts
+from mathlib.show.charts import byte_bars, curves
 from mathlib.show.comparison import compare
 from mathlib.show.drawing import graph
+from mathlib.show.figures import figure
 from mathlib.show.ledger import verdict
 from mathlib.show.link_chart import links
 from mathlib.show.memory_chart import memory_line
 from mathlib.show.pictures import parts_picture
 from mathlib.show.prediction import predict
-from mathlib.show.tables import byte_bars, curves, source, table
+from mathlib.show.tables import source, table
 from mathlib.show.timelines import ranks_timeline
 from mathlib.show.widgets import explore
 
@@ -19,6 +21,7 @@ __all__ = [
     "compare",
     "curves",
     "explore",
+    "figure",
     "graph",
     "links",
     "memory_line",

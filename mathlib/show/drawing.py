@@ -1,14 +1,17 @@
 """A small directed graph as a picture: every node below all that lead to it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from mathlib.checks import InputError
-from mathlib.show import svg
+from mathlib.show.figures import both, figure_html
+from mathlib.show.kit.sheet import Sheet, place
 from mathlib.show.roles import ROLES
 from mathlib.show.tables import Shown
 
-BOX, GAP, STEP = 24, 10, 50
+BOX, GAP, STEP = 26, 8, 54
 MOST = 40  # more boxes than this are no picture
+NEUTRAL = ("#8a8f98", "")
 
 
 def layers(nodes: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -23,46 +26,40 @@ def layers(nodes: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[list[
         [n for n in nodes if depth[n] == level] for level in range(1 + max(depth.values()))
     ]
     for above, row in zip(rows, rows[1:], strict=False):
-        place = {n: i / len(above) for i, n in enumerate(above)}
-        parents = {n: [place[a] for a, b in edges if b == n and a in place] for n in row}
+        at = {n: i / len(above) for i, n in enumerate(above)}
+        parents = {n: [at[a] for a, b in edges if b == n and a in at] for n in row}
         row.sort(key=lambda n: sum(parents[n]) / len(parents[n]) if parents[n] else 1.0)
     return rows
 
 
-Box = tuple[float, float, float]  # left, top, width
+Box = tuple[float, float, float, float]  # left, top, width, height
 
 
-def _placed(
-    rows: Sequence[Sequence[int]], labels: Mapping[int, str], notes: Mapping[int, str], step: float
-) -> dict[int, Box]:
+def _lines(label: str, note: str) -> list[str]:
+    """What stands in a box: its label, and a note in one line or, at its commas, in several."""
+    return [label, *(note.split(", ") if note else [])]
+
+
+def _placed(page: Sheet, rows: Sequence[Sequence[int]], lines: Mapping[int, list[str]], top: float):
     """Where each box stands: as wide as its words, a layer's free space shared out evenly."""
     at: dict[int, Box] = {}
-    for level, row in enumerate(rows):
-        wide = [7.6 * max(len(labels[n]), len(notes.get(n, ""))) + 14 for n in row]
-        free = (svg.WIDTH - sum(wide)) / (len(row) + 1)
-        x = free
+    for row in rows:
+        high = 10 + 17.0 * max(len(lines[n]) for n in row)
+        wide = [max(page.wide(line, page.small) for line in lines[n]) + 16 for n in row]
+        free = (page.width - sum(wide)) / (len(row) + 1)
+        x = max(free, 1)
         for n, w in zip(row, wide, strict=True):
-            at[n] = (x, level * step + 2, w)
-            x += w + free
+            at[n] = (x, top, w, 10 + 17.0 * len(lines[n]))
+            x += w + max(free, 4)
+        top += high + STEP - BOX
     return at
 
 
-def _arrow(above: Box, below: Box, high: float) -> str:
-    (xa, ya, wa), (xb, yb, wb) = above, below
-    path = f"M{xa + wa / 2:.1f} {ya + high:.1f}L{xb + wb / 2:.1f} {yb:.1f}"
-    return f'<path d="{path}" stroke="currentColor" stroke-opacity=".6" fill="none"/>'
-
-
-def _node(place: Box, high: float, colour: str, label: str, note: str) -> str:
-    x, y, w = place
-    box = (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{high}" rx="4" fill="{colour}" '
-        f'fill-opacity=".35" stroke="currentColor"/>'
-    )
-    box += svg.text(x + w / 2, y + 16, label, anchor="middle", size=svg.SMALL)
-    if note:
-        box += svg.text(x + w / 2, y + 32, note, anchor="middle", size=svg.SMALL)
-    return box
+def _arrow(page: Sheet, above: Box, below: Box) -> None:
+    """From the foot of a box to the head of one below it."""
+    (xa, ya, wa, ha), (xb, yb, wb, _) = above, below
+    path = f"M{place(xa + wa / 2, ya + ha)}L{place(xb + wb / 2, yb)}"
+    page.line(path, opacity=0.45)
 
 
 def drawing(
@@ -72,31 +69,61 @@ def drawing(
     title: str,
     marked: Mapping[int, str] | None = None,
     notes: Mapping[int, str] | None = None,
+    caption: str = "",
+    name: str = "",
 ) -> str:
-    """The graph as SVG.  `marked` colours nodes by a role of roles.ROLES, `notes` writes a second
-    line into them.
+    """The graph in two widths.  `marked` colours nodes by a role of roles.ROLES, `notes` writes
+    more lines into them, parted by commas.
     """
     if len(labels) > MOST:
         raise InputError(
             f"labels = {len(labels)} nodes: expected at most {MOST}, more cannot be read"
         )
-    marked, notes = marked or {}, notes or {}
-    high = BOX + 16 if notes else BOX
-    step = STEP + high - BOX
-    rows = layers(list(labels), edges)
-    at = _placed(rows, labels, notes, step)
-    out = [_arrow(at[a], at[b], high) for a, b in edges]
-    for n, place in at.items():
-        colour = ROLES[marked[n]][0] if n in marked else "none"
-        out.append(_node(place, high, colour, labels[n], notes.get(n, "")))
+    draw = partial(
+        _drawing, labels=labels, edges=edges, title=title, marked=marked or {}, notes=notes or {}
+    )
+    return figure_html(both(draw), caption, name)
+
+
+def _drawing(
+    width: float,
+    labels: Mapping[int, str],
+    edges: Sequence[tuple[int, int]],
+    title: str,
+    marked: Mapping[int, str],
+    notes: Mapping[int, str],
+) -> str:
+    page = Sheet(width)
+    lines = {n: _lines(label, notes.get(n, "")) for n, label in labels.items()}
+    at = _placed(page, layers(list(labels), edges), lines, page.title(title))
+    for a, b in edges:
+        _arrow(page, at[a], at[b])
+    for n, (x, y, w, h) in at.items():
+        look = ROLES[marked[n]] if n in marked else NEUTRAL
+        page.rect(x, y, w, h, look, radius=5, tint=True, hatched=False)
+        for i, line in enumerate(lines[n]):
+            page.text(
+                x + w / 2,
+                y + 17 + 17 * i,
+                line,
+                anchor="middle",
+                size=page.small,
+                bold=not i and len(lines[n]) > 1,
+            )
     said = "; ".join(f"{labels[a]} leads to {labels[b]}" for a, b in edges)
-    return svg.drawing(len(rows) * step + 2, title, said + ".", "".join(out))
+    return page.svg(title, said + ".")
 
 
 def graph(
-    nodes: Sequence[tuple[int, str]], edges: Sequence[tuple[int, int]], *, title: str
+    nodes: Sequence[tuple[int, str]],
+    edges: Sequence[tuple[int, int]],
+    *,
+    title: str,
+    caption: str = "",
+    name: str = "",
 ) -> Shown:
     """A picture of nodes (number, label) and edges between numbers."""
     labels = dict(nodes)
     words = ", ".join(f"{labels[a]} -> {labels[b]}" for a, b in edges)
-    return Shown(f"<figure>{drawing(labels, edges, title=title)}</figure>", f"{title}: {words}")
+    drawn = drawing(labels, edges, title=title, caption=caption, name=name)
+    return Shown(drawn, f"{title}: {words}")

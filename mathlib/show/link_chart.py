@@ -3,70 +3,88 @@ receiver.
 """
 
 from collections.abc import Mapping, Sequence
-from html import escape
+from functools import partial
 
 from mathlib.show import says
+from mathlib.show.figures import both, figure_html
+from mathlib.show.kit import letters
+from mathlib.show.kit.sheet import Sheet, number, place
 from mathlib.show.roles import ROLES
-from mathlib.show.svg import SMALL, drawing, number, text
 from mathlib.show.tables import Shown
 
-SIDE, GAP, TOP = 176, 24, 24
-COLOUR = ROLES["communication"][0]
+GAP, MOST_SIDE = 22, 190
+LOOK = (ROLES["communication"][0], "")
 Sent = Sequence[Mapping[int, int]]  # [rank]: receiver to bytes
 
 
-def links(sent: Mapping[str, Sent], *, node: int, title: str) -> Shown:
+def links(
+    sent: Mapping[str, Sent], *, node: int, title: str, caption: str = "", name: str = ""
+) -> Shown:
     """`sent[name][rank]` maps a receiver to bytes; darker is more. Heavy lines part nodes of `node`
     ranks.
     """
+    said = [f"{word}: {_total(ranks)} in all, {_across(ranks, node)}" for word, ranks in sent.items()]
+    told = [f"{words} between nodes" for words in said]
+    draw = partial(_links, sent=sent, node=node, title=title, said=". ".join(told) + ".")
+    return Shown(figure_html(both(draw), caption, name), f"{title}: " + "; ".join(told))
+
+
+def _links(width: float, sent: Mapping[str, Sent], node: int, title: str, said: str) -> str:
+    page = Sheet(width)
     most = max((b for ranks in sent.values() for row in ranks for b in row.values()), default=0)
-    out, said = [], []
-    for place, (name, ranks) in enumerate(sent.items()):
-        x = place % 2 * (SIDE + GAP + 8) + 16
-        y = place // 2 * (SIDE + 62) + TOP
-        total, across = _totals(ranks, node)
-        out.append(text(x, y - 9, name, weight="bold"))
-        out.append(_square(x, y, name, ranks, most) + _grid(x, y, len(ranks), node))
-        out.append(text(x, y + SIDE + 18, f"{across} of {total}", size=SMALL))
-        out.append(text(x, y + SIDE + 33, "between nodes", size=SMALL))
-        said.append(f"{name}: {total} in all, {across} between nodes")
-    rows = (len(sent) + 1) // 2
-    chart = drawing(rows * (SIDE + 62) + TOP - 20, title, ". ".join(said) + ".", "".join(out))
-    return Shown(f"<figure>{chart}</figure>", f"{title}: " + "; ".join(said))
+    y = page.title(title) + 4
+    columns = min(len(sent), 2) if page.narrow else (len(sent) if len(sent) < 5 else 3)
+    pitch = width / columns
+    side = min(pitch - 20 - GAP, MOST_SIDE)
+    low = y
+    for turn, (name, ranks) in enumerate(sent.items()):
+        column = turn % columns
+        y = low if not column else y
+        x = column * pitch + 20
+        page.text(x, y + page.size, name, bold=True)
+        _square(page, (x, y + 24), side, name, ranks, most)
+        _grid(page, (x, y + 24), side, len(ranks), node)
+        words = f"{_across(ranks, node)} of {_total(ranks)} between nodes"
+        under = y + 24 + side + 4
+        for line in letters.lines(words, pitch - 24, page.small):
+            under += page.small + 3
+            page.text(x, under, line, size=page.small, quiet=True)
+        low = max(low, under + 16)
+    return page.svg(title, said)
 
 
-def _totals(ranks: Sent, node: int) -> tuple[str, str]:
-    """All bytes, and those of them that leave a node, in words."""
-    total = sum(sum(row.values()) for row in ranks)
-    across = sum(
-        b for r, row in enumerate(ranks) for to, b in row.items() if r // node != to // node
+def _total(ranks: Sent) -> str:
+    """All bytes, in words."""
+    return says.size(sum(sum(row.values()) for row in ranks))
+
+
+def _across(ranks: Sent, node: int) -> str:
+    """Those of them that leave a node."""
+    return says.size(
+        sum(b for r, row in enumerate(ranks) for to, b in row.items() if r // node != to // node)
     )
-    return says.size(total), says.size(across)
 
 
-def _square(x: float, y: float, name: str, ranks: Sent, most: int) -> str:
+def _square(
+    page: Sheet, corner: tuple[float, float], side: float, name: str, ranks: Sent, most: int
+) -> None:
     """A cell for each pair that speaks, the darker the more, with the numbers as a tooltip."""
-    out = []
-    cell = SIDE / len(ranks)
+    (x, y), cell = corner, side / len(ranks)
     for r, row in enumerate(ranks):
-        out.append(text(x - 4, y + cell * (r + 0.5) + 4, str(r), anchor="end", size=SMALL))
+        if cell >= page.small or r % 2 == 0:
+            high = y + cell * (r + 0.5) + 4.5
+            page.text(x - 5, high, str(r), anchor="end", size=page.small, quiet=True)
         for to, b in sorted(row.items()):
-            words = f"{escape(name)}: rank {r} sends {says.size(b)} to rank {to}"
-            left, top, wide = number(x + to * cell), number(y + r * cell), number(cell)
-            out.append(
-                f'<path d="M{left} {top}h{wide}v{wide}h-{wide}z" fill="{COLOUR}" '
-                f'fill-opacity="{0.15 + 0.85 * b / (most or 1):.2f}"><title>{words}</title></path>'
-            )
-    return "".join(out)
+            hint = f"{name}: rank {r} sends {says.size(b)} to rank {to}"
+            wide = number(cell)
+            path = f"M{place(x + to * cell, y + r * cell)}h{wide}v{wide}h-{wide}z"
+            page.area(path, LOOK, min(0.999, 0.15 + 0.85 * b / (most or 1)), hint)
 
 
-def _grid(x: float, y: float, n: int, node: int) -> str:
+def _grid(page: Sheet, corner: tuple[float, float], side: float, n: int, node: int) -> None:
     """Lines between the cells, heavy where a node ends."""
-    out = []
-    cell = SIDE / n
+    (x, y), cell = corner, side / n
     for i in range(n + 1):
-        heavy = 1.6 if i % node == 0 else 0.3
-        down = f"M{number(x + i * cell)} {number(y)}v{SIDE}"
-        along = f"M{number(x)} {number(y + i * cell)}h{SIDE}"
-        out.append(f'<path d="{down}{along}" stroke="currentColor" stroke-width="{heavy}"/>')
-    return "".join(out)
+        down = f"M{place(x + i * cell, y)}v{number(side)}"
+        along = f"M{place(x, y + i * cell)}h{number(side)}"
+        page.line(down + along, width=1.5 if i % node == 0 else 0.4, opacity=0.7)

@@ -1,114 +1,148 @@
 """The memory of a step over time, as stacked areas: one column an event, one colour a kind."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from mathlib import units
 from mathlib.show import says, svg
-from mathlib.show.roles import Look, looks
+from mathlib.show.figures import both, figure_html
+from mathlib.show.kit.sheet import Sheet, number, place
+from mathlib.show.roles import looks
 from mathlib.show.tables import Shown
 
-LEFT, TOP, BOTTOM = 62.0, 44.0, 262.0
+HIGH = 230.0  # of the areas
 SHORT = {"forward": "fwd", "backward": "bwd"}
 AXIS = "allocations and releases, in order"
-Row = Mapping[str, int]  # bytes alive by kind
+Row = Mapping[str, float]  # bytes alive by kind
 Mark = tuple[int, str]  # event at which a phase ended, its name
 
 
+@dataclass(frozen=True)
+class Frame:
+    """Where the areas lie on a sheet, and how many units an event and a byte take."""
+
+    left: float
+    bottom: float
+    event: float
+    byte: float
+
+
 def memory_line(
-    rows: Sequence[Row], marks: Sequence[Mark], *, title: str, limit: float | None = None
+    rows: Sequence[Row],
+    marks: Sequence[Mark],
+    *,
+    title: str,
+    limit: float | None = None,
+    axis: str = AXIS,
+    caption: str = "",
+    name: str = "",
 ) -> Shown:
     """Bytes alive after every allocation and release; `marks` are (event at which a phase ended,
     its name).
     """
-    kinds = [kind for kind in rows[0] if any(row[kind] for row in rows)]
-    top = max([*(sum(row.values()) for row in rows), limit or 0])
-    x = (svg.WIDTH - LEFT - 4) / len(rows)
-    scale = (BOTTOM - TOP) / top
-    styles = looks(kinds)
-    out = [svg.text(0, 16, "bytes alive"), _areas(rows, styles, x, scale)]
-    out += [_levels(top, scale), _phases(marks, x)]
+    said = _said(rows, marks)
+    draw = partial(_memory_line, rows=rows, marks=marks, title=title, limit=limit, axis=axis)
+    html = figure_html(both(partial(draw, said=said)), caption, name)
+    return Shown(html, f"{title}. {said}")
+
+
+def _memory_line(
+    width: float,
+    rows: Sequence[Row],
+    marks: Sequence[Mark],
+    title: str,
+    limit: float | None,
+    axis: str,
+    said: str,
+) -> str:
+    page = Sheet(width)
+    styles = looks(_kinds(rows))
+    top = max([*(sum(row.values()) for row in rows), limit or 0]) or 1
+    y = page.legend(list(styles.items()), page.title(title)) + 26
+    page.text(0, y - 13, "bytes alive", size=page.small, quiet=True)
+    levels = [(tick, says.size(tick)) for tick in svg.ticks(0, top)]
+    left = max(page.wide(words, page.small) for _, words in levels) + 10
+    frame = Frame(left, y + HIGH, (width - left - 4) / len(rows), HIGH / top)
+    _areas(page, rows, frame)
+    _levels(page, levels, frame)
+    _phases(page, marks, frame)
     if limit is not None:
-        out.append(svg.limit_line(f"M{LEFT} {BOTTOM - limit * scale:.1f}H{svg.WIDTH}"))
-    middle = (svg.WIDTH + LEFT) / 2
-    out.append(svg.text(middle, BOTTOM + 46, AXIS, anchor="middle", size=svg.SMALL))
-    legend, deep = svg.legend(list(styles.items()), BOTTOM + 58)
-    said = _said(rows, marks, kinds)
-    drawn = svg.drawing(BOTTOM + 60 + deep, title, said + ".", "".join(out) + legend)
-    return Shown(f"<figure>{drawn}</figure>", f"{title}. {said}")
+        page.limit(f"M{place(left, frame.bottom - limit * frame.byte)}H{number(width - 4)}")
+    middle = (width + left) / 2
+    low = frame.bottom + 50
+    page.text(middle, low, axis, anchor="middle", size=page.small, quiet=True)
+    return page.svg(title, said + ".", low + 7)
 
 
-def _said(rows: Sequence[Row], marks: Sequence[Mark], kinds: Sequence[str]) -> str:
+def _kinds(rows: Sequence[Row]) -> list[str]:
+    """The kinds that live at some moment."""
+    return [kind for kind in rows[0] if any(row[kind] for row in rows)]
+
+
+def _said(rows: Sequence[Row], marks: Sequence[Mark]) -> str:
     """The peak in words: how much, when, and what it is made of."""
     peak = max(range(len(rows)), key=lambda event: sum(rows[event].values()))
     phase = next(name for end, name in marks if peak < end)
-    inside = ", ".join(f"{kind} {units.show(rows[peak][kind], 'byte')}" for kind in kinds)
+    inside = ", ".join(f"{kind} {units.show(rows[peak][kind], 'byte')}" for kind in _kinds(rows))
     return f"Peak {units.show(sum(rows[peak].values()), 'byte')} during {phase}: {inside}"
 
 
-def _levels(top: float, scale: float) -> str:
-    """Bytes on the upright axis."""
-    return "".join(
-        svg.text(LEFT - 5, BOTTOM - tick * scale + 4, says.size(tick), anchor="end", size=svg.SMALL)
-        for tick in svg.ticks(0, top)
-    )
+def _levels(page: Sheet, levels: Sequence[tuple[float, str]], frame: Frame) -> None:
+    """Bytes on the upright axis, and quiet lines through the picture."""
+    for tick, words in levels:
+        y = frame.bottom - tick * frame.byte
+        page.text(frame.left - 7, y + 4.5, words, anchor="end", size=page.small, quiet=True)
+        page.line(f"M{place(frame.left, y)}H{number(page.width - 4)}", opacity=0.15)
 
 
-def _phases(marks: Sequence[Mark], x: float) -> str:
-    """A line where each phase ends, and its name beneath, in turn on two lines."""
-    out = []
+def _phases(page: Sheet, marks: Sequence[Mark], frame: Frame) -> None:
+    """A line where each phase ends, and its name beneath, on two lines where one is too short."""
     start = 0
-    for number, (end, name) in enumerate(marks):
-        out.append(
-            f'<path d="M{LEFT + end * x:.1f} {TOP}V{BOTTOM}" stroke="currentColor" '
-            'stroke-opacity=".6" stroke-dasharray="3 3"/>'
+    ends = [0.0, 0.0]  # where the words of each line end
+    for end, name in marks:
+        x = frame.left + end * frame.event
+        page.line(
+            f"M{place(x, frame.bottom - HIGH)}V{number(frame.bottom + 4)}",
+            opacity=0.5,
+            dash="3 3",
         )
-        wide = (end - start) * x
-        word = name if wide > 46 else SHORT.get(name, name)
-        if wide > 16:  # a phase too narrow for its name is told by its neighbours
-            middle = LEFT + (start + end) / 2 * x
-            y = BOTTOM + 14 + 14 * (number % 2)
-            out.append(svg.text(middle, y, word, anchor="middle", size=svg.SMALL))
+        middle = frame.left + (start + end) / 2 * frame.event
+        wide = (end - start) * frame.event
+        word = name if page.wide(name, page.small) < wide else SHORT.get(name, name)
+        half = page.wide(word, page.small) / 2
+        row = 0 if middle - half > ends[0] else 1
+        free = middle - half > ends[row] and middle + half < page.width
+        if wide > 16 and free:  # a phase too narrow for its name is told by its neighbours
+            ends[row] = middle + half + 4
+            low = frame.bottom + 16 + 15 * row
+            page.text(middle, low, word, anchor="middle", size=page.small)
         start = end
-    return "".join(out)
 
 
-def _areas(rows: Sequence[Row], styles: Mapping[str, Look], x: float, scale: float) -> str:
+def _areas(page: Sheet, rows: Sequence[Row], frame: Frame) -> None:
     """One band a kind, each on top of those before it."""
-    out = []
     base = [0.0] * len(rows)
-    for kind, style in styles.items():
+    for kind, style in looks(_kinds(rows)).items():
         upper = [low + row[kind] for low, row in zip(base, rows, strict=True)]
-        out.append(_area(base, upper, x, scale, style))
+        points = _steps(upper, frame) + _steps(base, frame)[::-1]
+        page.area("M" + "L".join(points) + "Z", style)
         base = upper
-    return "".join(out)
 
 
-def _area(
-    lower: Sequence[float], upper: Sequence[float], x: float, scale: float, style: Look
-) -> str:
-    """A band between two step lines."""
-    points = _steps(upper, x, scale) + _steps(lower, x, scale)[::-1]
-    path = "M" + "L".join(points) + "Z"
-    colour, hatch = style
-    band = f'<path d="{path}" fill="{colour}"/>'
-    if hatch:
-        band += f'<path d="{path}" fill="url(#ID{ord(hatch)})"/>'
-    return band
-
-
-def _steps(values: Sequence[float], x: float, scale: float) -> list[str]:
+def _steps(values: Sequence[float], frame: Frame) -> list[str]:
     """The corners of a line that jumps at every event; jumps of less than a tenth of a unit are
     left out.
     """
     points: list[str] = []
     last = ""
-    for place, value in enumerate(values):
-        y = f"{BOTTOM - value * scale:.1f}"
+    for event, value in enumerate(values):
+        y = f"{frame.bottom - value * frame.byte:.1f}"
         if y == last:
             continue
         if last:
-            points.append(f"{LEFT + place * x:.1f} {last}")
-        points.append(f"{LEFT + place * x:.1f} {y}")
+            points.append(f"{frame.left + event * frame.event:.1f} {last}")
+        points.append(f"{frame.left + event * frame.event:.1f} {y}")
         last = y
-    points.append(f"{LEFT + len(values) * x:.1f} {last}")
+    points.append(f"{frame.left + len(values) * frame.event:.1f} {last}")
     return points

@@ -1,10 +1,12 @@
 """Pictures of the library's own results."""
 
+from functools import partial
 from html import escape
 
 from mathlib import units
 from mathlib.parts import Parts
 from mathlib.show import svg
+from mathlib.show.figures import both
 
 
 def parts_picture(parts: Parts) -> str:
@@ -15,8 +17,9 @@ def parts_picture(parts: Parts) -> str:
     def show(value: float) -> str:
         return units.show(value, parts.kind, parts.binary)
 
-    bar = svg.bars(
-        [("total", {name: parts.amount(name) for name in parts})], title=parts.title, show=show
+    row = ("total", {name: parts.amount(name) for name in parts})
+    draw = partial(
+        svg.stacked, rows=[row], title=parts.title, show=show, limit=None, limit_label=""
     )
     whole = parts.total
     rows = "".join(
@@ -25,6 +28,6 @@ def parts_picture(parts: Parts) -> str:
         for depth, name, value in parts.rows()
     )
     return (
-        f'<figure class="mlx-parts"><figcaption>{escape(parts.title)}</figcaption>{bar}'
+        f'<figure class="mlx-figure mlx-parts">{both(draw)}'
         f"<table><tbody>{rows}</tbody></table></figure>"
     )

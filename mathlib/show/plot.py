@@ -1,17 +1,24 @@
-"""Curves on linear or logarithmic axes, as SVG text; colours, sizes and the frame are those of
-mathlib.show.svg.
+"""Curves on linear or logarithmic axes, as SVG text for two widths.
+
+A curve's name stands at its end where there is room, else in a line above.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from dataclasses import dataclass
+from functools import partial
 
 from mathlib.checks import InputError
-from mathlib.show.svg import SMALL, SPARE, WIDTH, drawing, limit_line, number, text, ticks
+from mathlib.show.figures import both, figure_html
+from mathlib.show.kit.sheet import Sheet, number, place
+from mathlib.show.roles import ROLES, SPARE
+from mathlib.show.svg import ticks
 
-TOP, BOTTOM, LEFT = 30.0, 262.0, 70.0
+HIGH = 250.0  # of the frame
 MARKED = 40  # points of a curve that get a marker
+FEWEST = 3  # ticks of an axis
 Show = Callable[[float], str]
+Points = Sequence[tuple[float, float]]
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 MARKERS = (  # circle, square, triangle, diamond
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
@@ -29,121 +36,205 @@ def decades(low: float, high: float) -> list[float]:
     return [10.0**e for e in range(first, last + 1, every)]
 
 
-class _Axis:
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten; where these are fewer than three, also 2 and 5 times those, or round
+    numbers.
+    """
+    found = decades(low, high)
+    if len(found) >= FEWEST:
+        return found
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = [k * 10.0**e for e in range(first, last + 1) for k in (1, 2, 5)]
+    found = [s for s in steps if low * (1 - 1e-9) <= s <= high * (1 + 1e-9)]
+    return found if len(found) >= FEWEST else [t for t in ticks(low, high) if t > 0]
+
+
+class Axis:
     """Values to places on one axis, linear or logarithmic, with its ticks."""
 
-    def __init__(self, values: Sequence[float], start: float, stop: float, log: bool):
+    def __init__(self, values: Sequence[float], log: bool):
         low, high = min(values), max(values)
         if log and low <= 0:
             raise InputError(
                 f"value = {low!r}: expected a number greater than 0 on a logarithmic axis"
             )
-        self.log, self.start, self.stop = log, start, stop
+        self.log = log
+        self.start = self.stop = 0.0
         if not log:
             low = min(low, 0)
             high = high if high > low else low + 1
         elif low == high:
             low, high = low / 2, high * 2
         self.low, self.high = low, high
-        self.ticks = decades(low, high) if log and high >= 10 * low else ticks(low, high)
+        self.ticks = log_ticks(low, high) if log else ticks(low, high)
+
+    def spread(self, start: float, stop: float) -> None:
+        """Where on the sheet its ends lie."""
+        self.start, self.stop = start, stop
 
     def place(self, value: float) -> float:
         f = math.log10 if self.log else float
         share = (f(value) - f(self.low)) / (f(self.high) - f(self.low))
         return self.start + share * (self.stop - self.start)
 
+    def fitting(self, words: Sequence[str], page: Sheet) -> list[tuple[float, str]]:
+        """Every tick with its words, or every second, or every third, so that they stay apart."""
+        named = list(zip(self.ticks, words, strict=True))
+        for every in range(1, len(named) + 1):
+            kept = named[::every]
+            ends = [(self.place(t), page.wide(w, page.small) / 2) for t, w in kept]
+            if all(b - q - a - p > 8 for (a, p), (b, q) in zip(ends, ends[1:], strict=False)):
+                return kept
+        return named[:1]
 
-def _frame(x: _Axis, y: _Axis, titles: tuple[str, str], shows: tuple[Show, Show]) -> str:
-    """Both axes with ticks, grid and titles."""
-    (x_title, y_title), (show_x, show_y) = titles, shows
-    left, right = number(x.start), number(x.stop + 8)
-    bottom, top = number(y.start), number(y.stop)
-    out = [
-        text(0, 14, y_title),
-        text((x.start + WIDTH) / 2, y.start + 44, x_title, anchor="middle"),
-    ]
-    for tick in y.ticks:
-        high = y.place(tick)
-        out.append(
-            f'<path d="M{left} {number(high)}H{right}" stroke="currentColor" stroke-opacity=".25"/>'
-        )
-        out.append(text(x.start - 6, high + 4, show_y(tick), anchor="end", size=SMALL))
-    for tick in x.ticks:
-        out.append(f'<path d="M{number(x.place(tick))} {bottom}v5" stroke="currentColor"/>')
-        out.append(text(x.place(tick), y.start + 20, show_x(tick), anchor="middle", size=SMALL))
-    return (
-        "".join(out)
-        + f'<path d="M{left} {top}V{bottom}H{right}" stroke="currentColor" fill="none"/>'
-    )
+
+@dataclass(frozen=True)
+class Curves:
+    """What is drawn, whatever the width."""
+
+    series: Mapping[str, Points]
+    title: str
+    x_title: str
+    y_title: str
+    show_x: Show
+    show_y: Show
+    log_x: bool = False
+    log_y: bool = False
+    limit: float | None = None
+    limit_label: str = "limit"
+
+    def axes(self) -> tuple[Axis, Axis]:
+        points = [p for curve in self.series.values() for p in curve]
+        heights = [y for _, y in points]
+        if self.limit is not None:
+            heights.append(self.limit)
+        return Axis([x for x, _ in points], self.log_x), Axis(heights, self.log_y)
+
+    def look(self, name: str) -> tuple[str, str, str]:
+        """(colour, dash, marker) of a curve: its role's colour if its name is one."""
+        place = list(self.series).index(name)
+        colour = ROLES[name][0] if name in ROLES else SPARE[place % len(SPARE)][0]
+        return colour, DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]
+
+    def said(self) -> str:
+        """The curves in words: where each begins and ends."""
+        told = []
+        for name, curve in self.series.items():
+            ends = ", ".join(
+                f"{self.show_y(b)} at {self.show_x(a)}" for a, b in (curve[0], curve[-1])
+            )
+            told.append(f"{name}: {ends}")
+        if self.limit is not None:
+            told.append(f"{self.limit_label}: {self.show_y(self.limit)}")
+        return ". ".join(told) + "."
 
 
 def lines(
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    *,
-    title: str,
-    x_title: str,
-    y_title: str,
-    show_x: Show,
-    show_y: Show,
-    log_x: bool = False,
-    log_y: bool = False,
-    limit: float | None = None,
-    limit_label: str = "limit",
+    series: Mapping[str, Points], *, caption: str = "", name: str = "", **given: object
 ) -> str:
-    """Curves on one pair of axes; each has its own colour, dash and marker."""
-    points = [p for curve in series.values() for p in curve]
-    heights = [p[1] for p in points]
-    if limit is not None:
-        heights.append(limit)
-    x = _Axis([p[0] for p in points], LEFT, WIDTH - 16.0, log_x)
-    y = _Axis(heights, BOTTOM, TOP, log_y)
-    out = [_frame(x, y, (x_title, y_title), (show_x, show_y))]
-    said = []
-    for place, (name, curve) in enumerate(series.items()):
-        hints = [f"{name}: {show_x(a)}, {show_y(b)}" for a, b in curve[:MARKED]]
-        points = [(x.place(a), y.place(b)) for a, b in curve]
-        out.append(_curve(place, points, hints) + _name(place, name))
-        ends = ", ".join(f"{show_y(b)} at {show_x(a)}" for a, b in (curve[0], curve[-1]))
-        said.append(f"{name}: {ends}")
-    if limit is not None:
-        said.append(f"{limit_label}: {show_y(limit)}")
-        out.append(_limit(y.place(limit), said[-1]))
-    return drawing(BOTTOM + 62 + 20 * len(series), title, ". ".join(said) + ".", "".join(out))
+    """Curves on one pair of axes; each has its own colour, dash and marker. `given` are the fields
+    of Curves: title, x_title, y_title, show_x, show_y, log_x, log_y, limit, limit_label.
+    """
+    chart = Curves(series, **given)  # type: ignore[arg-type]
+    return figure_html(both(partial(_lines, chart=chart)), caption, name)
 
 
-def _look(place: int) -> tuple[str, str]:
-    """(colour, dash) of a curve."""
-    return SPARE[place % len(SPARE)][0], DASHES[place % len(DASHES)]
+def _lines(width: float, chart: Curves) -> str:
+    page = Sheet(width)
+    x, y = chart.axes()
+    top = page.title(chart.title)
+    names = list(chart.series)
+    room = max(page.wide(name, page.small, bold=True) for name in names) + 14
+    direct = len(names) > 1 and room < width * 0.3
+    if len(names) > 1 and not direct:
+        top = _legend(page, chart, top)
+    page.text(0, top + 12, chart.y_title, size=page.small, quiet=True)
+    top += 26
+    numbers = [chart.show_y(tick) for tick in y.ticks]
+    left = max(page.wide(words, page.small) for words in [*numbers, ""]) + 10
+    x.spread(left, width - (room if direct else 16))
+    y.spread(top + HIGH, top)
+    _frame(page, x, y, numbers, chart)
+    for name in names:
+        _curve(page, chart, name, x, y)
+    if direct:
+        _names(page, chart, x, y)
+    if chart.limit is not None:
+        _limit(page, chart, x, y)
+    return page.svg(chart.title, chart.said(), y.start + 44)
 
 
-def _curve(place: int, points: Sequence[tuple[float, float]], hints: Sequence[str]) -> str:
+def _frame(page: Sheet, x: Axis, y: Axis, numbers: Sequence[str], chart: Curves) -> None:
+    """Both axes with ticks, grid and titles."""
+    for tick, words in zip(y.ticks, numbers, strict=True):
+        high = y.place(tick)
+        page.line(f"M{place(x.start, high)}H{number(x.stop)}", opacity=0.15)
+        page.text(x.start - 7, high + 4.5, words, anchor="end", size=page.small, quiet=True)
+    for tick, words in x.fitting([chart.show_x(tick) for tick in x.ticks], page):
+        at, half = x.place(tick), page.wide(words, page.small) / 2
+        page.line(f"M{place(at, y.start)}v5", opacity=0.6)
+        at = min(max(at, half), page.width - half)
+        page.text(at, y.start + 19, words, anchor="middle", size=page.small, quiet=True)
+    page.line(f"M{place(x.start, y.start)}H{number(x.stop)}", opacity=0.6)
+    middle = (x.start + x.stop) / 2
+    page.text(
+        middle, y.start + 38, chart.x_title, anchor="middle", size=page.small, quiet=True
+    )
+
+
+def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:
     """A line through the points, and a marker with its numbers on the first ones."""
-    colour, dash = _look(place)
-    path = "L".join(f"{number(x)} {number(y)}" for x, y in points)
-    line = (
-        f'<path d="M{path}" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}" '
-        'fill="none"/>'
+    colour, dash, marker = chart.look(name)
+    curve = chart.series[name]
+    path = "L".join(place(x.place(a), y.place(b)) for a, b in curve)
+    page.line(f"M{path}", colour=colour, width=2.5, dash=dash)
+    for a, b in curve[:MARKED]:
+        hint = f"{name}: {chart.show_x(a)}, {chart.show_y(b)}"
+        page.mark(x.place(a), y.place(b), marker, colour, hint)
+
+
+def _names(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
+    """Each curve's name at its right end, moved up or down so that no two touch."""
+    step = page.small + 4
+    dots = {name: curve[0] for name, curve in chart.series.items() if len(curve) == 1}
+    for name, (a, b) in dots.items():  # a single point has its name beside it
+        at, high = x.place(a) + 9, y.place(b) - 8
+        page.text(at, high, name, size=page.small, bold=True, colour=chart.look(name)[0])
+    ends = sorted(
+        (y.place(curve[-1][1]), name) for name, curve in chart.series.items() if name not in dots
     )
-    marked = zip(points, hints, strict=False)
-    return line + "".join(_marker(place, x, y, colour, hint) for (x, y), hint in marked)
+    highs: list[float] = []
+    for high, _ in ends:
+        highs.append(max(high, highs[-1] + step) if highs else high)
+    most = y.start
+    for back in range(len(highs) - 1, -1, -1):  # push up what would leave the frame
+        highs[back] = min(highs[back], most)
+        most = highs[back] - step
+    for (_, name), high in zip(ends, highs, strict=True):
+        colour, *_ = chart.look(name)
+        page.text(x.stop + 9, high + 4, name, size=page.small, bold=True, colour=colour)
 
 
-def _name(place: int, name: str) -> str:
-    """A curve's line in the legend."""
-    colour, _ = _look(place)
-    y = BOTTOM + 66 + 20 * place
-    return _marker(place, 8, y, colour) + text(22, y + 5, name)
+def _legend(page: Sheet, chart: Curves, y: float) -> float:
+    """The curves' names above them, each beside its marker; where the next thing may begin."""
+    at = 0.0
+    for name in chart.series:
+        colour, dash, marker = chart.look(name)
+        wide = 32 + page.wide(name, page.small)
+        if at and at + wide > page.width:
+            at, y = 0.0, y + 20
+        page.line(f"M{place(at + 1, y + 8)}h24", colour=colour, width=2.5, dash=dash)
+        page.mark(at + 13, y + 8, marker, colour)
+        page.text(at + 32, y + 12, name, size=page.small)
+        at += wide + 16
+    return y + 24
 
 
-def _limit(y: float, words: str) -> str:
-    line = limit_line(f"M{number(LEFT)} {number(y)}H{WIDTH - 8}")
-    return line + text(WIDTH - 10, y - 6, words, anchor="end", size=SMALL, weight="bold")
-
-
-def _marker(place: int, x: float, y: float, colour: str, hint: str = "") -> str:
-    shape = MARKERS[place % len(MARKERS)]
-    title = f"<title>{escape(hint)}</title>" if hint else ""
-    return (
-        f'<path transform="translate({number(x)} {number(y)})" d="{shape}" fill="{colour}">'
-        f"{title}</path>"
-    )
+def _limit(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
+    high = y.place(chart.limit or 0)
+    page.limit(f"M{place(x.start, high)}H{number(x.stop)}")
+    words = f"{chart.limit_label}: {chart.show_y(chart.limit or 0)}"
+    both = page.wide(words, page.small, bold=True) + page.wide(chart.y_title, page.small)
+    beneath = high - y.stop < 20 and both > x.stop - 10  # the axis' title stands above
+    high += page.small if beneath else -6
+    page.text(x.stop, high, words, anchor="end", size=page.small, bold=True)

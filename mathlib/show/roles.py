@@ -17,47 +17,48 @@ HATCHES = {
     ".": "M2 2h1.6v1.6h-1.6zM6 6h1.6v1.6h-1.6z",
 }
 ROLES: dict[str, Look] = {
-    "weights": ("#4477aa", ""),
-    "gradients": ("#ee6677", "/"),
-    "optimizer": ("#228833", "\\"),
-    "master weights": ("#223f66", "|"),
-    "main gradients": ("#aa3344", "-"),
-    "first moment": ("#228833", "\\"),
-    "second moment": ("#77b36a", "x"),
-    "scales": ("#888888", "|"),
-    "activations": ("#ccbb44", "."),
-    "temporary": ("#aa3377", "x"),
-    "logits": ("#997700", "x"),
-    "cache": ("#66ccee", "-"),
-    "attention": ("#66ccee", "|"),
-    "attention scores": ("#66ccee", "x"),
-    "attention values": ("#66ccee", "."),
-    "attention core": ("#66ccee", "x"),
-    "mlp": ("#bb7744", "/"),
-    "rule": ("#888888", "-"),
-    "vocabulary": ("#aa3377", "."),
-    "embedding": ("#997700", "-"),
-    "forward": ("#4477aa", ""),
-    "backward": ("#228833", "/"),
-    "recompute": ("#ccbb44", "x"),
-    "update": ("#997700", "|"),
-    "compute": ("#4477aa", ""),
-    "communication": ("#aa3377", "\\"),
-    "idle": ("#bbbbbb", "."),
-    "predicted": ("#4477aa", ""),
-    "measured": ("#ee6677", "/"),
-    "other": ("#888888", "|"),
+    # What lives in memory.
+    "weights": ("#2f62ad", ""),
+    "gradients": ("#ea8050", "/"),
+    "optimizer": ("#30a08a", "\\"),
+    "activations": ("#efc252", "."),
+    "temporary": ("#a33388", "x"),
+    "logits": ("#7c5530", "-"),
+    "master weights": ("#16346b", "|"),
+    "main gradients": ("#b4502a", "-"),
+    "second moment": ("#8fd0c2", "x"),
+    "scales": ("#5f6f5a", "|"),
+    "cache": ("#4fb3bd", "-"),
+    # What takes time.
+    "forward": ("#98abc0", ""),
+    "backward": ("#475861", "/"),
+    "recompute": ("#c9b6a2", "x"),
+    "communication": ("#a76fd6", "\\"),
+    "idle": ("#cfd4da", "."),
+    # The parts of a model.
+    "attention": ("#3f8fb5", "|"),
+    "attention scores": ("#8ecbe3", "x"),
+    "attention values": ("#5aaccb", "."),
+    "mlp": ("#d9a05b", "/"),
+    "vocabulary": ("#8d4f6e", "."),
+    "embedding": ("#b98aa4", "-"),
+    # Two numbers beside each other.
+    "predicted": ("#7f8f9f", ""),
+    "measured": ("#c2456b", "/"),
+    "rule": ("#8a8f98", "-"),
+    "other": ("#a9a294", "|"),
 }
 PARTS = {  # role: names of parts that look like it
     "weights": ("frozen weights", "weights, forward", "weights, backward"),
     "gradients": ("gradients, replicas", "new gradients", "adapters"),
-    "optimizer": ("optimizer states",),
+    "optimizer": ("optimizer states", "first moment", "update"),
     "activations": (
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
         *("1. norm statistics", "2. norm statistics", "block", "final"),
         *("final norm input", "final norm statistics", "token numbers"),
     ),
     "temporary": ("gathered layer", "working tensors"),
+    "backward": ("compute",),
     "logits": ("probabilities", "gradients of logits", "targets", "number of targets"),
     "cache": ("keys", "values"),
     "attention": (
@@ -65,7 +66,7 @@ PARTS = {  # role: names of parts that look like it
         *("query down", "query up", "key-value down", "key-value up", "position"),
         *("queries", "projection input"),
     ),
-    "attention scores": ("softmax", "softmax mask", "softmax after dropout", "log-sum-exp"),
+    "attention scores": ("attention core", "softmax", "softmax mask", "softmax after dropout", "log-sum-exp"),
     "mlp": ("up", "down", "gate", "experts", "shared experts", "activation input", "second input"),
     "vocabulary": ("head",),
     "embedding": ("positions",),
@@ -76,6 +77,19 @@ PARTS = {  # role: names of parts that look like it
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}
 UNNAMED: Look = ("#999999", "")
+# Looks of what is told apart and has no role: curves. 3:1 against white and against the dark page.
+SPARE: list[Look] = [
+    ("#3a7bc8", ""),
+    ("#d9603f", "/"),
+    ("#2a9270", "\\"),
+    ("#9a63c4", "x"),
+    ("#b07d10", "."),
+    ("#2b90ae", "-"),
+    ("#c4568e", "|"),
+    ("#7b8590", ""),
+]
+# Ranks stand in an order, and so do their colours: from dark to light, in grey too.
+RANKS = ("#3b2a6b", "#3f4f95", "#33719f", "#2a8f95", "#37ab7c", "#76c25b", "#b9d444", "#f3e14b")
 
 
 def look(name: str) -> Look:
@@ -83,13 +97,34 @@ def look(name: str) -> Look:
     return ROLES.get(PART_ROLES.get(name, name), UNNAMED)
 
 
+def rank_look(rank: int, ranks: int) -> Look:
+    """The look of what a rank brought."""
+    if ranks > len(RANKS):
+        return RANKS[rank % len(RANKS)], ""
+    return RANKS[round(rank * (len(RANKS) - 1) / max(1, ranks - 1))], ""
+
+
+def shade(colour: str, step: int) -> str:
+    """A colour's relatives: 1, 3, 5 are lighter and lighter, 2, 4, 6 darker and darker."""
+    if not step:
+        return colour
+    goal, share = (255, 0.12 + 0.19 * step) if step % 2 else (0, 0.12 * step)
+    share = min(share, 0.85)
+    mixed = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(one + (goal - one) * share):02x}" for one in mixed)
+
+
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for each name in a picture; who finds his taken keeps the colour and gets the next
-    hatch.
+    """A look for each name in a picture; who finds his taken gets the next shade of the colour and
+    the next hatch.
     """
     found: dict[str, Look] = {}
+    hatches = ["", *HATCHES]
     for name in dict.fromkeys(names):
         colour, hatch = look(name)
-        free = [h for h in (hatch, "", *HATCHES) if (colour, h) not in found.values()]
-        found[name] = (colour, free[0] if free else hatch)
+        step = 0
+        while (shade(colour, step), hatch) in found.values() and step < 2 * len(hatches):
+            step += 1
+            hatch = hatches[(hatches.index(hatch) + 1) % len(hatches)]
+        found[name] = (shade(colour, step), hatch)
     return found

@@ -1,15 +1,14 @@
-"""Small tables and pictures as the last line of a cell."""
+"""Small tables as the last line of a cell."""
 
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
 
 from mathlib.checks import InputError
-from mathlib.show import plot, says, svg
 
 
 class Shown:
@@ -81,31 +80,6 @@ def _columns(lines: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(w) for cell, w in zip(line, wide, strict=True)).rstrip()
         for line in lines
     )
-
-
-def curves(
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    *,
-    title: str,
-    x_title: str,
-    y_title: str,
-    **axes: Any,
-) -> Shown:
-    """Curves over plain numbers; `log_x`, `log_y`, `limit`, `limit_label` as in plot.lines."""
-    show = {"show_x": says.short, "show_y": says.short} | axes
-    drawn = plot.lines(series, title=title, x_title=x_title, y_title=y_title, **show)
-    return Shown(
-        f"<figure>{drawn}</figure>", f"{title}: {y_title} against {x_title}, " + ", ".join(series)
-    )
-
-
-def byte_bars(
-    rows: Mapping[str, Mapping[str, float]], *, title: str, limit: float | None = None
-) -> Shown:
-    """Stacked bars of bytes by part; a cross marks each bar beyond the limit."""
-    drawn = svg.bars(list(rows.items()), title=title, show=says.size, limit=limit)
-    said = ", ".join(f"{name} {says.size(sum(parts.values()))}" for name, parts in rows.items())
-    return Shown(f"<figure>{drawn}</figure>", f"{title}: {said}")
 
 
 def _file(function: Callable[..., Any]) -> str:

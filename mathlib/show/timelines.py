@@ -52,16 +52,19 @@ def _rank(rank: int, events: Sequence[Event]) -> list[svg.Line]:
     return lines
 
 
-def ranks_timeline(events: Sequence[Event], *, title: str) -> Shown:
+def ranks_timeline(
+    events: Sequence[Event], *, title: str, caption: str = "", name: str = ""
+) -> Shown:
     """A line for each rank's own work, and lines for its messages: two at once where two are in
     flight.
     """
     lines = []
     for rank in sorted({e.rank for e in events}):
         lines += _rank(rank, [e for e in events if e.rank == rank])
-    drawn = svg.timeline(lines, title=title, show=says.time, axis_title="time")
+    told = {"title": title, "caption": caption, "name": name}
+    drawn = svg.timeline(lines, show=says.time, axis_title="time", **told)
     busy = dict.fromkeys((e.kind for e in events), 0.0)
     for e in events:
         busy[e.kind] += e.end - e.start
     said = ", ".join(f"{kind} {says.time(time)}" for kind, time in busy.items())
-    return Shown(f"<figure>{drawn}</figure>", f"{title}. All ranks together: {said}")
+    return Shown(drawn, f"{title}. All ranks together: {said}")

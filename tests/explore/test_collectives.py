@@ -28,12 +28,12 @@ def test_pieces_fill_and_finish_as_the_text_says(n):
 
 @pytest.mark.parametrize(("step", "arrows"), [(0, 0), (1, 5), (8, 5)])
 def test_every_rank_receives_one_piece_a_step(step, arrows):
-    assert len(ARROW.findall(find("ring").run({"ranks": 5, "step": step}))) == arrows
+    assert len(ARROW.findall(find("ring").run({"ranks": 5, "step": step}))) == 2 * arrows, "in two widths"
 
 
 def test_the_ring_stops_when_it_is_done():
     done = find("ring").run({"ranks": 3, "step": 4})
-    assert "Step 4 of 4" in done and "the whole sum" in done and "<pattern" in done
+    assert "Step 4 of 4" in done and "the whole sum" in done and "<svg" in done
     assert find("ring").run({"ranks": 3, "step": 14}) == done
 
 

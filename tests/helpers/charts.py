@@ -3,18 +3,23 @@
 import re
 import xml.etree.ElementTree as ET
 
-from mathlib.show import svg
+from mathlib.show.kit import letters
 
 SPACE = "{http://www.w3.org/2000/svg}"
 Place = tuple[float, float, float, float]  # x, y, width, height
 
 
-def drawn(html: object) -> ET.Element:
-    """The chart inside of some HTML, or of what shows itself as HTML."""
+def widths(html: object) -> list[ET.Element]:
+    """Every drawing inside of some HTML, or of what shows itself as HTML: wide, narrow."""
     text = html if isinstance(html, str) else html._repr_html_()  # type: ignore[attr-defined]
-    found = re.search("<svg.*?</svg>", text, re.DOTALL)
+    found = re.findall("<svg.*?</svg>", text, re.DOTALL)
     assert found, f"no chart in {text[:200]}"
-    return ET.fromstring(found[0])
+    return [ET.fromstring(one) for one in found]
+
+
+def drawn(html: object) -> ET.Element:
+    """The wide one of its first picture."""
+    return widths(html)[0]
 
 
 def words(chart: ET.Element) -> list[str]:
@@ -42,14 +47,16 @@ def place(rect: ET.Element) -> Place:
 
 
 def ends(text: ET.Element) -> tuple[float, float]:
-    """Where a line of text begins and ends, in a font of middling width."""
-    x, wide = float(text.get("x") or 0), len(text.text or "") * float(text.get("font-size")) * 0.55
+    """Where a line of text begins and ends at most."""
+    bold = text.get("font-weight") is not None
+    x, size = float(text.get("x") or 0), float(text.get("font-size") or 0)
+    wide = letters.width(text.text or "", size, bold)
     start = {"end": x - wide, "middle": x - wide / 2}.get(text.get("text-anchor") or "", x)
     return start, start + wide
 
 
 def points(path: ET.Element) -> list[tuple[float, float]]:
-    """The corners of a path that only uses M and L, or where a marker is put."""
+    """The corners of a path that only uses M, L, H and V, or where a marker is put."""
     moved = re.match(r"translate\((-?[\d.]+) (-?[\d.]+)\)", path.get("transform") or "")
     if moved:
         return [(float(moved[1]), float(moved[2]))]
@@ -57,19 +64,48 @@ def points(path: ET.Element) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in found]
 
 
+def frame(chart: ET.Element) -> tuple[float, float]:
+    """Width and height of the whole."""
+    _, _, wide, high = map(float, (chart.get("viewBox") or "").split())
+    return wide, high
+
+
 def outside(chart: ET.Element) -> list[str]:
     """What leaves the frame: boxes by their hint, text by its words, lines by their path."""
-    high = float((chart.get("viewBox") or "").split()[3])
+    wide, high = frame(chart)
     found = []
     for rect in chart.iter(f"{SPACE}rect"):
         x, y, width, height = place(rect)
-        if not (-0.1 <= x <= x + width <= svg.WIDTH + 1 and 0 <= y <= y + height <= high):
+        if not (-0.1 <= x <= x + width <= wide + 1 and 0 <= y <= y + height <= high):
             found.append(rect.findtext(f"{SPACE}title") or f"box at {x}, {y}")
     for text in chart.iter(f"{SPACE}text"):
         start, end = ends(text)
-        if start < -2 or end > svg.WIDTH + 2 or not 0 < float(text.get("y") or 0) <= high:
+        y, size = float(text.get("y") or 0), float(text.get("font-size") or 0)
+        if start < -1 or end > wide + 1 or not size * 0.6 < y <= high:
             found.append(text.text or "")
     for path in chart.findall(f"{SPACE}path"):
-        if not all(-0.1 <= x <= svg.WIDTH + 0.1 and 0 <= y <= high for x, y in points(path)):
+        if not all(-0.1 <= x <= wide + 0.1 and 0 <= y <= high for x, y in points(path)):
             found.append(path.get("d") or "")
     return found
+
+
+def overlapping(chart: ET.Element) -> list[tuple[str, str]]:
+    """Texts of which one stands on the other, measured by the widest letters of the two faces."""
+    spans = []
+    for text in chart.iter(f"{SPACE}text"):
+        y, size = float(text.get("y") or 0), float(text.get("font-size") or 0)
+        spans.append((*ends(text), y - 0.72 * size, y + 0.2 * size, text.text or ""))
+    spans.sort()
+    found = []
+    for i, (_, right, top, low, words) in enumerate(spans):
+        for left, _, other_top, other_low, other in spans[i + 1 :]:
+            if left >= right - 0.5:
+                break
+            if other_top < low - 0.5 and top < other_low - 0.5:
+                found.append((words, other))
+    return found
+
+
+def unreadable(html: object) -> list[object]:
+    """What is wrong with the places of things in any width of any picture."""
+    return [wrong for one in widths(html) for wrong in [*outside(one), *overlapping(one)]]

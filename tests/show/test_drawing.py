@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from charts import SPACE, drawn, outside, said, words
+from charts import SPACE, drawn, said, unreadable, words
 
 from mathlib.checks import InputError
 from mathlib.show import graph
-from mathlib.show.drawing import MOST, drawing, layers
+from mathlib.show.drawing import MOST, NEUTRAL, drawing, layers
 from mathlib.show.roles import ROLES
 
 DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]
@@ -44,14 +44,14 @@ def test_every_arrow_leaves_below_one_box_and_ends_on_top_of_another():
         a, b, c, d = map(float, re.findall(r"[\d.]+", path))
         assert any(abs(a - x) < 0.11 and abs(b - y) < 0.11 for x, y in bottoms)
         assert any(abs(c - x) < 0.11 and abs(d - y) < 0.11 for x, y in tops)
-    assert not outside(chart)
+    assert not unreadable(drawing({0: "x", 1: "w < v", 2: "*", 3: "+"}, DIAMOND, title="T"))
 
 
 def test_notes_and_marks_go_to_their_nodes():
     chart = picture(notes={1: "w = 3"}, marked={3: "gradients"})
     assert "w = 3" in words(chart) and "w < v" in words(chart)
     fills = [r.get("fill") for r in chart.iter(f"{SPACE}rect")]
-    assert fills.count(ROLES["gradients"][0]) == 1 and fills.count("none") == 3
+    assert fills.count(ROLES["gradients"][0]) == 1 and fills.count(NEUTRAL[0]) == 3
 
 
 def test_the_same_graph_is_told_in_words():

@@ -1,12 +1,11 @@
 """Bands as high as their bytes, phases where they end, the peak in words."""
 
 import pytest
-from charts import SPACE, drawn, outside, points, said, words
+from charts import SPACE, drawn, points, said, unreadable, words
 
 from mathlib.show import memory_line
-from mathlib.show.memory_chart import BOTTOM, LEFT, TOP
+from mathlib.show.memory_chart import HIGH
 from mathlib.show.roles import ROLES
-from mathlib.show.svg import WIDTH
 
 ROWS = [{"weights": 1000, "gradients": 0, "activations": a, "logits": 0} for a in (0, 500, 3000, 0)]
 ROWS[3]["gradients"] = 1000
@@ -22,27 +21,36 @@ def bands(chart):
     }
 
 
+def corners(chart):
+    """Left and right edge, foot and head of all bands together."""
+    xs, ys = zip(*(p for band in bands(chart).values() for p in band), strict=True)
+    return min(xs), max(xs), max(ys), max(ys) - HIGH
+
+
 def test_a_band_is_as_high_as_its_bytes():
-    found = bands(drawn(memory_line(ROWS, MARKS, title="T")))
-    unit = (BOTTOM - TOP) / 4000  # a byte, where the greatest total fills the height
-    column = (WIDTH - LEFT - 4) / 4
+    chart = drawn(memory_line(ROWS, MARKS, title="T"))
+    found = bands(chart)
+    left, right, foot, head = corners(chart)
+    unit = HIGH / 4000  # a byte, where the greatest total fills the height
+    column = (right - left) / 4
     weights, activations = (found[ROLES[kind][0]] for kind in ("weights", "activations"))
     low, high = sorted({y for _, y in weights}, reverse=True)
-    assert low == BOTTOM and high == pytest.approx(BOTTOM - 1000 * unit, abs=0.06)
-    assert min(y for _, y in activations) == pytest.approx(TOP, abs=0.06)
-    top = [x for x, y in activations if y == pytest.approx(TOP, abs=0.06)]
+    assert low == foot and high == pytest.approx(foot - 1000 * unit, abs=0.06)
+    assert min(y for _, y in activations) == pytest.approx(head, abs=0.06)
+    top = [x for x, y in activations if y == pytest.approx(head, abs=0.06)]
     assert top == [
-        pytest.approx(LEFT + 2 * column, abs=0.06),
-        pytest.approx(LEFT + 3 * column, abs=0.06),
+        pytest.approx(left + 2 * column, abs=0.06),
+        pytest.approx(left + 3 * column, abs=0.06),
     ]
 
 
 def test_a_kind_stands_on_those_before_it():
-    found = bands(drawn(memory_line(ROWS, MARKS, title="T")))
-    unit = (BOTTOM - TOP) / 4000
+    chart = drawn(memory_line(ROWS, MARKS, title="T"))
+    found, unit = bands(chart), HIGH / 4000
+    foot = corners(chart)[2]
     gradients = {y for _, y in found[ROLES["gradients"][0]]}
-    assert min(gradients) == pytest.approx(BOTTOM - 2000 * unit, abs=0.06), "on the weights"
-    assert BOTTOM not in gradients
+    assert min(gradients) == pytest.approx(foot - 2000 * unit, abs=0.06), "on the weights"
+    assert foot not in gradients
 
 
 def test_a_kind_that_never_lives_is_not_named():
@@ -66,20 +74,23 @@ def test_an_event_belongs_to_the_phase_that_has_not_ended_before_it():
 def test_a_limit_is_drawn_at_its_height_even_above_everything():
     chart = drawn(memory_line(ROWS, MARKS, title="T", limit=8000))
     (line,) = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "6 3"]
-    assert points(line)[0] == (LEFT, TOP)
-    assert min(y for _, y in bands(chart)[ROLES["activations"][0]]) == pytest.approx(153, abs=0.06)
-    assert not outside(chart)
+    left, _, foot, head = corners(chart)
+    assert points(line)[0] == (left, head)
+    highest = min(y for _, y in bands(chart)[ROLES["activations"][0]])
+    assert highest == pytest.approx(foot - HIGH / 2, abs=0.06)
+    assert not unreadable(memory_line(ROWS, MARKS, title="T", limit=8000))
 
 
 def test_phases_end_where_they_end_and_narrow_ones_are_shortened():
     rows = [dict(ROWS[i % 4]) for i in range(100)]
-    marks = [(1, "init"), (10, "forward"), (12, "x"), (100, "backward")]
+    marks = [(1, "init"), (8, "forward"), (10, "x"), (100, "backward")]
     chart = drawn(memory_line(rows, marks, title="T"))
     ends = [
         points(p)[0][0] for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "3 3"
     ]
-    column = (WIDTH - LEFT - 4) / 100
-    assert ends == [pytest.approx(LEFT + end * column, abs=0.06) for end, _ in marks]
+    left, right, *_ = corners(chart)
+    column = (right - left) / 100
+    assert ends == [pytest.approx(left + end * column, abs=0.06) for end, _ in marks]
     assert {"fwd", "backward"} <= set(words(chart)) and not {"init", "x"} & set(words(chart))
 
 

@@ -3,12 +3,13 @@
 import math
 
 import pytest
-from charts import SPACE, drawn, outside, points, said, words
+from charts import SPACE, drawn, outside, points, said, unreadable, words
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
 from mathlib.show import plot
+from mathlib.show.roles import ROLES
 
 
 def plotted(series, show=str, **options):
@@ -22,6 +23,17 @@ def curves(chart):
     return [points(p) for p in chart.iter(f"{SPACE}path") if p.get("stroke-width") == "2.5"]
 
 
+def axis(chart):
+    """Height of the level axis, and where it begins."""
+    (line,) = [
+        p
+        for p in chart.iter(f"{SPACE}path")
+        if p.get("stroke-opacity") == "0.6" and "H" in p.get("d")
+    ]
+    ((left, low),) = points(line)
+    return low, left
+
+
 @given(
     st.lists(st.tuples(st.floats(1, 1e12), st.floats(1, 1e12)), min_size=1, max_size=8),
     st.booleans(),
@@ -31,8 +43,9 @@ def test_curves_stay_inside_their_axes(curve, log_x, log_y):
     chart = plotted({"c": sorted(curve)}, lambda v: f"{v:.1g}", log_x=log_x, log_y=log_y)
     (drawn_curve,) = curves(chart)
     assert len(drawn_curve) == len(curve)
+    low, left = axis(chart)
     for x, y in drawn_curve:
-        assert plot.LEFT - 1 <= x <= 400 and plot.TOP - 1 <= y <= plot.BOTTOM + 1
+        assert left - 1 <= x <= 680 and low - plot.HIGH - 1 <= y <= low + 1
 
 
 def test_a_logarithmic_axis_refuses_zero():
@@ -48,16 +61,16 @@ def test_equal_ratios_are_equal_steps_on_a_logarithmic_axis():
 
 
 def test_a_linear_axis_begins_at_nothing():
-    (curve,) = curves(plotted({"c": [(1, 5), (2, 10)]}))
-    (_, ya), (_, yb) = curve
-    assert plot.BOTTOM - yb == pytest.approx(2 * (plot.BOTTOM - ya), abs=0.2)
+    chart = plotted({"c": [(1, 5), (2, 10)]})
+    ((_, ya), (_, yb)), (low, _) = curves(chart)[0], axis(chart)
+    assert low - yb == pytest.approx(2 * (low - ya), abs=0.2)
 
 
 def test_a_tick_stands_where_its_number_is():
-    chart = plotted({"c": [(1, 1), (1000, 1000)]}, lambda v: f"{v:g}", log_x=True, log_y=True)
+    chart = plotted({"c": [(1, 1), (10000, 10000)]}, lambda v: f"{v:g}", log_x=True, log_y=True)
     ticks = {t.text: float(t.get("x")) for t in chart.iter(f"{SPACE}text")}
-    (curve,) = curves(chart)
-    assert ticks["1000"] == pytest.approx(curve[-1][0], abs=0.11)
+    ((xa, _), (xb, _)) = curves(chart)[0]
+    assert ticks["100"] == pytest.approx((xa + xb) / 2, abs=0.11)
 
 
 def test_a_limit_is_drawn_at_its_height_and_said():
@@ -90,3 +103,52 @@ def test_decades_are_powers_of_ten_between_the_ends(low, high):
     marks = plot.decades(low, high)
     assert 1 <= len(marks) <= 7 and low <= marks[0] and marks[-1] <= high
     assert all(math.log10(mark) == round(math.log10(mark)) for mark in marks)
+
+
+@pytest.mark.parametrize(("low", "high"), [(128, 8192), (1, 80), (700, 990), (5, 6), (1, 1e9)])
+def test_a_logarithmic_axis_has_three_ticks_at_least(low, high):
+    marks = plot.log_ticks(low, high)
+    assert 3 <= len(marks) <= 10
+    assert all(low * (1 - 1e-9) <= mark <= high * (1 + 1e-9) for mark in marks)
+
+
+NAMES = ["ring", "tree", "halving"]
+
+
+def test_few_short_names_stand_at_the_ends_of_their_curves():
+    series = {name: [(1, 1), (2, 2 + i / 50)] for i, name in enumerate(NAMES)}
+    html = plot.lines(series, title="t", x_title="x", y_title="y", show_x=str, show_y=str)
+    assert not unreadable(html)
+    ends = {t.text: t for t in drawn(html).iter(f"{SPACE}text")}
+    for name, curve in zip(NAMES, curves(drawn(html)), strict=True):
+        assert float(ends[name].get("x")) > curve[-1][0]
+        assert abs(float(ends[name].get("y")) - curve[-1][1]) < 60
+
+
+def test_long_names_stand_above():
+    series = {"a name of many words that takes room" + name: [(1, 1), (2, 2)] for name in NAMES}
+    html = plot.lines(series, title="t", x_title="x", y_title="y", show_x=str, show_y=str)
+    assert not unreadable(html)
+    chart = drawn(html)
+    top = axis(chart)[0] - plot.HIGH
+    assert all(float(t.get("y")) < top for t in chart.iter(f"{SPACE}text") if t.text in series)
+
+
+def test_a_curve_named_as_a_role_has_its_colour():
+    chart = plotted({"measured": [(1, 1), (2, 2)], "predicted": [(1, 1), (2, 2)]})
+    colours = [p.get("stroke") for p in chart.iter(f"{SPACE}path")]
+    assert {ROLES["measured"][0], ROLES["predicted"][0]} <= set(colours)
+
+
+def test_the_two_axes_words_stay_apart_with_a_limit_at_the_top():
+    html = plot.lines(
+        {"c": [(1, 1), (2, 2)]},
+        title="t",
+        x_title="x",
+        y_title="a title of an axis that is long enough",
+        show_x=str,
+        show_y=str,
+        limit=2,
+        limit_label="a limit with a long name",
+    )
+    assert not unreadable(html)

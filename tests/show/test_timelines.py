@@ -31,7 +31,7 @@ EVENTS = [
 
 def picture(events: list) -> ET.Element:
     html = ranks_timeline(events, title="One step")._repr_html_()
-    return ET.fromstring(re.search("<svg.*</svg>", html, re.DOTALL)[0])
+    return ET.fromstring(re.search("<svg.*?</svg>", html, re.DOTALL)[0])
 
 
 def boxes(chart: ET.Element) -> dict[str, tuple[float, float]]:
@@ -45,7 +45,8 @@ def boxes(chart: ET.Element) -> dict[str, tuple[float, float]]:
 
 def test_each_rank_has_a_line_and_its_wire_beneath():
     labels = [t.text or "" for t in picture(EVENTS).iter(f"{SPACE}text")]
-    assert labels[:4] == ["rank 0", "wire", "wire 2", "rank 1"], (
+    lines = [label for label in labels if label.startswith(("rank", "wire"))]
+    assert lines == ["rank 0", "wire", "wire 2", "rank 1"], (
         "rank 1 sends nothing, so it has no wire"
     )
 

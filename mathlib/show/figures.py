@@ -1,0 +1,38 @@
+"""A figure: one picture in two widths, and the sentence it proves.
+
+The site shows the wide one in a column and the narrow one on a phone; without its style sheet the
+narrow one stays away. A figure with a name gets its number when the book is built, and the text
+refers to it by that name: {fig}`ring`.
+"""
+
+import re
+from collections.abc import Callable
+from html import escape
+
+from mathlib.checks import InputError
+from mathlib.show.kit.sheet import NARROW, WIDE
+from mathlib.show.tables import Shown
+
+Draw = Callable[[float], str]  # a width -> SVG that fills it
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def both(draw: Draw) -> str:
+    """A picture for a column and for a phone."""
+    return draw(WIDE) + draw(NARROW)
+
+
+def figure_html(inside: str, caption: str = "", name: str = "") -> str:
+    """The figure around a picture. A caption is a sentence; `name` is what the text refers to."""
+    if name and not NAME.fullmatch(name):
+        raise InputError(f"name = {name!r}: expected small letters, digits and hyphens")
+    if name and not caption:
+        raise InputError(f"caption = '': expected a sentence for the figure {name!r}")
+    place = f' id="fig-{name}"' if name else ""
+    said = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure class="mlx-figure"{place}>{inside}{said}</figure>'
+
+
+def figure(draw: Draw, *, caption: str = "", name: str = "", words: str = "") -> Shown:
+    """What a cell ends with: a picture that lays itself out for the width it is given."""
+    return Shown(figure_html(both(draw), caption, name), words or caption)
