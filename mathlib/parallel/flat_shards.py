@@ -93,8 +93,9 @@ class FlatShard:
         """This rank's share of the mean over so many ranks as one row; gradients are taken away."""
         row = torch.zeros(self.ranks * self.length, dtype=self.row.dtype, device=self.row.device)
         for p, place in self._cut(row).items():
-            torch.div(p.grad, ranks, out=place)
-            p.grad = None
+            if p.grad is not None:
+                torch.div(p.grad, ranks, out=place)
+                p.grad = None
         return row
 
     def add(self, piece: Tensor) -> None:

@@ -148,7 +148,7 @@ class Zero3(Zero2):
     @torch.no_grad()
     def full_weights(self) -> dict[str, Tensor]:
         """Every parameter by its name, whole, as a plain module's load_state_dict takes them."""
-        whole = {}
+        whole: dict[str, Tensor] = {}
         for part, rows in self.rows.items():
             self._gather(part)
             for row in rows:

@@ -36,19 +36,19 @@ def reduce_scattered(numbers: int, way: str) -> tuple[int, torch.Tensor]:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     row = torch.arange(ranks * numbers, dtype=torch.float32) * (rank + 1)
     piece = torch.empty(numbers)
-    before = wire.tcp()
-    if way == "ours":
-        piece = Scattering(row).wait(torch.float32)
-    else:
-        dist.reduce_scatter_tensor(piece, row)
-    return wire.tcp() - before, piece
+    with wire.tcp() as counted:
+        if way == "ours":
+            piece = Scattering(row).wait(torch.float32)
+        else:
+            dist.reduce_scatter_tensor(piece, row)
+    return counted.sent, piece
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_gloos_own_reduce_scatter_sends_twice_as_much(ranks):
     """The system counts both: ours is the formula, up to what heads a message."""
     numbers = 120_000
-    wanted = comm.sent("reduce-scatter", size=4 * ranks * numbers, ranks=ranks)
+    wanted = comm.sent("reduce-scatter", payload=4 * ranks * numbers, ranks=ranks)
     ours = launch.run(reduce_scattered, ranks, numbers, "ours")
     gloos = launch.run(reduce_scattered, ranks, numbers, "gloo")
     for (mine, piece), (theirs, same) in zip(ours, gloos, strict=True):
