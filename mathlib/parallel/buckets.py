@@ -32,7 +32,7 @@ class Bucket:
         sizes = [p.numel() for p in parameters]
         self.flat = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
         self.slots = {
-            p: _slot(part, p) for p, part in zip(parameters, self.flat.split(sizes), strict=True)
+            p: slot(part, p) for p, part in zip(parameters, self.flat.split(sizes), strict=True)
         }
 
     def take(self, sums: object) -> None:
@@ -44,7 +44,7 @@ class Bucket:
             self.flat.copy_(total.view_as(self.flat))
 
 
-def _slot(part: Tensor, p: nn.Parameter) -> Tensor:
+def slot(part: Tensor, p: nn.Parameter) -> Tensor:
     """A piece of the bucket in the parameter's form. `data`: who writes there can be told, by the
     version.
     """
@@ -55,7 +55,14 @@ def _slot(part: Tensor, p: nn.Parameter) -> Tensor:
 def buckets_of(
     parameters: Iterable[nn.Parameter], first_bytes: float, bytes: float
 ) -> list[Bucket]:
-    """Buckets for gradients that arrive in this order, listed in the order in which they get full.
+    """Buckets for gradients that arrive in this order, in the order in which they get full."""
+    return [Bucket(bucket) for bucket in bucket_lists(parameters, first_bytes, bytes)]
+
+
+def bucket_lists(
+    parameters: Iterable[nn.Parameter], first_bytes: float, bytes: float
+) -> list[list[nn.Parameter]]:
+    """Which parameters share a bucket.
 
     A bucket holds one type of number, and is full when it has reached its size or passed it. The
     first of a type is small, so that the wire has something to do early.
@@ -73,7 +80,7 @@ def buckets_of(
         room[kind] -= p.nbytes
         if room[kind] <= 0:
             del filling[kind]
-    return [Bucket(bucket) for bucket in sorted(buckets, key=lambda bucket: place[bucket[-1]])]
+    return sorted(buckets, key=lambda bucket: place[bucket[-1]])
 
 
 def tensors_in(outputs: object) -> Iterator[Tensor]:

@@ -1,0 +1,198 @@
+"""Flat shards: parameters laid end to end in one row, padded, and cut into N equal pieces.
+
+N ranks of the group, numbered 0..N-1    r this rank, which keeps piece r
+K bytes of the row                       S ranks of a group that shards, N/S groups hold the same
+Everything that ZeRO shards (Rajbhandari et al. 2020) is a piece of such a row: an optimizer that
+treats every element by itself does not mind that a piece begins in the middle of a matrix.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import ProcessGroup
+
+from mathlib.checks import InputError
+from mathlib.parallel.buckets import slot, type_and_place
+from mathlib.parallel.ddp import trainable
+
+# torch 2.13 has a new name for it
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+WHOLE_MATRIX = {"Adafactor", "LBFGS", "Muon", "SparseAdam"}  # look at more than one element
+Groups = list[dict[str, Any]]
+MakeOptimizer = Callable[[Groups], torch.optim.Optimizer]
+
+
+def all_gather(row: Tensor, piece: Tensor, group: ProcessGroup | None = None) -> dist.Work:
+    """Begin to fill the row with the pieces of all ranks: a rank sends K (N-1)/N."""
+    return _all_gather(row, piece, group=group, async_op=True)
+
+
+class Scattering:
+    """A reduce-scatter under way: rank r gets piece r of the sum; a rank sends K (N-1)/N.
+
+    Every rank sends each other rank that rank's piece, and adds up what it gets. gloo's own
+    reduce-scatter is an all-reduce whose result is cut, and sends twice as much.
+    """
+
+    def __init__(self, row: Tensor, group: ProcessGroup | None = None):
+        self.row, self.arrived = row, torch.empty_like(row)  # the row must live until all is sent
+        self.ranks = dist.get_world_size(group)
+        self.work = dist.all_to_all_single(self.arrived, row, group=group, async_op=True)
+
+    def wait(self, dtype: torch.dtype) -> Tensor:
+        """The piece, added up in numbers of this type."""
+        self.work.wait()
+        return self.arrived.view(self.ranks, -1).sum(0, dtype=dtype)
+
+
+class FlatShard:
+    """Parameters that travel together, and this rank's piece of them, `shard`.
+
+    `kept` says whether the whole row stays (stages 1 and 2) or comes and goes (stage 3).
+    `master` keeps the shard in fp32, whatever the type of the parameters.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[nn.Parameter, str],
+        group: ProcessGroup | None = None,
+        *,
+        kept: bool = True,
+        master: bool = False,
+    ):
+        self.names, self.group, self.kept = names, group, kept
+        self.ranks, rank = dist.get_world_size(group), dist.get_rank(group)
+        first = next(iter(names))
+        self.sizes = [p.numel() for p in names]
+        self.length = math.ceil(sum(self.sizes) / self.ranks)
+        self.row = torch.zeros(self.ranks * self.length, dtype=first.dtype, device=first.device)
+        self.slots = self._cut(self.row)
+        for p, place in self.slots.items():
+            place.copy_(p.data)
+            p.data = place
+        self.piece = self.row[rank * self.length : (rank + 1) * self.length]
+        own = self.piece.float() if master else self.piece
+        self.shard = nn.Parameter(own if own is not self.piece or kept else own.clone())
+        self.shard.requires_grad_(first.requires_grad)
+        self.arriving: dist.Work | None = None
+        self.whole = True
+        if not kept:
+            self.release()
+
+    def _cut(self, row: Tensor) -> dict[nn.Parameter, Tensor]:
+        """Each parameter's place in a row."""
+        parts = row[: sum(self.sizes)].split(self.sizes)
+        return {p: slot(part, p) for p, part in zip(self.names, parts, strict=True)}
+
+    def packed_gradients(self, ranks: int) -> Tensor:
+        """This rank's share of the mean over so many ranks as one row; gradients are taken away."""
+        row = torch.zeros(self.ranks * self.length, dtype=self.row.dtype, device=self.row.device)
+        for p, place in self._cut(row).items():
+            if p.grad is not None:
+                torch.div(p.grad, ranks, out=place)
+                p.grad = None
+        return row
+
+    def add(self, piece: Tensor) -> None:
+        """Add a piece of a gradient to the shard's."""
+        self.shard.grad = piece if self.shard.grad is None else self.shard.grad.add_(piece)
+
+    def begin_gather(self) -> None:
+        """Make room for the whole row, and ask the other ranks for their pieces."""
+        if self.whole or self.arriving:
+            return
+        self.row.untyped_storage().resize_(self.row.nbytes)
+        self.arriving = all_gather(self.row, self.shard.data.to(self.row.dtype), self.group)
+
+    def gather(self) -> None:
+        """Wait until the row is whole, and let the parameters lie in it."""
+        self.begin_gather()
+        if self.arriving:
+            self.arriving.wait()
+            for p, place in self.slots.items():
+                p.data = place
+        self.arriving, self.whole = None, True
+
+    def release(self) -> None:
+        """Give the row's memory back. Whoever reads a parameter now sees its shape, and NaN."""
+        if self.arriving:
+            self.arriving.wait()
+        elif not self.whole:
+            return
+        self.arriving, self.whole = None, False
+        for p in self.names:
+            p.data = torch.full((), math.nan, dtype=p.dtype, device=p.device).expand(p.shape)
+        self.row.untyped_storage().resize_(0)
+
+    def publish(self) -> dist.Work:
+        """Begin to give every rank the shard's new weights."""
+        if self.shard.data.data_ptr() != self.piece.data_ptr():
+            self.piece.copy_(self.shard.data)
+        return all_gather(self.row, self.piece, self.group)
+
+
+def grouped(module: nn.Module, groups: Groups | None) -> Groups:
+    """Parameter groups as torch's optimizers take them; without any, all trainable parameters."""
+    if groups is None:
+        return [{"params": list(trainable(module).values())}]
+    named = dict(module.named_parameters())
+    listed = [p for group in groups for p in group["params"]]
+    if len(set(listed)) < len(listed):
+        raise InputError("groups: a parameter stands in two groups, expected it in one")
+    if strange := len(set(listed) - set(named.values())):
+        raise InputError(f"groups: {strange} parameters are not the module's")
+    if left := [name for name, p in trainable(module).items() if p not in set(listed)]:
+        raise InputError(f"groups: {', '.join(left)} in no group, expected every trainable one")
+    return [
+        {**group, "params": [p for p in group["params"] if p.requires_grad]} for group in groups
+    ]
+
+
+def alike(names: Mapping[nn.Parameter, str]) -> Iterator[dict[nn.Parameter, str]]:
+    """Parameters that can lie in one row: of one type and place, all trained or all frozen."""
+
+    def kind(p: nn.Parameter) -> str:
+        return f"{type_and_place(p)} {p.requires_grad}"
+
+    for _, some in groupby(sorted(names, key=kind), key=kind):
+        yield {p: names[p] for p in some}
+
+
+def optimizer_over(
+    make: MakeOptimizer, groups: Groups, shards: Iterable[tuple[int, nn.Parameter]]
+) -> torch.optim.Optimizer:
+    """The optimizer, with each group's shards (number of the group, shard) for its parameters."""
+    mine: list[list[nn.Parameter]] = [[] for _ in groups]
+    for number, shard in shards:
+        mine[number].append(shard)
+    optimizer = make([{**g, "params": own} for g, own in zip(groups, mine, strict=True)])
+    if (name := type(optimizer).__name__) in WHOLE_MATRIX:
+        raise InputError(
+            f"optimizer = {name}: looks at whole tensors, and a rank holds a piece of a row; "
+            "expected one that treats every element by itself, such as SGD, Adam or AdamW"
+        )
+    return optimizer
+
+
+def norm(shards: Iterable[FlatShard], group: ProcessGroup | None = None) -> Tensor:
+    """The norm of the whole gradient, of which every rank of the group holds other pieces."""
+    squares = [s.shard.grad.double().square().sum() for s in shards if s.shard.grad is not None]
+    total = torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+    dist.all_reduce(total, group=group)
+    return total.sqrt()
+
+
+def clip(shards: Iterable[FlatShard], most: float, group: ProcessGroup | None = None) -> Tensor:
+    """Scale the gradient so that its norm is at most `most`, as torch's clip_grad_norm_ does."""
+    held = list(shards)
+    total = norm(held, group)
+    factor = (most / (total + 1e-6)).clamp(max=1.0)
+    for s in held:
+        if s.shard.grad is not None:
+            s.shard.grad.mul_(factor.to(s.shard.dtype))
+    return total

@@ -1,0 +1,90 @@
+"""ZeRO stage 1: every rank has the whole model and all gradients, and optimizer states for 1/N.
+
+N ranks    K bytes of gradients
+After the last backward of a step the gradients are reduce-scattered, each rank updates its piece of
+the weights, and the pieces are gathered: 2 K (N-1)/N sent, as much as DDP's all-reduce.
+"""
+
+import math
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import ProcessGroup
+
+from mathlib.meters.trace import Trace
+from mathlib.parallel import flat_shards
+from mathlib.parallel.ddp import MissingGradients, broadcast
+from mathlib.parallel.flat_shards import FlatShard, Groups, MakeOptimizer, Scattering
+
+
+class Zero1:
+    """Train a module in place: backward as often as you like, then `step`.
+
+    make is called with parameter groups and returns a torch optimizer; groups as torch takes them;
+    clip bounds the norm of the whole gradient; master keeps fp32 weights beside a 16-bit module.
+    A parameter without a gradient is refused by its name: the optimizer cannot leave it out.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        make: MakeOptimizer,
+        group: ProcessGroup | None = None,
+        *,
+        groups: Groups | None = None,
+        clip: float = math.inf,
+        master: bool = False,
+        trace: Trace | None = None,
+    ):
+        self.module, self.group, self.most, self.master = module, group, clip, master
+        self.ranks = dist.get_world_size(group)
+        self.trace = trace or Trace(on=False)
+        broadcast([*module.parameters(), *module.buffers()], group)
+        self.names = {p: name for name, p in module.named_parameters()}
+        self.groups = flat_shards.grouped(module, groups)
+        self.shards: list[FlatShard] = []
+        self.optimizer = flat_shards.optimizer_over(make, self.groups, self._lay_out())
+
+    def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
+        """Fill `shards`, and say which parameter group each one's optimizer states belong to."""
+        found = []
+        for number, some in enumerate(self.groups):
+            for names in self._rows({p: self.names[p] for p in some["params"]}):
+                self.shards.append(FlatShard(names, self.group, master=self.master))
+                found.append((number, self.shards[-1].shard))
+        return found
+
+    def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
+        """Which parameters of a group share a row: all that can."""
+        return list(flat_shards.alike(names))
+
+    def _reduce(self) -> None:
+        """Leave in every shard's `grad` this rank's piece of the mean over the ranks."""
+        self._refuse_missing(p for s in self.shards for p in s.names if p.grad is None)
+        for s in self.shards:
+            with self.trace.span("reduce-scatter", "communication", s.row.nbytes):
+                s.add(Scattering(s.packed_gradients(self.ranks), self.group).wait(s.shard.dtype))
+
+    def _refuse_missing(self, parameters: Iterable[nn.Parameter]) -> None:
+        if lost := sorted(self.names[p] for p in parameters):
+            raise MissingGradients(lost, len(self.names))
+
+    @torch.no_grad()
+    def step(self) -> Tensor | None:
+        """Update the weights of all ranks; returns the gradient's norm if it is to be clipped."""
+        self._reduce()
+        total = None
+        if math.isfinite(self.most):
+            total = flat_shards.clip(self.shards, self.most, self.group)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self._publish()
+        return total
+
+    def _publish(self) -> None:
+        """Give every rank the new weights."""
+        with self.trace.span("all-gather", "communication", sum(s.row.nbytes for s in self.shards)):
+            for work in [s.publish() for s in self.shards]:
+                work.wait()

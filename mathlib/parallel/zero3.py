@@ -1,0 +1,158 @@
+"""ZeRO stage 3: a rank keeps 1/N of everything, and a layer is whole only while it computes.
+
+N ranks    K bytes of weights
+Before a layer's forward its rows are gathered, after it they are given back; the same again in
+backward, where its gradients leave as soon as all have come: 3 K (N-1)/N sent by a rank in a step.
+The next layer's gather begins before this layer computes, so that both take their time together.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import register_multi_grad_hook
+from torch.utils._pytree import tree_leaves
+
+from mathlib.checks import InputError
+from mathlib.parallel.flat_shards import FlatShard, MakeOptimizer, alike
+from mathlib.parallel.zero2 import Zero2
+
+
+def in_backward() -> bool:
+    """Whether autograd is at work: what runs forward now is a recomputation."""
+    return torch._C._current_graph_task_id() != -1
+
+
+class Zero3(Zero2):
+    """As Zero2, for a module with `layers` inside, such as a GPT's blocks, each of which comes and
+    goes.
+
+    What stands in no layer, or in two, is gathered when forward begins and stays to the end of
+    backward. `prefetch` begins the next layer's gather before this layer computes.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        make: MakeOptimizer,
+        layers: Iterable[nn.Module],
+        *args: Any,
+        prefetch: bool = True,
+        **kwargs: Any,
+    ):
+        self.prefetch, self.layers = prefetch, list(layers)
+        self.rows: dict[nn.Module, list[FlatShard]] = {}  # frozen ones too
+        self.order: list[nn.Module] = []  # of the layers' calls in the last forward
+        self.path: list[nn.Module] = []  # calls that backward has not come to
+        inner = {part for layer in self.layers for part in layer.modules() if part is not layer}
+        if twice := inner & set(self.layers):
+            raise InputError(
+                f"layers: {len(twice)} stand inside another, expected them side by side"
+            )
+        super().__init__(module, make, *args, **kwargs)
+        module.register_forward_pre_hook(lambda *_: self._start())
+        module.register_forward_hook(lambda *_: self._stop())
+        for layer in self.layers:
+            layer.register_forward_pre_hook(lambda layer, _: self._enter(layer))
+            layer.register_forward_hook(lambda layer, _, output: self._leave(layer, output))
+
+    def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
+        group_of = {p: number for number, group in enumerate(self.groups) for p in group["params"]}
+        owner = self._owners()
+        found = []
+        for part in [self.module, *self.layers]:
+            self.rows[part] = []
+            for number in (*range(len(self.groups)), None):  # None: frozen
+                mine = [p for p in self.names if owner[p] is part and group_of.get(p) == number]
+                for names in alike({p: self.names[p] for p in mine}):
+                    row = FlatShard(names, self.group, kept=False, master=self.master)
+                    self.rows[part].append(row)
+                    if number is not None:
+                        self.shards.append(row)
+                        found.append((number, row.shard))
+        return found
+
+    def _owners(self) -> dict[nn.Parameter, nn.Module]:
+        """The layer that a parameter comes and goes with; the whole module, if it is in two."""
+        owner: dict[nn.Parameter, nn.Module] = {}
+        for layer in self.layers:
+            for p in layer.parameters():
+                owner[p] = self.module if p in owner else layer
+        return {p: owner.get(p, self.module) for p in self.names}
+
+    def _start(self) -> None:
+        """The whole module's forward begins."""
+        self._gather(self.module)
+        self.order, self.path, self.last_order = [], [], self.order
+
+    def _stop(self) -> None:
+        if not torch.is_grad_enabled():  # no backward will come
+            self._release_all()
+
+    def _enter(self, layer: nn.Module) -> None:
+        """A layer's forward begins, the first time or again in backward."""
+        self._gather(layer)
+        if in_backward():
+            return
+        self.order.append(layer)
+        if self.prefetch and len(self.order) < len(self.last_order):
+            self._begin_gather(self.last_order[len(self.order)])
+
+    def _leave(self, layer: nn.Module, output: object) -> None:
+        """A layer's forward ends: give its rows back, until the gradient of its output comes."""
+        if in_backward():
+            return
+        for row in self.rows[layer]:
+            row.release()
+        outputs = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
+        if outputs and torch.is_grad_enabled():
+            self.path.append(layer)
+            register_multi_grad_hook(outputs, lambda _: self._return(layer), mode="any")
+
+    def _return(self, layer: nn.Module) -> None:
+        """Backward comes to a layer."""
+        if self.backward is None:
+            self._begin()
+        while self.path and self.path.pop() is not layer:
+            continue
+        self._gather(layer)
+        if self.prefetch and self.path:
+            self._begin_gather(self.path[-1])
+
+    def _begin_gather(self, part: nn.Module) -> None:
+        for row in self.rows[part]:
+            row.begin_gather()
+
+    def _gather(self, part: nn.Module) -> None:
+        for row in self.rows[part]:
+            row.gather()
+
+    def _send(self, row: FlatShard) -> None:
+        """Its gradients have all come, so nothing will read its weights any more."""
+        super()._send(row)
+        row.release()
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._release_all()
+
+    def _release_all(self) -> None:
+        for rows in self.rows.values():
+            for row in rows:
+                row.release()
+
+    def _publish(self) -> None:
+        """Nobody needs the new weights before the next gather."""
+
+    @torch.no_grad()
+    def full_weights(self) -> dict[str, Tensor]:
+        """Every parameter by its name, whole, as a plain module's load_state_dict takes them."""
+        whole: dict[str, Tensor] = {}
+        for part, rows in self.rows.items():
+            self._gather(part)
+            for row in rows:
+                whole |= {name: p.detach().clone() for p, name in row.names.items()}
+                row.release()
+        every = self.module.named_parameters(remove_duplicate=False)
+        return {name: whole[self.names[p]] for name, p in every} | dict(self.module.named_buffers())

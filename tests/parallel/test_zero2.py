@@ -1,0 +1,69 @@
+"""Stage 2: gradients leave during backward, and only the rank's pieces of them stay."""
+
+import sharding
+import torch
+
+from mathlib import launch
+from mathlib.model import gpt, oracle
+from mathlib.parallel.zero2 import Zero2
+
+
+def after_backward(bucket_bytes: int) -> dict:
+    model = gpt.GPT(sharding.MODEL, seed=0)
+    zero = Zero2(model, oracle.OPTIMIZERS["SGD"], bucket_bytes=bucket_bytes)
+    in_flight, alive = [], []
+    send = Zero2._send
+
+    def seen(self, row):
+        send(self, row)
+        in_flight.append(len(self.sent))
+        alive.append(sum(p.grad.nbytes for p in model.parameters() if p.grad is not None))
+
+    Zero2._send = seen
+    oracle.loss(model, *sharding.PROBLEMS["gpt"][1](0)).backward()
+    whole = sum(p.nbytes for p in model.parameters())
+    kept = sum(s.shard.grad.nbytes for s in zero.shards)
+    left = [p for p in model.parameters() if p.grad is not None]
+    return {"whole": whole, "kept": kept, "left": len(left), "in flight": in_flight, "alive": alive}
+
+
+def test_a_rank_keeps_its_pieces_and_no_gradient_else():
+    for found in launch.run(after_backward, 4, 2000):
+        padding = 4 * 4 * len(found["in flight"])
+        assert found["whole"] / 4 <= found["kept"] <= found["whole"] / 4 + padding
+        assert not found["left"]
+        assert len(found["in flight"]) > 4 and max(found["in flight"]) == 2
+
+
+def test_gradients_that_have_left_are_dropped_while_backward_goes_on():
+    for small, one in zip(
+        launch.run(after_backward, 2, 2000), launch.run(after_backward, 2, 10**9), strict=True
+    ):
+        assert one["alive"] == [0]  # one row leaves when all have come
+        assert max(small["alive"]) < 0.3 * small["whole"]  # what has come waits for its bucket only
+
+
+def test_rows_leave_in_the_order_in_which_backward_fills_them():
+    def run():
+        model = sharding.build("odd", 0)
+        groups = [
+            {"params": [p for p in model.parameters() if p.dim() > 1]},
+            {"params": [p for p in model.parameters() if p.dim() < 2]},
+        ]
+        zero = Zero2(model, oracle.OPTIMIZERS["SGD"], groups=groups, bucket_bytes=1)
+        return [name for s in zero.shards for name in s.names.values()]
+
+    names = [name for name, p in sharding.build("odd", 0).named_parameters() if p.requires_grad]
+    assert launch.run(run, 1) == [names[::-1]]
+
+
+def test_a_second_backward_adds_to_the_first():
+    def run(times):
+        model = sharding.build("odd", 0)
+        zero = Zero2(model, oracle.OPTIMIZERS["SGD"])
+        for _ in range(times):
+            sharding.mse(model, *sharding.odd_batch(0)).backward()
+        return zero.shards[0].shard.grad
+
+    (once,), (twice,) = launch.run(run, 1, 1), launch.run(run, 1, 2)
+    assert torch.equal(twice, 2 * once)
