@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from mathlib.checks import InputError
+from mathlib.show import says
 
 
 class Shown:

@@ -145,14 +145,10 @@ class Canvas(Sheet):
         self.line(path, colour=colour, width=width, opacity=pale, dash=dash)
         self._head(control, end, colour, width, pale)
         if label:
-            middle = tuple(
-                (p + 2 * q + r) / 4 for p, q, r in zip(start, control, end, strict=True)
-            )
+            middle = tuple((p + 2 * q + r) / 4 for p, q, r in zip(start, control, end, strict=True))
             self._label(middle, (xb - xa, yb - ya), label, side)
 
-    def _head(
-        self, tail: Point, tip: Point, colour: str, width: float, opacity: float
-    ) -> None:
+    def _head(self, tail: Point, tip: Point, colour: str, width: float, opacity: float) -> None:
         """The two strokes of an arrow's head."""
         dx, dy = tip[0] - tail[0], tip[1] - tail[1]
         long = hypot(dx, dy) or 1

@@ -126,9 +126,7 @@ def grid(
                 if texts and texts[r][c]:
                     colour = ink(looked_up(role)[0]) if role is not None else ""
                     at, low = left + cell / 2, top + high / 2 + page.small * 0.35
-                    page.text(
-                        at, low, texts[r][c], anchor="middle", size=page.small, colour=colour
-                    )
+                    page.text(at, low, texts[r][c], anchor="middle", size=page.small, colour=colour)
 
     return Shape(columns * cell, rows * high, draw)
 
