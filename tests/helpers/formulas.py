@@ -204,7 +204,7 @@ OWN: dict[str, dict[str, object]] = {
     "params.lora": {"rank": 4},
     "cost.total_hours": {"device_hours": [1.0, 2.0]},
     "cost.utilization": {"seconds": 1e6},
-    "flops.palm_per_token": {"attention": "full"},
+    "papers.palm_per_token": {"attention": "full"},
     "reported.find_run": {"name": "MT-NLG 530B"},
     "reported.utilizations": {"run_": find_run("MT-NLG 530B")},
     "specs.find_cluster": {"name": "dgx-h100"},
