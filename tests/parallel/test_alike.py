@@ -1,4 +1,4 @@
-"""What is said where ranks bring different tensors: if one asks by us, else by gloo in our words."""
+"""What is said where ranks bring other tensors: by us if one asks, by gloo in our words if not."""
 
 import pytest
 import torch
