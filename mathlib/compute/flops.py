@@ -44,7 +44,9 @@ def _head_dims(model: Model) -> tuple[int, int]:
     return (2 if model.positions == "relative" else 1) * model.head_dim, model.head_dim
 
 
-def pairs(*, tokens: int, past: int = 0, causal: bool = False, window: Window | None = None) -> int:
+def attention_pairs(
+    *, tokens: int, past: int = 0, causal: bool = False, window: Window | None = None
+) -> int:
     """Query-key pairs of a sequence: s (c + s) full, s c + s (s + 1) / 2 causal (a token sees
     itself and the past).
 
@@ -74,11 +76,11 @@ def _seen_before(n: int, window: Window | None) -> int:
 
 def _all_pairs(model: Model, s: int, c: int, causal: bool) -> int:
     """Query-key pairs of one sequence and one head, over all layers."""
-    few = model.windowed_layers
-    wide = (model.layers - few) * pairs(tokens=s, past=c, causal=causal)
-    if not few:
+    windowed = model.windowed_layers
+    wide = (model.layers - windowed) * attention_pairs(tokens=s, past=c, causal=causal)
+    if not windowed:
         return wide
-    return wide + few * pairs(tokens=s, past=c, causal=causal, window=model.window)
+    return wide + windowed * attention_pairs(tokens=s, past=c, causal=causal, window=model.window)
 
 
 def _default_tokens(model: Model, tokens: int | None) -> int:

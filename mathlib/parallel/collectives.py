@@ -21,7 +21,7 @@ from mathlib.parallel.alike import agree, careful, rooms_fit
 from mathlib.parallel.messages import finish, flat, pieces, rank_and_size, receive, send
 from mathlib.traffic.comm import ring_steps
 
-Step = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from that one
+Exchange = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from that one
 
 
 def begin(tensor: Tensor, group: ProcessGroup | None) -> tuple[int, int]:
@@ -49,7 +49,7 @@ def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> 
 
 
 def _receive_first(
-    scatter: Sequence[Step], gather: Sequence[Step], group: ProcessGroup | None
+    scatter: Sequence[Exchange], gather: Sequence[Exchange], group: ProcessGroup | None
 ) -> None:
     """The steps with every receive posted before the first send, so that no message waits for its
     receiver.
@@ -74,7 +74,7 @@ def _receive_first(
     finish(*sent)
 
 
-def _round_the_ring(piece: Sequence[Tensor], r: int) -> tuple[list[Step], list[Step]]:
+def _round_the_ring(piece: Sequence[Tensor], r: int) -> tuple[list[Exchange], list[Exchange]]:
     right, left = (r + 1) % len(piece), (r - 1) % len(piece)
     scatter, gather = ring_steps(piece, r)
     return [(give, right, take, left) for give, take in scatter], [
@@ -111,20 +111,23 @@ def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Sum up a binomial tree to rank 0 and broadcast down it: 2 ceil(log2 N) rounds of K, rank 0
     sends K ceil(log2 N).
 
-    In round i of the way up the ranks whose lowest set bit is bit i send to the rank without that
-    bit.
+    On the way up every second rank sends to the one before it, then every second of those that are
+    left, two ranks away, then four.
     """
     r, n = begin(tensor, group)
     whole = flat(tensor)
     arrived = torch.empty_like(whole)
-    lowest = r & -r if r else 1 << (n - 1).bit_length()  # rank 0 is nobody's child
-    children = [r + (1 << i) for i in range(lowest.bit_length() - 1) if r + (1 << i) < n]
+    children, distance = [], 1
+    while r % (2 * distance) == 0 and distance < n:  # else it is this rank's turn to send
+        if r + distance < n:
+            children.append(r + distance)
+        distance *= 2
     for child in children:
         receive(arrived, child, group).wait()
         whole += arrived
     if r:
-        send(whole, r - lowest, group).wait()
-        receive(whole, r - lowest, group).wait()
+        send(whole, r - distance, group).wait()
+        receive(whole, r - distance, group).wait()
     finish(*(send(whole, child, group) for child in reversed(children)))
 
 
@@ -166,9 +169,9 @@ def distances(ranks: int, nearest_first: bool) -> list[int]:
 
 def _halve_and_double(
     whole: Tensor, r: int, ranks: Sequence[int], distances: Sequence[int]
-) -> tuple[list[Step], list[Step]]:
+) -> tuple[list[Exchange], list[Exchange]]:
     """Steps among these ranks, whose number is a power of two: down to one piece, and back."""
-    scatter: list[Step] = []
+    scatter: list[Exchange] = []
     part, here = whole, ranks.index(r)
     for distance in distances:  # partners differ in one bit; who has it keeps the upper half
         low, high = part.tensor_split(2)

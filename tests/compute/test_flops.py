@@ -137,7 +137,7 @@ def test_pairs_of_a_window_counted_one_by_one(s, c, w, chunked):
         if j <= i
     ]
     window = specs.Window(w, chunked=chunked)
-    assert flops.pairs(tokens=s, past=c, causal=True, window=window) == sum(seen)
+    assert flops.attention_pairs(tokens=s, past=c, causal=True, window=window) == sum(seen)
 
 
 def test_windows_leave_out_a_quarter_of_mistrals_pairs():
