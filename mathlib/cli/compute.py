@@ -6,7 +6,7 @@ from mathlib import specs, units
 from mathlib.checks import InputError, fraction
 from mathlib.cli.options import NUMBER, add_depth, add_model, amount, model_of
 from mathlib.cli.registry import command
-from mathlib.cli.text import Fact, answer, table
+from mathlib.cli.text import Fact, answer, columns
 from mathlib.parts import Parts
 from mathlib.specs import Model
 
@@ -114,7 +114,7 @@ def phases_table(parts: Parts) -> str:
         (name, *[units.show(n, "FLOP") for n in row], f"{sum(row) / parts.total:.1%}")
         for name, row in rows
     ]
-    return table(("part", *parts, "share"), cells)
+    return columns(("part", *parts, "share"), cells)
 
 
 def step_facts(model: Model, flop: float, tokens: int) -> list[Fact]:

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from mathlib import specs
 from mathlib.checks import one_of
 from mathlib.cli.registry import command
-from mathlib.cli.text import show, table
+from mathlib.cli.text import columns, show
 
-COLUMNS = {  # of the table of models: a name for each field
+FIELDS = {  # of the table of models: a name for each field
     "layers": "layers",
     "width": "width",
     "heads": "heads",
@@ -57,11 +57,11 @@ def models_command(args: Namespace) -> None:
             m.name,
             m.title,
             f"{params.total(m):,}",
-            *[getattr(m, field) for field in COLUMNS.values()],
+            *[getattr(m, field) for field in FIELDS.values()],
         )
         for m in found
     ]
-    text = table(("model", "called", "parameters", *COLUMNS), rows)
+    text = columns(("model", "called", "parameters", *FIELDS), rows)
     if len(found) == 1:
         text += f"\n\nsource: {found[0].source}"
     counts = [
@@ -95,10 +95,11 @@ def devices_command(args: Namespace) -> None:
     ]
     peaks = [f"{kind} TFLOP/s" for kind in kinds]
     head = ("device", "called", *peaks, "GB", "GiB reported", "memory GB/s", "link GB/s", "W")
-    text = (
-        f"{table(head, rows)}\n\nPeaks are dense; GB as sold, GiB as the device reports them; link "
-        "bandwidth is one direction."
+    told = (
+        "Peaks are dense; GB as sold, GiB as the device reports them; link bandwidth is one "
+        "direction."
     )
+    text = f"{columns(head, rows)}\n\n{told}"
     if len(found) == 1:
         text += f"\nsource: {found[0].source}, {found[0].date}"
     show(args, text, {"units": UNITS, "devices": [asdict(d) for d in found]})

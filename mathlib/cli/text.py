@@ -10,7 +10,7 @@ from mathlib.parts import Parts
 Fact = tuple[str, float, str]  # what, how much, unit
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Columns under their names, the first to the left, numbers to the right."""
     lines = [[str(cell) for cell in row] for row in (head, *rows)]
     wide = [max(len(line[i]) for line in lines) for i in range(len(head))]
@@ -37,7 +37,7 @@ def parts_table(parts: Parts, depth: float) -> str:
         ("total", total),
     ]
     head = ("part", "exact" if isinstance(total, int) else "number", parts.kind, "share")
-    return table(
+    return columns(
         head,
         [
             (name, f"{n:,.0f}", units.show(n, parts.kind, parts.binary), f"{n / (total or 1):.1%}")

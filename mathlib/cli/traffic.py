@@ -1,6 +1,7 @@
 """mathlib comm, mathlib groups: what ranks send, and which ranks share what."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -165,7 +166,7 @@ def groups_command(args: Namespace) -> None:
     show(args, text, {"unit": "rank", "sizes": sizes, "groups": groups})
 
 
-def groups_of(args: Namespace) -> tuple[dict[str, int], Groups]:
+def groups_of(args: Namespace) -> tuple[Mapping[str, int], Groups]:
     """Size of each axis, and its groups."""
     from mathlib.traffic import mesh
 

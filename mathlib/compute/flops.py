@@ -10,12 +10,10 @@ numbers.
 
 from typing import Any
 
-from mathlib.checks import InputError, flag, instance, non_negative, one_of, positive, whole
+from mathlib.checks import flag, instance, non_negative, one_of, positive, whole
 from mathlib.compute.params import matrices
 from mathlib.parts import Part, Parts
 from mathlib.specs import RECOMPUTE, Model, Window, find_model
-
-ATTENTION = ("full", "causal", "none")
 
 
 def matmul(*, rows: int, inner: int, columns: int) -> int:
@@ -46,7 +44,9 @@ def _head_dims(model: Model) -> tuple[int, int]:
     return (2 if model.positions == "relative" else 1) * model.head_dim, model.head_dim
 
 
-def pairs(*, tokens: int, past: int = 0, causal: bool = False, window: Window | None = None) -> int:
+def attention_pairs(
+    *, tokens: int, past: int = 0, causal: bool = False, window: Window | None = None
+) -> int:
     """Query-key pairs of a sequence: s (c + s) full, s c + s (s + 1) / 2 causal (a token sees
     itself and the past).
 
@@ -76,14 +76,15 @@ def _seen_before(n: int, window: Window | None) -> int:
 
 def _all_pairs(model: Model, s: int, c: int, causal: bool) -> int:
     """Query-key pairs of one sequence and one head, over all layers."""
-    few = model.windowed_layers
-    wide = (model.layers - few) * pairs(tokens=s, past=c, causal=causal)
-    if not few:
+    windowed = model.windowed_layers
+    wide = (model.layers - windowed) * attention_pairs(tokens=s, past=c, causal=causal)
+    if not windowed:
         return wide
-    return wide + few * pairs(tokens=s, past=c, causal=causal, window=model.window)
+    return wide + windowed * attention_pairs(tokens=s, past=c, causal=causal, window=model.window)
 
 
 def _default_tokens(model: Model, tokens: int | None) -> int:
+    """Tokens of a sequence: the model's context unless said."""
     return model.context if tokens is None else whole("tokens", tokens)
 
 
@@ -319,121 +320,3 @@ def six_nd(*, parameters: float, tokens: float, multiplier: float = 6) -> float:
     """
     P, D = positive("parameters", parameters), positive("tokens", tokens)
     return positive("multiplier", multiplier) * P * D
-
-
-def palm_per_token(
-    *,
-    parameters: float,
-    layers: int,
-    heads: int,
-    head_dim: int,
-    tokens: int,
-    attention: str = "full",
-    multiplier: float = 6,
-) -> float:
-    """6 P + 12 L a d s: training FLOP a token (Chowdhery et al. 2022, appendix B, as H, Q, T).
-
-    attention: "full" counts all pairs, "causal" half of them, "none" gives 6 P.  multiplier: 8
-    gives 8 P + 16 L a d s, what full recomputation makes of it.
-
-    Chapter: compute
-    """
-    P, L, a = positive("parameters", parameters), whole("layers", layers), whole("heads", heads)
-    d, s, factor = (
-        whole("head_dim", head_dim),
-        whole("tokens", tokens),
-        positive("multiplier", multiplier),
-    )
-    share = {"full": 2, "causal": 1, "none": 0}[one_of("attention", attention, ATTENTION)]
-    return factor * (P + share * L * a * d * s)
-
-
-def _plain(layers: int, width: int, vocab: int, tokens: int) -> Model:
-    """A GPT by its shape; heads change neither parameters nor FLOP."""
-    return Model(
-        name="GPT",
-        layers=layers,
-        width=width,
-        heads=1,
-        vocab=vocab,
-        context=whole("tokens", tokens),
-    )
-
-
-def narayanan(*, sequences: int, tokens: int, layers: int, width: int, vocab: int) -> int:
-    """96 B s L h^2 (1 + s/(6h) + V/(16 L h)): a step with full recomputation (Narayanan et al.
-    2021, equation 3).
-
-    Chapter: compute
-    """
-    return int(
-        training(_plain(layers, width, vocab, tokens), sequences=sequences, recompute="full").total
-    )
-
-
-def korthikanti(
-    *,
-    sequences: int,
-    tokens: int,
-    layers: int,
-    width: int,
-    vocab: int,
-    recompute: str = "none",
-    convention: str = "korthikanti",
-) -> int:
-    """72 B L s h^2 (1 + s/(6h) + V/(12 h L)), a step that keeps everything (Korthikanti et al.
-    2022, equation 7).
-
-    Selective recomputation makes the s/(6h) an s/(3h) (equation 8).
-
-    Chapter: compute
-    """
-    model = _plain(layers, width, vocab, tokens)
-    return int(
-        training(model, sequences=sequences, recompute=recompute, convention=convention).total
-    )
-
-
-def chinchilla(
-    model: str | Model,
-    *,
-    sequences: int = 1,
-    tokens: int | None = None,
-    embedding: bool = True,
-    logits: bool = True,
-    softmax: bool = True,
-) -> Parts:
-    """Training FLOP as Hoffmann et al. 2022 count them (appendix F): three times a forward that
-    multiplies the one-hot embedding out (2 s V h) and charges softmax 3 a s^2, for a plain
-    transformer.
-
-    As printed, it does not give their Table A4.  Without embedding and logits, over 6 P D with P
-    counted as for Gopher (relative positions), it gives all six rows.
-
-    Chapter: compute
-    """
-    model, B = find_model(model), whole("sequences", sequences)
-    s = _default_tokens(model, tokens)
-    L, h, a, f, V = model.layers, model.width, model.heads, model.ffn_width, model.vocab
-    key = a * model.head_dim
-    if model.experts or model.latent or model.gated or model.window or model.kv_heads != a:
-        raise InputError(
-            f"model = {model.name!r}: expected a plain transformer (no experts, gate, window or "
-            "shared key heads)"
-        )
-    for name, wanted in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
-        flag(name, wanted)
-    once = Parts(
-        f"training step of {model.title}, as Chinchilla counts",
-        "FLOP",
-        {
-            "embedding": embedding * 2 * s * V * h,
-            "attention projections": L * (2 * 3 * s * h * key + 2 * s * key * h),
-            "attention scores": L * 2 * s * s * key,
-            "softmax": softmax * L * 3 * a * s * s,
-            "attention values": L * 2 * s * s * key,
-            "mlp": L * 2 * s * (h * f + f * h),
-            "vocabulary": logits * 2 * s * h * V,
-        },
-    )
-    return once.scaled(3 * B)

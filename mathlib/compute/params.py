@@ -220,7 +220,7 @@ def shorthand(*, layers: int, width: int) -> int:
     return 12 * L * h**2
 
 
-def megatron(*, layers: int, width: int, vocab: int, context: int) -> int:
+def closed_form(*, layers: int, width: int, vocab: int, context: int) -> int:
     """12 L h^2 (1 + 13/(12h) + (V + s)/(12 L h)), multiplied out (Narayanan et al. 2021, equation
     2).
 
@@ -228,12 +228,8 @@ def megatron(*, layers: int, width: int, vocab: int, context: int) -> int:
 
     Chapter: compute
     """
-    L, h, V, s = (
-        whole("layers", layers),
-        whole("width", width),
-        whole("vocab", vocab),
-        whole("context", context),
-    )
+    L, h = whole("layers", layers), whole("width", width)
+    V, s = whole("vocab", vocab), whole("context", context)
     return 12 * L * h**2 + 13 * L * h + (V + s) * h
 
 

@@ -24,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,27 +67,33 @@ def run(
             "world_size = None: expected how many ranks to start; only torchrun's processes know"
         )
     world_size = checks.whole("world_size", world_size)
-    how = checks.one_of(
-        "how", how or ("fork" if sys.platform == "linux" else "fresh"), ["fork", "fresh"]
-    )
+    how = how or ("fork" if sys.platform == "linux" else "fresh")
+    begin = start.Forked if checks.one_of("how", how, ["fork", "fresh"]) == "fork" else start.Fresh
+    task = _surroundings() | {
+        "call": _pickle(fn, args, kwargs),
+        "world_size": world_size,
+        "timeout": timeout,
+        "threads": threads,
+        "device": device,
+    }
+    with _home(task) as home, contextlib.closing(begin(home, world_size)) as ranks:
+        try:
+            return _collect(ranks, home, world_size, timeout)
+        finally:
+            if echo:
+                _echo(home, world_size)
+
+
+@contextlib.contextmanager
+def _home(task: dict) -> Iterator[Path]:
+    """A folder with the ranks' task, in which they leave what they return and print; in memory
+    where there is a place for that.
+    """
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix=f"ranks-{os.getpid()}-", dir=memory))
     try:
-        task = _surroundings() | {
-            "call": _pickle(fn, args, kwargs),
-            "world_size": world_size,
-            "timeout": timeout,
-            "threads": threads,
-            "device": device,
-        }
         (home / "task").write_bytes(pickle.dumps(task))
-        begin = start.Forked if how == "fork" else start.Fresh
-        with contextlib.closing(begin(home, world_size)) as ranks:
-            try:
-                return _collect(ranks, home, world_size, timeout)
-            finally:
-                if echo:
-                    _echo(home, world_size)
+        yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

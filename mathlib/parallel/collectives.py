@@ -4,17 +4,12 @@ leaving a rank.
 N    ranks of the group, numbered 0..N-1         r    this rank
 K    bytes of the tensor                          p    ranks of the largest power of two <= N
 All work in place on a contiguous tensor of any length (shorter than N too) and add; group None is
-the default group. All ranks bring the same length and type. A message of one type is not taken for
-another's, and gloo ends a rank that gets more bytes than it has room for; with
-TORCH_DISTRIBUTED_DEBUG=DETAIL the ranks are asked before every collective, and it is said who
-differs.
-The messages of a rank must not wait for one another: gloo's do not, NCCL's do.
+the default group. All ranks bring the same length and type: see alike.py for what is said if not.
 A tensor is cut into N pieces that differ by at most one element; an empty piece costs no message.
 What "a rank sends" is the mean over the ranks; when N divides the tensor it is what each one sends.
 """
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
@@ -22,22 +17,11 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError
+from mathlib.parallel.alike import agree, careful, rooms_fit
+from mathlib.parallel.messages import finish, flat, pieces, rank_and_size, receive, send
 from mathlib.traffic.comm import ring_steps
 
-Message = dist.Work | SimpleNamespace
-DONE = SimpleNamespace(wait=lambda: None)  # stands for a message that need not be sent
-TYPES = sorted({t for t in vars(torch).values() if isinstance(t, torch.dtype)}, key=str)
-TAG = {dtype: number for number, dtype in enumerate(TYPES)}  # gloo keeps tags apart
-Step = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from that one
-
-
-def rank_and_size(group: ProcessGroup | None = None) -> tuple[int, int]:
-    """(rank, size) of this process in the group."""
-    if (backend := dist.get_backend(group)) == "nccl":
-        raise InputError(
-            f"group over {backend}: expected one over gloo, as NCCL's messages wait for one another"
-        )
-    return dist.get_rank(group), dist.get_world_size(group)
+Exchange = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from that one
 
 
 def begin(tensor: Tensor, group: ProcessGroup | None) -> tuple[int, int]:
@@ -45,68 +29,6 @@ def begin(tensor: Tensor, group: ProcessGroup | None) -> tuple[int, int]:
     if careful():
         agree(tensor, group)
     return rank_and_size(group)
-
-
-def careful() -> bool:
-    """Whether the user has set TORCH_DISTRIBUTED_DEBUG=DETAIL."""
-    return dist.get_debug_level() == dist.DebugLevel.DETAIL
-
-
-def agree(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Ask all ranks of the group for the length and type of their tensors; refuse if they
-    differ.
-    """
-    found = told_by_all(f"{tensor.numel()} of {tensor.dtype}", group)
-    if len(set(found)) > 1:
-        told = ", ".join(f"rank {rank} {what}" for rank, what in enumerate(found))
-        raise InputError(f"tensor differs between ranks: {told}; expected one length and type")
-
-
-def told_by_all(what: object, group: ProcessGroup | None) -> list:
-    """What each rank of the group has to say, in the order of ranks."""
-    found: list = [None] * dist.get_world_size(group)
-    dist.all_gather_object(found, what, group=group)
-    return found
-
-
-def flat(tensor: Tensor) -> Tensor:
-    """The tensor's elements in a row, in the same memory."""
-    if tensor.is_conj() or tensor.is_neg():
-        raise InputError(
-            "tensor is the conjugate or negative of what lies in its memory: expected one that is "
-            "written out, by resolve_conj() or resolve_neg()"
-        )
-    if not tensor.is_contiguous():
-        raise InputError(
-            f"tensor of shape {tuple(tensor.shape)}: expected a contiguous one, to work in its "
-            "memory"
-        )
-    return tensor.detach().view(-1)
-
-
-def pieces(tensor: Tensor, size: int) -> list[Tensor]:
-    """The tensor's elements in `size` views whose lengths differ by at most one."""
-    return list(flat(tensor).tensor_split(size))
-
-
-def send(piece: Tensor, to: int, group: ProcessGroup | None) -> Message:
-    """Begin to send to rank `to` of the group."""
-    if not piece.numel():
-        return DONE
-    return dist.isend(piece, group=group, tag=TAG[piece.dtype], group_dst=to) or DONE
-
-
-def receive(piece: Tensor, source: int, group: ProcessGroup | None) -> Message:
-    """Begin to receive from rank `source` of the group."""
-    if not piece.numel():
-        return DONE
-    return dist.irecv(piece, group=group, tag=TAG[piece.dtype], group_src=source) or DONE
-
-
-def finish(*messages: Message) -> None:
-    """Wait until these messages are through."""
-    for message in messages:
-        message.wait()
 
 
 def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
@@ -127,7 +49,7 @@ def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> 
 
 
 def _receive_first(
-    scatter: Sequence[Step], gather: Sequence[Step], group: ProcessGroup | None
+    scatter: Sequence[Exchange], gather: Sequence[Exchange], group: ProcessGroup | None
 ) -> None:
     """The steps with every receive posted before the first send, so that no message waits for its
     receiver.
@@ -152,7 +74,7 @@ def _receive_first(
     finish(*sent)
 
 
-def _round_the_ring(piece: Sequence[Tensor], r: int) -> tuple[list[Step], list[Step]]:
+def _round_the_ring(piece: Sequence[Tensor], r: int) -> tuple[list[Exchange], list[Exchange]]:
     right, left = (r + 1) % len(piece), (r - 1) % len(piece)
     scatter, gather = ring_steps(piece, r)
     return [(give, right, take, left) for give, take in scatter], [
@@ -189,20 +111,23 @@ def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Sum up a binomial tree to rank 0 and broadcast down it: 2 ceil(log2 N) rounds of K, rank 0
     sends K ceil(log2 N).
 
-    In round i of the way up the ranks whose lowest set bit is bit i send to the rank without that
-    bit.
+    On the way up every second rank sends to the one before it, then every second of those that are
+    left, two ranks away, then four.
     """
     r, n = begin(tensor, group)
     whole = flat(tensor)
     arrived = torch.empty_like(whole)
-    lowest = r & -r if r else 1 << (n - 1).bit_length()  # rank 0 is nobody's child
-    children = [r + (1 << i) for i in range(lowest.bit_length() - 1) if r + (1 << i) < n]
+    children, distance = [], 1
+    while r % (2 * distance) == 0 and distance < n:  # else it is this rank's turn to send
+        if r + distance < n:
+            children.append(r + distance)
+        distance *= 2
     for child in children:
         receive(arrived, child, group).wait()
         whole += arrived
     if r:
-        send(whole, r - lowest, group).wait()
-        receive(whole, r - lowest, group).wait()
+        send(whole, r - distance, group).wait()
+        receive(whole, r - distance, group).wait()
     finish(*(send(whole, child, group) for child in reversed(children)))
 
 
@@ -244,9 +169,9 @@ def distances(ranks: int, nearest_first: bool) -> list[int]:
 
 def _halve_and_double(
     whole: Tensor, r: int, ranks: Sequence[int], distances: Sequence[int]
-) -> tuple[list[Step], list[Step]]:
+) -> tuple[list[Exchange], list[Exchange]]:
     """Steps among these ranks, whose number is a power of two: down to one piece, and back."""
-    scatter: list[Step] = []
+    scatter: list[Exchange] = []
     part, here = whole, ranks.index(r)
     for distance in distances:  # partners differ in one bit; who has it keeps the upper half
         low, high = part.tensor_split(2)
@@ -316,26 +241,11 @@ def all_to_all(
             f"sent[{r}]"
         )
     if careful():
-        _rooms_fit(received, sent, group)
+        rooms_fit(received, sent, group)
     flat(received[r]).copy_(flat(sent[r]))
     others = [(r + step) % n for step in range(1, n)]
     expected = [receive(flat(received[other]), other, group) for other in reversed(others)]
     finish(*expected, *(send(flat(sent[other]), other, group) for other in others))
-
-
-def _rooms_fit(
-    received: Sequence[Tensor], sent: Sequence[Tensor], group: ProcessGroup | None
-) -> None:
-    """Ask all ranks for their sizes and types; refuse where a rank has other room than comes."""
-    sizes = [[f"{t.numel()} of {t.dtype}" for t in tensors] for tensors in (received, sent)]
-    rooms, gifts = zip(*told_by_all(sizes, group), strict=True)
-    for source, gift in enumerate(gifts):
-        for to, what in enumerate(gift):
-            if (room := rooms[to][source]) != what:
-                raise InputError(
-                    f"received[{source}] on rank {to} has room for {room}: rank {source} sends "
-                    f"{what}"
-                )
 
 
 def direct_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:

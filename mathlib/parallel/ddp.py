@@ -11,7 +11,7 @@ PyTorch does (Li et al.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, zip_longest
+from itertools import groupby
 from typing import Any, NoReturn
 
 import torch
@@ -21,6 +21,7 @@ from torch.distributed import ProcessGroup
 from torch.futures import Future
 
 from mathlib.meters.trace import Trace
+from mathlib.parallel.alike import first_difference, inventory, told_by_all
 from mathlib.parallel.buckets import buckets_of, reachable, type_and_place
 
 MIB = 2**20
@@ -89,21 +90,6 @@ class MissingGradients(RuntimeError):
             "say find_unused_parameters=True; else let every output take part in the loss."
         )
         self.names = names
-
-
-def inventory(named: Iterable[tuple[str, Tensor]]) -> list[str]:
-    """What DDP relies on, a line for each tensor: all ranks must have it alike, and keep it so."""
-    lines = []
-    for name, t in named:
-        kept = f"strides {t.stride()}" if t.requires_grad else "no gradient"
-        lines.append(f"{name}: {tuple(t.shape)}, {t.dtype} on {t.device.type}, {kept}")
-    return lines
-
-
-def first_difference(here: list[str], there: list[str]) -> tuple[str, str] | None:
-    """The first lines that differ, or None."""
-    pairs = zip_longest(here, there, fillvalue="nothing more")
-    return next((pair for pair in pairs if pair[0] != pair[1]), None)
 
 
 class DDP(nn.Module):
@@ -175,8 +161,7 @@ class DDP(nn.Module):
 
     def _check_ranks_agree(self) -> None:
         mine = inventory([*self.module.named_parameters(), *self.module.named_buffers()])
-        models: list = [None] * self.ranks
-        dist.all_gather_object(models, mine, group=self.group)
+        models = told_by_all(mine, self.group)
         for rank, other in enumerate(models):
             if apart := first_difference(models[0], other):
                 raise ValueError(

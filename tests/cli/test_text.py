@@ -19,7 +19,7 @@ STATES = Parts(
 
 
 def test_words_stand_to_the_left_and_numbers_to_the_right():
-    assert text.table(["name", "GB"], [["a100", "80"], ["b", "192"]]).splitlines() == [
+    assert text.columns(["name", "GB"], [["a100", "80"], ["b", "192"]]).splitlines() == [
         "name   GB",
         "----  ---",
         "a100   80",
@@ -28,13 +28,13 @@ def test_words_stand_to_the_left_and_numbers_to_the_right():
 
 
 def test_a_column_is_as_wide_as_its_widest_cell_and_lines_end_where_they_end():
-    lines = text.table(["a", "b"], [["long name", ""], ["x", "y"]]).splitlines()
+    lines = text.columns(["a", "b"], [["long name", ""], ["x", "y"]]).splitlines()
     assert lines[0] == "a          b" and lines[1] == "---------  -"
     assert lines[2] == "long name" and lines[3] == "x          y"
 
 
 def test_a_table_without_rows_is_its_head():
-    assert text.table(["a", "bc"], []).splitlines() == ["a  bc", "-  --"]
+    assert text.columns(["a", "bc"], []).splitlines() == ["a  bc", "-  --"]
 
 
 def test_parts_are_unfolded_as_deep_as_asked_and_end_in_their_total():

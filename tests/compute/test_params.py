@@ -78,7 +78,7 @@ def test_gpt2s_closed_form():
 def test_narayanans_equation_2_leaves_out_only_the_final_norm(name):
     m = specs.find_model(name)
     assert (
-        params.megatron(layers=m.layers, width=m.width, vocab=m.vocab, context=m.context)
+        params.closed_form(layers=m.layers, width=m.width, vocab=m.vocab, context=m.context)
         == params.total(m) - 2 * m.width
     )
 

@@ -8,6 +8,14 @@ from mathlib.specs import Experts, Latent, Model, Window
 
 SIZES = st.integers(1, 5)
 FLAGS = st.booleans()
+GPTS = st.builds(
+    lambda L, d, a, V, s: Model("gpt", L, a * d, a, V, s),
+    st.integers(1, 100),
+    st.integers(1, 128),
+    st.integers(1, 96),
+    st.integers(1, 10**5),
+    st.integers(1, 8192),
+)
 
 
 @st.composite

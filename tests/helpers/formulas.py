@@ -16,7 +16,7 @@ from mathlib.specs import Layout, Model, Window
 from mathlib.traffic.mesh import megatron
 
 ROOMS = ("compute", "memory", "traffic", "schedule", "plan")
-BASE = ("layout", "specs", "units", "from_config")
+BASE = ("layout", "specs", "units", "from_config.read")
 MODEL = Model("small", layers=4, width=64, heads=4, vocab=100, context=32)
 EXAMPLES: dict[str, object] = {
     "dtype": "bf16",
@@ -204,7 +204,7 @@ OWN: dict[str, dict[str, object]] = {
     "params.lora": {"rank": 4},
     "cost.total_hours": {"device_hours": [1.0, 2.0]},
     "cost.utilization": {"seconds": 1e6},
-    "flops.palm_per_token": {"attention": "full"},
+    "papers.palm_per_token": {"attention": "full"},
     "reported.find_run": {"name": "MT-NLG 530B"},
     "reported.utilizations": {"run_": find_run("MT-NLG 530B")},
     "specs.find_cluster": {"name": "dgx-h100"},
@@ -229,7 +229,9 @@ REST = {"batches.batch_tokens": {"world": 16, "per_replica": 2}}  # what goes th
 def modules() -> list[types.ModuleType]:
     """The modules of formulas, and those of the house's own words that take a user's arguments."""
     names = [m.name for m in pkgutil.walk_packages(mathlib.__path__, "mathlib.") if not m.ispkg]
-    wanted = [name for name in names if name.split(".")[1] in (*ROOMS, *BASE)]
+    rooms = tuple(f"mathlib.{room}." for room in ROOMS)
+    base = {f"mathlib.{module}" for module in BASE}
+    wanted = [name for name in names if name.startswith(rooms) or name in base]
     return [importlib.import_module(name) for name in wanted]
 
 

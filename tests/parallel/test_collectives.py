@@ -152,14 +152,6 @@ def test_a_ring_expects_everything_before_it_sends_anything():
     assert launch.run(order_of_messages, 3) == [["receive"] * 4 + ["send"] * 4] * 3
 
 
-@pytest.mark.parametrize("n", [3, 5])
-def test_pieces_differ_by_one_element_at_most(n):
-    def lengths() -> list[int]:
-        return [len(piece) for piece in own.pieces(torch.zeros(n + 1), n)]
-
-    assert launch.run(lengths, 1)[0] == [2] + [1] * (n - 1)
-
-
 def rounding() -> dict[tuple[str, torch.dtype], torch.Tensor]:
     results = {}
     for name, (all_reduce, _) in ALL_REDUCE.items():
@@ -341,50 +333,3 @@ def test_a_rank_without_a_group_is_told_so():
     with pytest.raises(launch.RankError) as caught:
         launch.run(lambda: own.process_group_of([[0]]), 2)
     assert "groups = [[0]]: expected rank 1 in one of them" in caught.value.failures[1]
-
-
-def differ(lengths: list[int], types: list[torch.dtype]) -> None:
-    rank = dist.get_rank()
-    own.ring_all_reduce(torch.ones(lengths[rank], dtype=types[rank]))
-
-
-FLOAT, INT = torch.float32, torch.int32
-UNLIKE = {
-    "length": ([8, 12, 8], [FLOAT] * 3, "rank 0 8 of torch.float32, rank 1 12 of torch.float32"),
-    "type": ([8] * 3, [FLOAT, FLOAT, INT], "rank 1 8 of torch.float32, rank 2 8 of torch.int32"),
-}
-
-
-@pytest.mark.parametrize(("lengths", "types", "told"), UNLIKE.values(), ids=UNLIKE)
-def test_tensors_that_differ_between_ranks_are_named_if_one_asks(monkeypatch, lengths, types, told):
-    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    with pytest.raises(launch.RankError, match=f"tensor differs between ranks: .*{told}"):
-        launch.run(differ, 3, lengths, types)
-
-
-@pytest.mark.parametrize(("lengths", "full"), [([12, 8], 1), ([8, 12], 0)])
-def test_and_else_the_rank_that_got_too_much_says_how_much(lengths, full):
-    """Halves of 12 and 8 numbers of 4 bytes."""
-    with pytest.raises(launch.RankError) as caught:
-        launch.run(differ, 2, lengths, [FLOAT] * 2, echo=False)
-    told = "a message of 24 bytes came where it had room for 16, so the ranks' tensors differ"
-    assert caught.value.rank == full and told in caught.value.failures[full]
-
-
-def test_numbers_of_another_type_are_not_taken():
-    with pytest.raises(launch.RankTimeout, match="message.wait()"):
-        launch.run(differ, 2, [8, 8], [FLOAT, INT], timeout=2)
-
-
-def test_rooms_that_do_not_fit_are_named_if_one_asks(monkeypatch):
-    def rooms() -> None:
-        """Rank 0 keeps 3 and has room for 2 more; rank 1 gives it 1."""
-        received = [torch.zeros(2 + (r == dist.get_rank())) for r in range(2)]
-        sent = [torch.zeros(1 if dist.get_rank() else 3), torch.zeros(3 if dist.get_rank() else 2)]
-        own.all_to_all(received, sent)
-
-    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    told = r"received\[1\] on rank 0 has room for 2 of torch.float32: rank 1 sends 1 of"
-    with pytest.raises(launch.RankError, match=told):
-        launch.run(rooms, 2)
-    launch.run(deal, 2, [[1, 2], [3, 4]])  # what fits goes through

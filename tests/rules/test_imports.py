@@ -14,7 +14,7 @@ import mathlib
 
 ROOT = Path(mathlib.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-FORMULAS = ["base", "compute", "memory", "traffic", "schedule", "plan"]
+FORMULAS = ["base", "from_config", "compute", "memory", "traffic", "schedule", "plan"]
 RUNS = ["launch", "meters", "model", "parallel"]
 # A room may import itself and every room before it, less those named with it.
 ROOMS: dict[str, list[str]] = {

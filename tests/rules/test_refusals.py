@@ -36,7 +36,7 @@ ZERO_IS_FINE = {
     ("cost.price", "price_per_hour"),
     ("flops.forward", "past"),
     ("flops.macs", "flop"),
-    ("flops.pairs", "past"),
+    ("flops.attention_pairs", "past"),
     ("units.pf_days", "flop"),
 }  # 0 layers, shards, blocks: take the default
 NO_NUMBER = [-1, math.nan, math.inf, -math.inf, 10**400, True, "7", [1], 1j]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mathlib import specs
-from mathlib.compute import flops, params
+from mathlib.compute import flops, papers, params
 from mathlib.parts import Parts
 from mathlib.plan import bill
 from mathlib.show.roles import PART_ROLES, ROLES, looks
@@ -27,7 +27,7 @@ OWN = {  # formulas that test_refusals has no examples for
     "flops.recomputation": lambda: flops.recomputation("gpt2", recompute="full"),
     "flops.training": lambda: flops.training("gpt2", recompute="full"),
     "flops.run": lambda: flops.run("gpt2", total_tokens=1e9),
-    "flops.chinchilla": lambda: flops.chinchilla("gpt2"),
+    "papers.chinchilla": lambda: papers.chinchilla("gpt2"),
     "params.count": lambda: params.count("gpt2"),
     "params.active": lambda: params.active("deepseek-v3"),
     "params.lora": lambda: params.lora("gpt2", rank=8),

@@ -1,0 +1,81 @@
+"""Types like LLaMA without experts: transformers' own count, with and without the defaults."""
+
+import configs
+import pytest
+from configs import PAD
+
+from mathlib.from_config import rotary
+from mathlib.from_config.asked import READERS
+
+CASES: list[tuple[str, dict]] = [
+    ("cohere", {}),
+    ("cohere", {"use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
+    ("cohere2", {"sliding_window": 8}),
+    ("gemma", {}),
+    ("gemma2", {"sliding_window": 8}),
+    ("gemma3_text", {"sliding_window": 8}),
+    ("granite", {"attention_bias": True}),
+    ("llama", {}),
+    ("llama", {"attention_bias": True, "mlp_bias": True, "head_dim": 10}),
+    ("llama", {"tie_word_embeddings": True, "num_key_value_heads": None}),
+    ("mistral", {}),
+    ("olmo", PAD),
+    ("olmo2", PAD),
+    ("olmo3", PAD),
+    ("persimmon", {}),
+    ("persimmon", {"qk_layernorm": False, "tie_word_embeddings": True}),
+    ("phi", {}),
+    ("phi", {"qk_layernorm": True}),
+    ("phi3", PAD | {"sliding_window": 8}),
+    ("qwen2", {}),
+    ("qwen2", {"use_sliding_window": True, "max_window_layers": 2, "sliding_window": 8}),
+    ("qwen3", {}),
+    ("smollm3", PAD),
+    ("stablelm", {}),
+    ("stablelm", {"qk_layernorm": True, "use_qkv_bias": True}),
+    ("stablelm", {"use_parallel_residual": True}),
+    ("starcoder2", {}),
+    ("starcoder2", {"use_bias": False, "sliding_window": 8}),
+]
+RELEASED: dict[str, dict] = {
+    "olmo2": {"vocab_size": 100352, "max_position_embeddings": 4096},
+    "stablelm": {
+        "vocab_size": 100352,
+        "hidden_size": 5120,
+        "intermediate_size": 13824,
+        "num_hidden_layers": 40,
+        "num_key_value_heads": 8,
+        "qk_layernorm": True,
+        "use_parallel_residual": True,
+    },
+    "cohere": {
+        "hidden_size": 12288,
+        "intermediate_size": 33792,
+        "num_hidden_layers": 64,
+        "num_attention_heads": 96,
+        "num_key_value_heads": 8,
+        "use_qk_norm": True,
+    },
+    "persimmon": {},
+}
+
+
+@pytest.mark.parametrize(("kind", "changes"), CASES, ids=configs.numbered(CASES))
+def test_the_count_is_the_built_models(kind, changes):
+    configs.is_the_built_models(kind, changes)
+
+
+@pytest.mark.parametrize(("kind", "changes"), CASES, ids=configs.numbered(CASES))
+def test_what_the_file_leaves_out_is_as_in_transformers(kind, changes):
+    configs.is_the_same_without_defaults(kind, changes)
+
+
+def test_every_type_is_tried():
+    """Every switch of every type at least once each way."""
+    readers = {kind for kind, reader in READERS.items() if reader.__module__ == rotary.__name__}
+    assert {kind for kind, _ in CASES} == readers
+
+
+@pytest.mark.parametrize("kind", RELEASED)
+def test_released_models_to_the_last_parameter(kind):
+    configs.is_the_released_one(kind, RELEASED[kind])
