@@ -149,7 +149,7 @@ def accepted(source: bytes) -> bool:
 
 
 def tests_of(module: str) -> tuple[list[str], list[str]]:
-    """The module's own tests (its room's, where it has none), and others that would notice: whatever
+    """The module's own tests (its room's, where it has none), and others that would notice: what
     holds for many modules and names this one; of launch, which is one machine, the room's.
     """
     room, _, leaf = module.rpartition(".")
