@@ -120,17 +120,56 @@ def test_an_empty_piece_costs_no_message():
         } == expected
 
 
-def order_of_messages() -> list[str]:
+def order_of_messages(all_reduce) -> list[str]:
     said: list[str] = []
     begin = {name: getattr(own, name) for name in ("send", "receive")}
     for name in begin:
         setattr(own, name, lambda *message, name=name: said.append(name) or begin[name](*message))
-    own.ring_all_reduce(torch.ones(12))
+    all_reduce(torch.ones(12))
     return said
 
 
 def test_a_ring_expects_everything_before_it_sends_anything():
-    assert launch.run(order_of_messages, 3) == [["receive"] * 4 + ["send"] * 4] * 3
+    assert (
+        launch.run(order_of_messages, 3, own.ring_all_reduce)
+        == [["receive"] * 4 + ["send"] * 4] * 3
+    )
+    assert (
+        launch.run(order_of_messages, 3, own.naive_ring_all_reduce) == [["send", "receive"] * 4] * 3
+    )
+
+
+def unfinished() -> list[str]:
+    """What begins a message and does not wait for it."""
+    left: list[str] = []
+    rank, n = own.rank_and_size()
+
+    class Waited:
+        def __init__(self, message: own.Message):
+            self.message = message
+            left.append(name)
+
+        def wait(self) -> None:
+            self.message.wait()
+            left.remove(name)
+
+    for way in ("send", "receive"):
+        begin = getattr(own, way)
+        setattr(own, way, lambda *message, begin=begin: Waited(begin(*message)))
+    deals = {
+        "all-to-all": lambda x: own.all_to_all(list(torch.empty(n, 4)), list(x.view(n, 4))),
+        "reduce-scatter": own.ring_reduce_scatter,
+        "all-gather": own.ring_all_gather,
+    }
+    for name, does in ({k: f for k, (f, _) in ALL_REDUCE.items()} | deals).items():  # noqa: B007
+        does(torch.ones(4 * n))
+    return left
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_every_message_is_waited_for(n):
+    """Else the tensor could be written while it still leaves."""
+    assert launch.run(unfinished, n) == [[]] * n
 
 
 @pytest.mark.parametrize("n", [3, 5])
@@ -341,6 +380,17 @@ def test_tensors_that_differ_between_ranks_are_named_if_one_asks(monkeypatch, le
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     with pytest.raises(launch.RankError, match=f"tensor differs between ranks: .*{told}"):
         launch.run(differ, 3, lengths, types)
+
+
+def test_tensors_alike_go_through_if_one_asks_in_a_group_too(monkeypatch):
+    def in_its_group() -> list[float]:
+        group = own.process_group_of([[0, 2], [1, 3]])
+        x = torch.full((2,), float(dist.get_rank()))
+        own.ring_all_reduce(x, group)
+        return x.tolist()
+
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    assert launch.run(in_its_group, 4) == [[2, 2], [4, 4]] * 2
 
 
 def test_and_else_the_rank_that_got_too_much_says_how_much():
