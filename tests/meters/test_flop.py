@@ -96,3 +96,21 @@ def test_a_counter_of_kernels_sees_one_attention_and_no_look_up():
     assert flop.by_kernel(Parts("", "flop", {"mlp": 5.0})) == {"mlp": 5.0}
     assert flop.by_kernel(Parts("", "flop", {"attention scores": 2.0})) == {"attention core": 2.0}
     assert flop.by_kernel(Parts("", "flop", {"attention values": 3.0})) == {"attention core": 3.0}
+
+
+def test_a_weights_gradient_from_an_unknown_input_is_told_by_the_product_after_it():
+    layer = nn.Linear(2, 2)
+    meter, w = flop.FlopMeter(layer), layer.weight
+    x, g, y, other = (torch.ones(2, 2) for _ in range(4))
+    meter._add([x, g], 10)  # x was shown by no forward
+    assert meter.parts == {flop.CORE: 10}
+    meter._add([g, w], 7)  # the gradient of x, by the same g
+    assert meter.parts == {flop.CORE: 0, "linear": 17}
+    meter._add([g, w], 1)
+    assert meter.parts == {flop.CORE: 0, "linear": 18}
+    meter._add([y, torch.ones(2, 2)], 3)
+    meter._add([other, w], 1)  # has nothing to do with the one before
+    a, b = torch.ones(1, 2, 2), torch.ones(1, 2, 2)
+    meter._add([a, b], 5)  # of attention, which is batched
+    meter._add([b, w], 1)
+    assert meter.parts == {flop.CORE: 8, "linear": 20}
