@@ -8,6 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mathlib.meters import flop
 from mathlib.model import data, dry_run, gpt
+from mathlib.parts import Parts
 
 MODEL = gpt.small(vocab=len(data.vocabulary()))
 TOKENS, TARGETS = data.batch(2, MODEL.context)
@@ -98,3 +99,66 @@ def test_multihead_attention_and_the_kernel_that_torch_leaves_out():
     with FlopCounterMode(display=False) as torchs:
         fused().backward()
     assert torchs.get_total_flops() == 0
+
+
+def test_a_recomputation_ends_early_unless_told_otherwise():
+    """As torch has it: after the last tensor that backward needs, so without the last product."""
+
+    def backward(*early_stop: bool) -> int:
+        model = gpt.GPT(MODEL, recompute="full")
+        return flop.count_flop(lambda: model.loss(TOKENS, TARGETS), model, *early_stop)[1].total()
+
+    assert backward() == backward(True) < backward(False)
+
+
+def test_a_convolution_counts_too():
+    layer, x = nn.Conv2d(3, 4, 3, bias=False), torch.randn(2, 3, 5, 5)
+    forward, backward = flop.count_flop(lambda: layer(x).sum(), layer)
+    assert forward.total() == backward.total() == 2 * (2 * 4 * 3 * 3) * (3 * 3 * 3)
+
+
+def test_operations_get_their_keyword_arguments():
+    with flop.FlopMeter(nn.Identity()):
+        assert torch.zeros(2, dtype=torch.int8).dtype == torch.int8
+
+
+def test_an_address_that_a_new_tensor_got_means_nothing_of_before():
+    meter, x = flop.FlopMeter(nn.Identity()), torch.ones(2)
+    forgotten: list[int] = []
+
+    class Noting(dict):
+        def pop(self, key, *default):
+            forgotten.append(key)
+            return super().pop(key, *default)
+
+    meter.inputs = Noting()
+    with meter:
+        y = x + 1
+        y += 1
+    assert forgotten == [y.untyped_storage()._cdata]
+
+
+def test_a_counter_of_kernels_sees_one_attention_and_no_look_up():
+    parts = {"mlp": 5.0, "attention scores": 2.0, "attention values": 3.0, "embedding": 0.0}
+    assert flop.by_kernel(Parts("", "flop", parts)) == {"mlp": 5.0, "attention core": 5.0}
+    assert flop.by_kernel(Parts("", "flop", {"mlp": 5.0})) == {"mlp": 5.0}
+    assert flop.by_kernel(Parts("", "flop", {"attention scores": 2.0})) == {"attention core": 2.0}
+    assert flop.by_kernel(Parts("", "flop", {"attention values": 3.0})) == {"attention core": 3.0}
+
+
+def test_a_weights_gradient_from_an_unknown_input_is_told_by_the_product_after_it():
+    layer = nn.Linear(2, 2)
+    meter, w = flop.FlopMeter(layer), layer.weight
+    x, g, y, other = (torch.ones(2, 2) for _ in range(4))
+    meter._add([x, g], 10)  # x was shown by no forward
+    assert meter.parts == {flop.CORE: 10}
+    meter._add([g, w], 7)  # the gradient of x, by the same g
+    assert meter.parts == {flop.CORE: 0, "linear": 17}
+    meter._add([g, w], 1)
+    assert meter.parts == {flop.CORE: 0, "linear": 18}
+    meter._add([y, torch.ones(2, 2)], 3)
+    meter._add([other, w], 1)  # has nothing to do with the one before
+    a, b = torch.ones(1, 2, 2), torch.ones(1, 2, 2)
+    meter._add([a, b], 5)  # of attention, which is batched
+    meter._add([b, w], 1)
+    assert meter.parts == {flop.CORE: 8, "linear": 20}

@@ -117,5 +117,15 @@ def test_where_a_smaller_device_would_give_up():
         "forward of step 2",
         "",
     ]
+    assert [line.phase(row) for row in range(6)] == ["forward"] * 2 + ["backward"] + [
+        "forward",
+        "forward",
+        "backward",
+    ]
     assert line.peak == 4 and line.steps() == [(0, 3), (3, 6)]
     assert line.at("backward", 1) == {"weights": 1}
+
+
+def test_operations_get_their_keyword_arguments():
+    with live.LiveMeter():
+        assert torch.zeros(2, dtype=torch.int8).dtype == torch.int8

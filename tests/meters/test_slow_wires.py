@@ -66,7 +66,7 @@ def rates() -> list[set[int]]:
 
 @LINUX
 def test_the_kernel_is_told_the_rate_and_to_forget_it():
-    assert launch.run(rates, 3) == [[{int(LINK)}, {slow_wires.UNLIMITED}]] * 3
+    assert launch.run(rates, 3) == [[{int(LINK)}, {2**64 - 1}]] * 3
 
 
 def ring_seconds(slowed: list[int], payload: int, by: str) -> float:
@@ -140,3 +140,23 @@ def test_a_tree_is_as_deep_as_its_formula_says():
 def test_bad_input_names_the_argument(wrong, named):
     with pytest.raises(InputError, match=named), slow_wires.wires(**wrong):
         pass
+
+
+def nothing_asked() -> tuple[str, float]:
+    slept: list[float] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slow_wires.time, "sleep", slept.append)
+        with slow_wires.wires() as kept:
+            assert torch.zeros(2, dtype=torch.int8).dtype == torch.int8
+            own.ring_all_reduce(torch.ones(3))
+    return kept, sum(slept)
+
+
+@pytest.mark.parametrize(("platform", "by"), [("linux", "kernel"), ("darwin", "program")])
+def test_who_holds_the_bandwidth_unless_told_and_nothing_is_held_unless_asked(platform, by):
+    def there() -> tuple[str, float]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "platform", platform)
+            return nothing_asked()
+
+    assert launch.run(there, 2) == [(by, 0.0)] * 2

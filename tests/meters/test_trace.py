@@ -151,3 +151,31 @@ def test_a_clock_is_read_in_the_middle_of_the_quickest_question(monkeypatch, tri
     monkeypatch.setattr(dist, "get_world_size", lambda group: 2)
     ahead = Trace(clock=lambda: now).follow(rounds=len(trips))
     assert ahead == pytest.approx(found, abs=1e-6)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_each_rank_of_the_group_asks_rank_0_in_its_turn(monkeypatch, rank):
+    """And is answered itself: the answer to a question of another would be an older one."""
+    said: list[tuple] = []
+    monkeypatch.setattr(dist, "send", lambda tensor, **to: said.append(("send", to)))
+    monkeypatch.setattr(dist, "recv", lambda tensor, **source: said.append(("recv", source)))
+    monkeypatch.setattr(dist, "get_rank", lambda group: rank)
+    monkeypatch.setattr(dist, "get_world_size", lambda group: 3)
+    Trace(rank).follow("the group", rounds=2)
+
+    def of(what: str, **other) -> tuple:
+        return what, {"group": "the group", **other}
+
+    questions = [
+        [of("recv", group_src=other), of("send", group_dst=other)] * 2 for other in range(1, 3)
+    ]
+    asking = [of("send", group_dst=0), of("recv", group_src=0)] * 2
+    assert said == (asking if rank else sum(questions, []))
+
+
+def test_an_event_has_no_bytes_unless_told():
+    trace = Trace(clock=lambda: 1.0)
+    trace.begin("forward")()
+    with trace.span("backward"):
+        pass
+    assert [event.bytes for event in trace.events] == [0, 0]

@@ -1,9 +1,12 @@
 """The two meters of the wire, on what they are meant to tell apart."""
 
+import os
 import socket
+import struct
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -172,3 +175,63 @@ def test_other_systems_get_one_clear_line(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(NotImplementedError, match="on Linux only; wire.counted works anywhere"):
         wire.totals()
+
+
+def test_operations_get_their_keyword_arguments():
+    with wire.counted():
+        assert torch.zeros(2, dtype=torch.int8).dtype == torch.int8
+
+
+def test_functional_collectives_are_counted():
+    def functional() -> int:
+        from torch.distributed import _functional_collectives
+
+        with wire.counted() as counted:
+            _functional_collectives.all_reduce(torch.ones(3), "sum", dist.group.WORLD)
+        return counted.payload["all_reduce"]
+
+    assert launch.run(functional, 1) == [12]
+
+
+def open_files() -> set[str]:
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+def test_only_connected_tcp_sockets_are_connections(tmp_path):
+    files = [os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR), *socket.socketpair()]
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.connect(("127.0.0.1", 9))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        before = open_files()
+        others = {inode for inode, _ in wire.connections()}
+        with socket.create_connection(server.getsockname()) as one, server.accept()[0] as other:
+            ends = {os.fstat(sock.fileno()).st_ino for sock in (one, other)}
+            found = {inode for inode, _ in wire.connections()}
+        assert found - others == ends
+        silent = {os.fstat(sock.fileno()).st_ino for sock in (*files[1:], datagrams, server)}
+        assert not found & silent
+        assert open_files() == before, "looking leaves nothing open"
+    os.close(files[0])
+    for sock in (*files[1:], datagrams):
+        sock.close()
+
+
+def test_what_was_sent_again_is_left_out(monkeypatch):
+    info = bytearray(b"\xff" * 240)  # of the kernel's struct tcp_info, two numbers
+    struct.pack_into("=QQ", info, 200, 1000, 10)
+
+    class Socket:
+        def getsockopt(self, *option) -> bytes:
+            assert option[:2] == (socket.IPPROTO_TCP, socket.TCP_INFO) and option[2] >= 216
+            return bytes(info)
+
+    monkeypatch.setattr(wire, "connections", lambda: [(7, Socket())])
+    assert wire.totals() == {7: 990}
+
+
+def test_nothing_was_sent_before_the_block_ends():
+    def at_first() -> int:
+        with wire.tcp() as counted:
+            return counted.sent
+
+    assert launch.run(at_first, 1) == [0]

@@ -28,6 +28,17 @@ def test_tensors_that_differ_between_ranks_are_named_if_one_asks(monkeypatch, le
         launch.run(differ, 3, lengths, types)
 
 
+def test_tensors_alike_go_through_if_one_asks_in_a_group_too(monkeypatch):
+    def in_its_group() -> list[float]:
+        group = own.process_group_of([[0, 2], [1, 3]])
+        x = torch.full((2,), float(dist.get_rank()))
+        own.ring_all_reduce(x, group)
+        return x.tolist()
+
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    assert launch.run(in_its_group, 4) == [[2, 2], [4, 4]] * 2
+
+
 @pytest.mark.parametrize(("lengths", "full"), [([12, 8], 1), ([8, 12], 0)])
 def test_and_else_the_rank_that_got_too_much_says_how_much(lengths, full):
     """Halves of 12 and 8 numbers of 4 bytes."""

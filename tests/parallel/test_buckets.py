@@ -1,6 +1,8 @@
 """What a bucket holds, when it is full, and which parameters a result leads to."""
 
 import random
+from collections import OrderedDict
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -70,3 +72,39 @@ def test_all_parameters_behind_all_outputs_are_found():
     outputs = {"a": [layers[0](x)], "b": (layers[1](x), layers[2].bias)}
     expected = {*layers[0].parameters(), *layers[1].parameters(), layers[2].bias}
     assert buckets.reachable(outputs) == expected
+
+
+def test_a_bucket_takes_what_the_hooks_future_held():
+    p = nn.Parameter(torch.ones(2))
+    (bucket,) = buckets.buckets_of([p], 1, 1)
+    bucket.flat.fill_(3)
+    for sums in (None, [None], bucket.flat, [bucket.flat], bucket.flat[:1]):
+        bucket.take(sums)  # nothing, or what is there already
+        assert bucket.slots[p].tolist() == [3, 3]
+    for number, sums in enumerate((torch.ones(2), [torch.full((1, 2), 2.0)]), 1):
+        bucket.take(sums)
+        assert bucket.slots[p].tolist() == [number, number]
+
+
+@dataclass
+class Output:
+    x: torch.Tensor
+
+
+class Mapped(OrderedDict):
+    """A mapping that torch does not know."""
+
+
+def test_mappings_and_dataclasses_are_looked_into():
+    x, y = torch.ones(1), torch.ones(2)
+    found = list(buckets.tensors_in([Mapped(a=x), Output(y), Output(Mapped(b=[x])), 3, None]))
+    assert list(map(id, found)) == list(map(id, [x, y, x]))
+
+
+def test_a_graph_of_many_ways_is_walked_once():
+    """Each of 200 values is used twice, which makes 2^200 ways."""
+    p = nn.Parameter(torch.ones(1))
+    x = p * 1
+    for _ in range(200):
+        x = x.sin() + x.cos()
+    assert buckets.reachable(x) == {p}

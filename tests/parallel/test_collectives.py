@@ -11,6 +11,7 @@ from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters import wire
 from mathlib.parallel import collectives as own
+from mathlib.parallel.messages import Message
 from mathlib.traffic import comm, mesh
 
 SIZES = [1, 2, 3, 4, 5, 8]
@@ -139,17 +140,56 @@ def test_an_empty_piece_costs_no_message():
         } == expected
 
 
-def order_of_messages() -> list[str]:
+def order_of_messages(all_reduce) -> list[str]:
     said: list[str] = []
     begin = {name: getattr(own, name) for name in ("send", "receive")}
     for name in begin:
         setattr(own, name, lambda *message, name=name: said.append(name) or begin[name](*message))
-    own.ring_all_reduce(torch.ones(12))
+    all_reduce(torch.ones(12))
     return said
 
 
 def test_a_ring_expects_everything_before_it_sends_anything():
-    assert launch.run(order_of_messages, 3) == [["receive"] * 4 + ["send"] * 4] * 3
+    assert (
+        launch.run(order_of_messages, 3, own.ring_all_reduce)
+        == [["receive"] * 4 + ["send"] * 4] * 3
+    )
+    assert (
+        launch.run(order_of_messages, 3, own.naive_ring_all_reduce) == [["send", "receive"] * 4] * 3
+    )
+
+
+def unfinished() -> list[str]:
+    """What begins a message and does not wait for it."""
+    left: list[str] = []
+    rank, n = own.rank_and_size()
+
+    class Waited:
+        def __init__(self, message: Message):
+            self.message = message
+            left.append(name)
+
+        def wait(self) -> None:
+            self.message.wait()
+            left.remove(name)
+
+    for way in ("send", "receive"):
+        begin = getattr(own, way)
+        setattr(own, way, lambda *message, begin=begin: Waited(begin(*message)))
+    deals = {
+        "all-to-all": lambda x: own.all_to_all(list(torch.empty(n, 4)), list(x.view(n, 4))),
+        "reduce-scatter": own.ring_reduce_scatter,
+        "all-gather": own.ring_all_gather,
+    }
+    for name, does in ({k: f for k, (f, _) in ALL_REDUCE.items()} | deals).items():  # noqa: B007
+        does(torch.ones(4 * n))
+    return left
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_every_message_is_waited_for(n):
+    """Else the tensor could be written while it still leaves."""
+    assert launch.run(unfinished, n) == [[]] * n
 
 
 def rounding() -> dict[tuple[str, torch.dtype], torch.Tensor]:

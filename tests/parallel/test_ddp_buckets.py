@@ -1,5 +1,7 @@
 """Buckets: when they are full, when they leave, in which order, and what a hook does to them."""
 
+import inspect
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -224,3 +226,20 @@ def fails(flat: torch.Tensor, group) -> Future:
 def test_a_hook_that_fails_on_the_way_is_an_error(trace):
     with pytest.raises(launch.RankError, match="ZeroDivisionError"):
         launch.run(lambda: step(DDP(Chain(), hook=fails, trace=trace)), 2)
+
+
+def test_buckets_are_as_large_as_torchs_unless_told_otherwise():
+    ours = inspect.signature(DDP).parameters
+    theirs = inspect.signature(DistributedDataParallel).parameters
+    default = theirs["bucket_cap_mb"].default or 25  # None: what its page says
+    assert ours["bucket_bytes"].default == default * 2**20
+    assert ours["first_bucket_bytes"].default == dist._DEFAULT_FIRST_BUCKET_BYTES
+
+
+def test_nothing_is_recorded_unless_asked():
+    def events() -> list:
+        model = DDP(Chain())
+        step(model)
+        return model.trace.events
+
+    assert launch.run(events, 1) == [[]]

@@ -111,6 +111,29 @@ def test_two_forwards_may_come_before_their_two_backwards():
     assert launch.run(gradient, 2) == [1.5 + 10.5] * 2
 
 
+def test_a_backward_before_any_forward_sends():
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1))
+        model.module(torch.full((1, 1), 2.0 * dist.get_rank())).sum().backward()
+        return model.module.weight.grad.item()
+
+    assert launch.run(gradient, 2) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("find_unused", [False, True])
+def test_all_stays_on_the_devices_of_the_parameters(find_unused):
+    """Whatever torch makes new tensors on: here, on a device that has no numbers."""
+
+    def gradient() -> float:
+        model = DDP(nn.Linear(1, 1), find_unused_parameters=find_unused)
+        x = torch.full((1, 1), 2.0 * dist.get_rank())
+        with torch.device("meta"):
+            model(x).sum().backward()
+        return model.module.weight.grad.item()
+
+    assert launch.run(gradient, 2) == [1.0, 1.0]
+
+
 class Scaled(nn.Module):
     """A weight and a buffer that backward needs again, like the cosines of a rotary embedding."""
 
