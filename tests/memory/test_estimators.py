@@ -63,6 +63,8 @@ def test_megatrons_estimate_by_hand() -> None:
             "layers": layers * penalty,
             "embedding": 4 * embedding * penalty,
         }
+    more = estimators.megatron_activations(model, **how, pipeline=4)
+    assert more.total == layers + 4 * embedding, "as many micro-batches as stages, one chunk"
     one = estimators.megatron_activations(model)
     assert dict(one.items()) == dict(alone.items()), "half of the sequences, on half of the ranks"
 
