@@ -188,6 +188,17 @@ def test_every_tensor_of_both_ends_and_its_share_by_hand() -> None:
     }
 
 
+def test_gpipe_holds_every_micro_batch_at_both_ends_by_hand() -> None:
+    layout = Layout(pipeline=2, micro_batch=3, micro_batches=4)
+    first, last = (activations.stage(EVERY, layout, stage=i, schedule="gpipe") for i in range(2))
+    assert first.amount("embedding") == 4 * 30 * 64
+    assert last.amount("head") == 4 * (2 * 2 * 30 * 64 + 4 * 30 * 101)
+    assert activations.in_flight(pipeline=4, micro_batches=3) == 3
+    assert activations.in_flight(pipeline=4, micro_batches=8, stage=3) == 1
+    with pytest.raises(InputError, match="stage = 4: expected 0 to 3"):
+        activations.in_flight(pipeline=4, micro_batches=8, stage=4)
+
+
 def test_a_tensor_of_the_stream_and_a_rule_of_thumb() -> None:
     assert activations.hidden_state("gpt2") == 2 * 1024 * 768
     assert activations.hidden_state("gpt2", micro_batch=3, tokens=10) == 2 * 3 * 10 * 768
