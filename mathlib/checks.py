@@ -134,6 +134,11 @@ def divides(name: str, value: Any, whole_name: str, of: int) -> int:
     return value
 
 
+def divisors(n: int) -> list[int]:
+    """Every degree that divides a number of things."""
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
 def ceil_div(things: int, group: int) -> int:
     """Groups that hold all things, the last one not always full: things / group, rounded up."""
     return -(-things // group)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Union
 
 from mathlib import units
+from mathlib.checks import one_of
 
 Part = Union[int, float, "Parts"]
 renderer: Callable[["Parts"], str] | None = (
@@ -21,7 +22,7 @@ class Parts(Mapping[str, Part]):
     """
 
     def __init__(self, title: str, kind: str, parts: Mapping[str, Part], binary: bool = False):
-        self.title, self.kind, self.binary = title, kind, binary
+        self.title, self.kind, self.binary = title, one_of("kind", kind, units.KINDS), binary
         self._parts = dict(parts)
 
     def __getitem__(self, name: str) -> Part:

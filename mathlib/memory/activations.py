@@ -9,7 +9,7 @@ already bytes.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mathlib.checks import (
     InputError,
@@ -74,15 +74,13 @@ def _saving(
     model: Model,
     attention: str | None = None,
     dropout: bool | None = None,
-    bytes_per_element: float = 2,
-    fused_gate: bool = False,
-    small_tensors: bool = False,
-    autocast: bool = False,
+    *rest: Any,
+    **named: Any,
 ) -> Saving:
     """The conventions asked for; attention and dropout are the model's own unless said."""
     kernel = model.attention if attention is None else attention
     drops = model.dropout if dropout is None else dropout
-    return Saving(kernel, drops, bytes_per_element, fused_gate, small_tensors, autocast)
+    return Saving(kernel, drops, *rest, **named)
 
 
 class Kept(NamedTuple):

@@ -52,7 +52,7 @@ def megatron_activations(
         whole("micro_batches", micro_batches, least=0),
     )
     s, h, f = model.context, model.width, model.ffn_width
-    penalty = 1 + (p - 1) / (p * v) if v > 1 else min(1, m / p) if m and p > 1 else 1
+    penalty = 1 + (p - 1) / (p * v) if v > 1 else min(1, m / p) if m else 1
     parts = {
         "layers": s * b * (18 * h + 4 * f) * model.layers * penalty / t,
         "embedding": s * b * p * (8 + h) * penalty / t,

@@ -7,7 +7,7 @@ A device needs the most that is alive at one of a step's `moments`.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mathlib.checks import InputError, instance, non_negative, one_of, positive
+from mathlib.checks import InputError, divisors, instance, non_negative, one_of, positive
 from mathlib.memory.moments import moments
 from mathlib.parts import Parts
 from mathlib.specs import Device, Layout, Model, find_device, find_model, table, tensor_degree
@@ -108,12 +108,10 @@ def smallest(
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     choices: dict[str, list[Any]] = {
-        "shard": [d for d in range(1, layout.data + 1) if layout.data % d == 0],
+        "shard": divisors(layout.data),
         "zero": [0, 1, 2, 3],
-        "tensor": [t for t in range(1, model.heads + 1) if _divides(model, t)],
-        "pipeline": [
-            p for p in range(1, model.layers + 1) if model.layers % (p * layout.chunks) == 0
-        ],
+        "tensor": [t for t in divisors(model.heads) if _divides(model, t)],
+        "pipeline": [p for p in divisors(model.layers) if model.layers % (p * layout.chunks) == 0],
         "recompute": ["none", "selective", "full"],
     }
     last = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from mathlib.checks import InputError, divides, listed, one_of, quotient, whole
+from mathlib.checks import InputError, divides, divisors, listed, one_of, quotient, whole
 
 MEGATRON = "tp-cp-ep-dp-pp"
 
@@ -163,8 +163,7 @@ def valid_shards(*, world: int, tensor: int = 1) -> list[int]:
 
     Chapter: mics
     """
-    data = quotient("world", world, {"tensor": tensor})
-    return [d for d in range(1, data + 1) if data % d == 0]
+    return divisors(quotient("world", world, {"tensor": tensor}))
 
 
 def hierarchical_groups(ranks: int | Iterable[int], levels: Sequence[int]) -> list[list[list[int]]]:

@@ -99,3 +99,7 @@ def test_a_degree_divides_or_the_accepted_ones_are_listed(degree, whole):
 )
 def test_groups_that_hold_all_things(things, group, groups):
     assert checks.ceil_div(things, group) == groups
+
+
+def test_every_degree_that_divides():
+    assert [checks.divisors(n) for n in (1, 7, 12)] == [[1], [1, 7], [1, 2, 3, 4, 6, 12]]

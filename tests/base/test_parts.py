@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mathlib.checks import InputError
 from mathlib.parts import Parts
 
 NAMES = st.text("abcdefgh ", min_size=1, max_size=8)
@@ -65,3 +66,8 @@ def test_a_part_that_is_not_there_is_named_with_those_that_are():
 
 def test_parts_of_nothing():
     assert Parts("none", "FLOP", {}).total == 0 and "0 FLOP" in str(Parts("none", "FLOP", {}))
+
+
+def test_a_kind_is_a_unit():
+    with pytest.raises(InputError, match="kind = 'weights'"):
+        Parts("weights", "weights", {"weights": 1})

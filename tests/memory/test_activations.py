@@ -102,6 +102,35 @@ def test_softmax_under_autocast_by_hand() -> None:
         assert found == wanted
 
 
+def test_the_core_under_autocast_is_split_and_dropped_as_a_whole() -> None:
+    how = {"dropout": False, "autocast": True, "micro_batch": 3, "tensor": 2}
+    none, selective = (
+        named(activations.layer(EVERY, recompute=r, **how)) for r in ("none", "selective")
+    )
+    half = 4 * 10 * 10 * 3 / 2
+    dropped = {name: none[name] for name in set(none) - set(selective)}
+    assert dropped == {"softmax": 4 * half, "softmax, cast": 2 * half}
+    sinks = named(activations.layer(EVERY.but(attention_sinks=True), **how))
+    assert sinks["softmax"] == 4 * (half + 4 * 10 * 3 / 2), "a column more in every sequence"
+
+
+def test_full_recomputation_keeps_one_tensor() -> None:
+    kept = activations.layer(EVERY, recompute="full", tensor=2, **THREE)["kept for recomputation"]
+    assert dict(kept.items()) == {"layer input": 2 * 30 * 64}  # type: ignore[union-attr]
+
+
+def test_what_is_taken_unless_said() -> None:
+    plain = activations.Saving()
+    assert plain == activations.Saving("standard", True, 2, False, False, False)
+    assert plain.words == "standard attention, dropout"
+    cast = activations.Saving("flash", dropout=False, autocast=True)
+    assert cast.words == "flash attention, no dropout, autocast"
+    assert (plain.stream_bytes, cast.stream_bytes) == (2, 4)
+    for name in ("dropout", "fused_gate", "small_tensors", "autocast", "sequence_parallel"):
+        with pytest.raises(InputError, match=f"{name} = 2"):
+            activations.layer("gpt2", **{name: 2})
+
+
 def test_every_tensor_of_a_layer_with_experts_and_its_share_by_hand() -> None:
     model = EVERY.but(experts=Experts(8, 2, 96, shared=1, shared_gate=True), gated=True)
     kept = activations.layer(model, tensor=2, **THREE)["mlp"]
@@ -157,6 +186,17 @@ def test_every_tensor_of_both_ends_and_its_share_by_hand() -> None:
         "input": 4 * 30 * 64,
         "probabilities": 2 * 30 * 102 / 2,
     }
+
+
+def test_gpipe_holds_every_micro_batch_at_both_ends_by_hand() -> None:
+    layout = Layout(pipeline=2, micro_batch=3, micro_batches=4)
+    first, last = (activations.stage(EVERY, layout, stage=i, schedule="gpipe") for i in range(2))
+    assert first.amount("embedding") == 4 * 30 * 64
+    assert last.amount("head") == 4 * (2 * 2 * 30 * 64 + 4 * 30 * 101)
+    assert activations.in_flight(pipeline=4, micro_batches=3) == 3
+    assert activations.in_flight(pipeline=4, micro_batches=8, stage=3) == 1
+    with pytest.raises(InputError, match="stage = 4: expected 0 to 3"):
+        activations.in_flight(pipeline=4, micro_batches=8, stage=4)
 
 
 def test_a_tensor_of_the_stream_and_a_rule_of_thumb() -> None:

@@ -12,6 +12,73 @@ from mathlib.specs import Layout
 counts = st.integers(10**6, 10**12)
 
 
+EIGHT = {"devices_per_node": 4, "nodes": 2}
+
+
+def test_deepspeed_stage_2_by_hand() -> None:
+    """1e9 parameters: 16 or 18 of their bytes over 8 devices, the host's times 1.5."""
+    for how, device, host in (
+        ({}, 4e9 + 16e9, 1.5 * 4e9),
+        (EIGHT, 4e9 + 2e9, 1.5 * 4 * 4e9),
+        ({**EIGHT, "version": "code"}, 2e9 + 18e9 / 8, 1.5 * 4 * 4e9),
+        ({**EIGHT, "offload": "optimizer"}, 2e9, 1.5 * 16e9),
+        ({**EIGHT, "offload": "optimizer", "version": "code"}, 2e9, 1.5 * 32e9),
+        ({"offload": "optimizer", "version": "code"}, 2e9, 1.5 * 16e9),
+        ({"devices_per_node": 8, "offload": "optimizer"}, 2e9, 1.5 * 32e9),
+        ({**EIGHT, "buffer_factor": 2}, 4e9 + 2e9, 2 * 4 * 4e9),
+        ({"offload": "optimizer", "buffer_factor": 2}, 2e9, 2 * 16e9),
+    ):
+        assert estimators.deepspeed_zero2(1e9, **how) == {"device": device, "host": host}, how
+
+
+def test_deepspeed_stage_3_by_hand() -> None:
+    """8e9 parameters, of which the largest layer has 1e9; a host of two has half of the rest."""
+    for how, device, host in (
+        ({}, 4e9 + 18 * 8e9, 1.5 * 4e9),
+        (EIGHT, 4e9 + 18e9, 1.5 * 4e9 * 4),
+        ({**EIGHT, "zero_init": False}, 4e9 + 18e9, 1.5 * 4 * 4 * 8e9),
+        ({**EIGHT, "offload": "optimizer"}, 4e9 + 2e9, 1.5 * 16 * 8e9 / 2),
+        ({**EIGHT, "offload": "all"}, 4e9, 1.5 * 18 * 8e9 / 2),
+        ({**EIGHT, "offload": "all", "zero_init": False}, 4e9, 1.5 * 4 * 4 * 8e9),
+        ({"offload": "all", "zero_init": False}, 4e9, 1.5 * 18 * 8e9),
+        ({"offload": "all", "buffer_factor": 1}, 4e9, 18 * 8e9),
+    ):
+        found = estimators.deepspeed_zero3(8e9, largest_layer=1e9, **how)
+        assert found == {"device": device, "host": host}, how
+    assert estimators.deepspeed_zero3(1e9, largest_layer=1e9, offload="all")["device"] == 4e9
+
+
+def test_megatrons_estimate_by_hand() -> None:
+    """s b (18 h + 4 f) L / t, whatever is in flight; 32 tokens, 2 sequences, 2 tensor ranks."""
+    model = specs.Model("small", layers=4, width=64, heads=8, vocab=500, context=32)
+    layers, embedding = 64 * (18 * 64 + 4 * 256) * 4 / 2, 64 * (8 + 64) / 2
+    how = {"micro_batch": 2, "tensor": 2}
+    alone = estimators.megatron_activations(model, **how)
+    head = {"head": 64 * 4 * (64 + 500) / 2}
+    assert dict(alone.items()) == {"layers": layers, "embedding": embedding, **head}
+    for v, m, penalty in ((1, 0, 1), (1, 2, 0.5), (1, 8, 1), (2, 8, 1 + 3 / 8)):
+        stage = {"pipeline": 4, "chunks": v, "micro_batches": m}
+        found = estimators.megatron_activations(model, **how, **stage)
+        assert dict(found.items()) == {
+            "layers": layers * penalty,
+            "embedding": 4 * embedding * penalty,
+        }
+    more = estimators.megatron_activations(model, **how, pipeline=4)
+    assert more.total == layers + 4 * embedding, "as many micro-batches as stages, one chunk"
+    one = estimators.megatron_activations(model)
+    assert dict(one.items()) == dict(alone.items()), "half of the sequences, on half of the ranks"
+
+
+def test_accelerate_by_hand() -> None:
+    assert estimators.accelerate_size(1e9) == 4e9
+    assert estimators.accelerate_size(1e9, dtype="int8", buffer_bytes=1e6) == 1e9 + 2.5e5
+    training = dict(estimators.accelerate_training(1e9).items())
+    assert training == {"weights": 1e9, "gradients": 1e9, "optimizer states": 2e9}
+    assert estimators.megatron_bytes(data=4) == 18
+    assert estimators.megatron_bytes(distributed_optimizer=True) == 18
+    assert estimators.megatron_bytes(data=4, distributed_optimizer=True) == 6 + 3
+
+
 @given(counts, st.integers(1, 16), st.integers(1, 64))
 def test_deepspeed_stage_2_on_the_device(psi: int, n: int, nodes: int) -> None:
     shape = {"devices_per_node": n, "nodes": nodes}

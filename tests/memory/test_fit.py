@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.memory import activations, fit, moments, precision, states
+from mathlib.parts import Parts
 from mathlib.specs import Layout, Model
 
 RECIPES = st.sampled_from([name for name in precision.names() if name != "adafactor"])
@@ -25,6 +26,47 @@ layouts = st.builds(
     micro_batches=st.just(8),
     recompute=st.sampled_from(["none", "selective", "full"]),
 )
+
+
+def test_a_stage_may_be_named() -> None:
+    layout = Layout(pipeline=4, micro_batches=8)
+    for i in range(4):
+        every = moments.moments(SMALL, layout, stage=i).values()
+        assert fit.training(SMALL, layout, stage=i).total == max(one.total for one in every)
+    assert fit.training(SMALL).total == fit.training(SMALL, Layout()).total
+
+
+def test_a_reserve_is_taken_off_the_room() -> None:
+    one, two = (fit.training(SMALL, Layout(micro_batch=b)).total for b in (1, 2))
+    assert fit.largest_micro_batch(SMALL, Layout(), two) == 2
+    assert fit.largest_micro_batch(SMALL, Layout(), two, reserve=1) == 1
+    assert fit.largest_micro_batch(SMALL, Layout(), one) == 1
+    assert fit.largest_micro_batch(SMALL, Layout(), one, reserve=1) == 0
+    plain = Layout(data=2, zero=3, shard=1)
+    room = fit.training(SMALL, plain).total
+    assert fit.smallest(SMALL, plain, room).shard == 1
+    assert fit.smallest(SMALL, plain, room, reserve=1).shard == 2
+
+
+def test_verdicts_word_by_word() -> None:
+    need = Parts("step", "byte", {"weights": 3 * 2**30, "gradients": 2**30}, binary=True)
+    assert str(fit.fits(need, 5 * 2**30)) == "fits: 4 GiB of 5 GiB, 1 GiB free"
+    too_much = fit.fits(need, 3 * 2**30)
+    assert str(too_much) == "does not fit: 4 GiB of 3 GiB, 1 GiB too much; most of it: weights"
+    assert (too_much.needed, too_much.memory) == (2**32, 3 * 2**30)
+    assert str(fit.fits(4e9, 3e9)) == "does not fit: 4 GB of 3 GB, 1 GB too much"
+    sold = specs.find_device("a100-80gb")
+    assert "sold with 74.51 GiB" in str(fit.fits(need, sold))
+
+
+def test_interleaving_leaves_out_stages_that_it_cannot_have() -> None:
+    """8 layers in 2 chunks: 1, 2 or 4 stages; one alone has nothing to interleave."""
+    layout = Layout(pipeline=2, chunks=2, micro_batches=8)
+    two, four = (fit.training(SMALL, replace(layout, pipeline=p)).total for p in (2, 4))
+    assert fit.smallest(SMALL, layout, two, vary="pipeline").pipeline == 2
+    assert fit.smallest(SMALL, layout, four, vary="pipeline").pipeline == 4
+    with pytest.raises(InputError, match="at the last one, it does not fit"):
+        fit.smallest(SMALL, layout, four - 1, vary="pipeline")
 
 
 @given(layouts, RECIPES, st.sampled_from(specs.ATTENTION), st.sampled_from(moments.LOSSES))

@@ -15,6 +15,22 @@ SMALL = specs.Model(
 )
 
 
+def test_the_cache_by_hand():
+    """5 layers, 4 heads of 8 numbers each for keys and for values."""
+    one = inference.kv_cache(SMALL)
+    assert dict(one.items()) == {"keys": 2 * 5 * 4 * 8, "values": 2 * 5 * 4 * 8}
+    many = inference.kv_cache(SMALL, tokens=7, sequences=3, bytes_per_element=1, tensor=2)
+    assert dict(many.items()) == dict.fromkeys(("keys", "values"), 5 * 7 * 3 * 2 * 8)
+
+
+def test_a_latent_is_kept_whole_by_every_device():
+    latent = specs.Latent(kv_rank=32, rope_dim=8, nope_dim=16, value_dim=16)
+    model = SMALL.but(heads=12, head_dim=8, latent=latent)
+    for t in (1, 6):
+        kept = inference.kv_cache(model, tokens=3, sequences=2, tensor=t)
+        assert dict(kept.items()) == {"latent": 2 * 30 * 32, "rotary key": 2 * 30 * 8}
+
+
 @given(st.integers(1, 40), WINDOWS)
 def test_a_rolling_buffer_holds_the_newest_tokens(tokens, window):
     """Counted by feeding one token after the other to buffers that drop the oldest."""

@@ -143,6 +143,61 @@ def test_the_fuller_half_of_a_layer_by_hand() -> None:
         assert standard["working tensors"] == 2 * 2 * nh + scores - gone
 
 
+def test_the_fuller_half_of_a_short_context_by_hand() -> None:
+    """40 s^2 bytes of the core come back; at 16 tokens the MLP's 640 s are more, at 24 they are
+    less, although what the MLP kept and is gone outweighs attention's tensors, 32 s^2 - 832 s.
+    """
+    selective = Layout(recompute="selective")
+    mlp, attention = (
+        moments.moments(SMALL.but(context=s), selective)["last layer"] for s in (16, 24)
+    )
+    assert mlp["working tensors"] == 640 * 16 and "recomputation" not in mlp
+    assert attention["recomputation"] == 72 * 24**2 - 832 * 24
+    assert "working tensors" not in attention
+    gated = moments.moments(GATED.but(context=64))["last layer"]
+    assert gated["gradients"] == 2 * (500 * 64 + 3 * 96 * 64), "up, gate and down are done"
+
+
+def test_the_first_layer_of_one_chunk_finds_the_other_chunks() -> None:
+    """Stage 0 of 2 holds layers 0, 1 and 4, 5: behind layer 0 only layer 1 is done."""
+    layout = Layout(pipeline=2, chunks=2, micro_batches=2)
+    found = moments.moments(SMALL, layout)
+    one = 128 * 64 * (34 + 5 * 128 * 8 / 64)
+    assert found["last layer"].amount("activations") == 8 * one + 2 * 128 * 64, "2 in flight"
+    assert found["first layer"].amount("activations") == 7 * one + 2 * 128 * 64
+
+
+def test_what_is_not_there_has_no_bytes() -> None:
+    assert "logits" not in moments.moments(SMALL, loss="fused")["end of forward"]
+    pair = Layout(pipeline=2, micro_batches=2)
+    assert "logits" not in moments.moments(SMALL, pair)["end of forward"]
+    full = moments.moments(SMALL, Layout(recompute="full"), recipe="adam-fp32", autocast=True)
+    none = moments.moments(SMALL, recipe="adam-fp32", autocast=True)
+    assert "cast weights" in none["head"]
+    assert not any("cast weights" in full[m] for m in ("head", "last layer", "first layer"))
+    assert "cast weights" not in moments.moments(SMALL, Layout(recompute="full"))["last layer"]
+    assert not any(one.binary for one in moments.moments(SMALL).values())
+
+
+def test_new_gradients_of_the_table_by_hand() -> None:
+    """Two of a tied table and their sum; one more where it is added to what is there, or goes on
+    to the rank that keeps it.
+    """
+    table = 2 * 512 * 64
+    for model, layout, copies in (
+        (SMALL, Layout(), 2),
+        (SMALL, Layout(micro_batches=2), 3),
+        (SMALL, Layout(data=2, zero=2), 3),
+        (SMALL, Layout(data=2, zero=1), 2),
+        (SMALL, Layout(data=2, zero=2, shard=1), 2),
+        (SMALL.but(tied=False), Layout(micro_batches=2), 1),
+        (SMALL.but(tied=False), Layout(), 0),
+    ):
+        found = moments.moments(model, layout)["embedding"]
+        assert (found.amount("new gradients") if copies else 0) == copies * table, layout
+        assert copies or "new gradients" not in found
+
+
 def test_autocast_widens_the_stream_and_the_scores_by_hand() -> None:
     """A gradient of the stream in fp32 and its cast; softmax in fp32; the head's cast is done."""
     nh, scores = 128 * 64, 8 * 128 * 128
@@ -188,6 +243,9 @@ def test_what_the_update_takes_by_hand() -> None:
     narrow = SMALL.but(vocab=100, positions="none")
     loop = moments.moments(narrow, recipe="adam-fp32", optimizer="for-loop")["update"]
     assert loop["update"] == 2 * 4 * 4 * 64 * 64, "its largest weight is an MLP's"
+    many = narrow.but(experts=Experts(routed=8, active=1, width=512))
+    loop = moments.moments(many, recipe="adam-fp32", optimizer="for-loop")["update"]
+    assert loop["update"] == 2 * 4 * 512 * 64, "an expert's, and not all experts'"
 
 
 def test_binary_is_the_same_printed_in_gib() -> None:

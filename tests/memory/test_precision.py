@@ -2,6 +2,7 @@
 
 import struct
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,59 @@ from hypothesis import strategies as st
 from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.memory import precision, states
+
+
+def test_copies_and_scales_by_hand() -> None:
+    def parts(name: str, **changes: str | int) -> dict[str, float]:
+        return dict(precision.bytes_per_parameter(precision.recipe(name, **changes)).items())
+
+    mixed = {"weights": 2, "gradients": 2, "master weights": 4}
+    assert parts("mixed-adam") == {**mixed, "first moment": 4, "second moment": 4}
+    adam = {"weights": 4, "gradients": 4, "first moment": 1, "second moment": 1}
+    assert parts("adam-8bit", block=64) == {**adam, "scales": 2 * 4 / 64}
+    assert parts("adam-8bit", block=0) == adam
+    one = parts("adam-8bit", block=64, first_moment="fp32")
+    assert one == {**adam, "first moment": 4, "scales": 4 / 64}
+    assert "scales" not in parts("mixed-adam", block=64), "nothing is quantised"
+
+
+def test_bits_of_scales_by_hand() -> None:
+    assert precision.scale_bits(block=64) == 0.5
+    assert precision.scale_bits(block=64, scale_bits=8) == 0.125
+    assert precision.scale_bits(block=4, scale_bits=8, second_block=2) == 8 / 4 + 32 / 8
+    assert precision.scale_bits(block=4, second_block=2, second_bits=16) == 32 / 4 + 16 / 8
+
+
+def test_where_it_is_from_does_not_make_it_another() -> None:
+    kind, kept = precision.number_type("bf16"), precision.recipe("mixed-adam")
+    assert replace(kind, source="elsewhere") == kind != replace(kind, mantissa=8)
+    assert replace(kept, source="elsewhere", used_by="nobody") == kept != replace(kept, block=8)
+
+
+@pytest.mark.parametrize("limit", ["largest", "smallest_normal", "epsilon"])
+def test_whole_numbers_have_no_floating_limits(limit: str) -> None:
+    with pytest.raises(InputError, match=f"'int8': has no exponent, so no {limit}"):
+        getattr(precision.number_type("int8"), limit)
+
+
+def test_only_the_second_moment_may_be_factored() -> None:
+    assert precision.recipe("mixed-adam", second_moment="factored").second_moment == "factored"
+    with pytest.raises(InputError, match="first_moment = 'factored'"):
+        precision.recipe("mixed-adam", first_moment="factored")
+
+
+def test_types_with_a_top_of_their_own_by_hand() -> None:
+    """2 exponent bits, bias 1, 1 mantissa bit: 3 is the last exponent, 1.5 the last mantissa."""
+    small = precision.NumberType("small", sign=1, exponent=2, mantissa=1)
+    assert (small.bits, small.bytes, small.largest) == (4, 0.5, 2.0 * 1.5)
+    assert replace(small, top="all").largest == 4 * 1.5
+    assert replace(small, top="number").largest == 4 * 1
+    assert replace(small, bias=3, top="all").largest == 1.5
+    assert (small.smallest_normal, replace(small, subnormals=False).smallest_normal) == (1, 0.5)
+    assert small.epsilon == 0.5
+    wide = replace(small, stored=8, block=4, scale="bf16")
+    assert (wide.bits, wide.bytes) == (8, 1 + 2 / 4)
+    assert type(replace(small, stored=8).bytes) is int
 
 
 def every_value(exponent: int, mantissa: int, top: str, bias: int = 0) -> list[float]:

@@ -15,6 +15,81 @@ counts, degrees = st.floats(1, 1e13), st.integers(1, 4096)
 SMALL = Model("small", layers=8, width=64, heads=8, vocab=512, context=128)
 
 
+def test_states_by_hand() -> None:
+    """Mixed Adam keeps 2, 2, 4 and 8 bytes; each stage of ZeRO halves one more of them here."""
+    for zero, each in enumerate(([2, 2, 4, 8], [2, 2, 2, 4], [2, 1, 2, 4], [1, 1, 2, 4])):
+        parts = states.per_parameter(zero=zero, shard=2)
+        assert [parts[name] for name in states.STATES] == each
+        assert list(states.per_parameter(zero=zero).values()) == [2, 2, 4, 8]
+        of_device = states.model_states(600, zero=zero, shard=2, tensor=2, pipeline=3)
+        assert [of_device[name] for name in states.STATES] == [100 * n for n in each]
+        assert states.largest_model(1e3, zero=zero, shard=2) == 1e3 / sum(each)
+    assert states.largest_model(1e3, tensor=2, pipeline=3) == 6e3 / 16
+    both = states.per_parameter("mixed-adam-both-gradients", zero=2, shard=4)
+    assert dict(both.items()) == {
+        "weights": 2,
+        "gradients": 6 / 4,
+        "master weights": 1,
+        "optimizer states": 2,
+    }
+    scaled = states.per_parameter(precision.recipe("adam-8bit", block=64))
+    assert scaled["optimizer states"] == 1 + 1 + 2 * 4 / 64
+    factored = states.model_states(24, recipe="adafactor", shapes=[(4, 6)])
+    assert factored["optimizer states"] == 4 * (4 + 6)
+    assert not states.model_states(1).binary and states.model_states(1, binary=True).binary
+
+
+def test_a_checkpoint_by_hand() -> None:
+    assert dict(states.checkpoint(10).items()) == {
+        "weights": 20,
+        "master weights": 40,
+        "optimizer states": 80,
+    }
+    assert dict(states.checkpoint(10, weights_only=True).items()) == {"weights": 20}
+    assert list(states.checkpoint(10, recipe="adam-fp32")) == ["weights", "optimizer states"]
+
+
+def test_adapters_by_hand() -> None:
+    """1024 frozen numbers; scales of 32 bits for 64 of them, 8 bits below scales of scales."""
+    own = {"weights": 40, "gradients": 40, "optimizer states": 80}
+    lora = states.adapters(1024, 10, recipe="adam-fp32")
+    assert list(lora) == ["frozen weights", "adapters"] and lora["frozen weights"] == 2048
+    assert {name: n for name, n in lora["adapters"].items() if n} == own  # type: ignore[union-attr]
+    for how, scales in (
+        ({"block": 64}, 1024 / 64 * 4),
+        ({"block": 64, "second_block": 8}, 1024 / 64 * 1 + 1024 / 64 / 8 * 4),
+        ({"block": 64, "scale": "fp16"}, 1024 / 64 * 2),
+        ({"block": 64, "second_block": 8, "scale": "fp16"}, 1024 / 64 * 2 + 1024 / 64 / 8 * 4),
+    ):
+        qlora = states.adapters(1024, 10, base="nf4", **how)
+        assert qlora["frozen weights"] == 512 and qlora["scales"] == scales, how
+        assert qlora.amount("adapters") == 160
+    with pytest.raises(InputError, match="scale = 'fp15'"):
+        states.adapters(1024, 10, block=64, scale="fp15")
+
+
+def test_what_a_stage_holds_by_hand() -> None:
+    """A tied head behind other stages is a second table; a rank has its part of what is split."""
+    layout = Layout(pipeline=2, tensor=2)
+    model = SMALL.but(vocab=511, head_bias=True)
+    first, last = (states.stage_parameters(model, layout, stage=i) for i in range(2))
+    one = {"attention": 4 * (2 * 64 * 64 + 3 * 32 + 64), "mlp": 4 * (4 * 64 * 64 + 128 + 64)}
+    assert dict(first.items()) == {
+        "embedding": 256 * 64,
+        "positions": 128 * 64,
+        **one,
+        "norms": 4 * 4 * 64,
+    }
+    assert dict(last.items()) == {**one, "norms": 4 * 4 * 64 + 2 * 64, "head": 256 * 64 + 256}
+    alone = states.stage_parameters(model, Layout())
+    assert alone["head"] == 511 and alone["embedding"] == 511 * 64
+    untied = states.stage_parameters(SMALL.but(tied=False), Layout(tensor=2))
+    assert untied["head"] == untied["embedding"] == 256 * 64
+    relative = SMALL.but(positions="relative")
+    split = [states.stage_parameters(relative, layout, stage=i)["positions"] for i in range(2)]
+    assert split == [params.count(relative).amount("positions") / 4] * 2
+
+
 @given(counts, RECIPES, st.integers(0, 3), degrees)
 def test_parts_add_up_to_the_recipe(psi: float, recipe: str, zero: int, shard: int) -> None:
     kept = states.model_states(psi, recipe=recipe, zero=zero, shard=shard)

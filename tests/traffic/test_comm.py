@@ -148,6 +148,79 @@ ALL_REDUCE = {
 }
 
 
+def test_bytes_and_times_by_hand() -> None:
+    """12 bytes over 4 ranks: rounds, one after the other, by the busiest, by all together."""
+    for collective, algorithm, wanted in (
+        ("all-reduce", "", (6, 18, 18, 72)),
+        ("all-reduce", "tree", (4, 48, 24, 72)),
+        ("all-reduce", "halving-doubling", (4, 18, 18, 72)),
+        ("all-reduce", "naive", (6, 72, 36, 72)),
+        ("reduce-scatter", "", (3, 9, 9, 36)),
+        ("all-gather", "ring", (3, 9, 9, 36)),
+        ("all-to-all", "", (3, 9, 9, 36)),
+        ("broadcast", "", (2, 24, 24, 36)),
+        ("broadcast", "naive", (3, 36, 36, 36)),
+        ("reduce", "", (2, 24, 12, 36)),
+        ("gather", "", (3, 9, 3, 9)),
+        ("scatter", "", (3, 9, 9, 9)),
+        ("send", "", (1, 12, 12, 12)),
+    ):
+        said = comm.traffic(collective, payload=12, ranks=4, algorithm=algorithm)
+        assert (said.rounds, said.serial, said.busiest, said.total) == wanted, collective
+        assert said.mean == said.total / 4
+        whole = 12 if collective == "send" else said.total / 4
+        assert comm.sent(collective, payload=12, ranks=4, algorithm=algorithm) == whole
+        how = {"ranks": 4, "bandwidth": 3, "algorithm": algorithm}
+        parts = comm.time(collective, payload=12, latency=5, **how)
+        assert dict(parts.items()) == {"latency": 5 * said.rounds, "transfer": said.serial / 3}
+        assert comm.time(collective, payload=12, **how)["latency"] == 0
+    odd = comm.traffic("all-reduce", payload=12, ranks=5, algorithm="halving-doubling")
+    assert (odd.rounds, odd.serial, odd.busiest, odd.total) == (6, 42, 30, 96)
+    assert comm.ring_balance(payload=12, bandwidth=3, latency=2) == 2
+
+
+def test_levels_by_hand() -> None:
+    """12 bytes over 2 x 3 x 2 ranks: rings of 12, of 6 and of 2 bytes."""
+    levels = comm.hierarchical(payload=12, levels=[2, 3, 2])
+    assert [(t.rounds, t.serial) for t in levels] == [(2, 12), (4, 8), (2, 2)]
+    halves = comm.hierarchical("all-gather", payload=12, levels=[2, 3, 2])
+    assert [(t.rounds, t.serial) for t in halves] == [(1, 6), (2, 4), (1, 1)]
+    how = {"payload": 12, "levels": [2, 3, 2], "bandwidths": [4, 2, 1]}
+    free = comm.hierarchical_time(**how)
+    assert dict(free.items()) == {"inside": 3, "level 2": 4, "level 3": 2}
+    slow = comm.hierarchical_time("reduce-scatter", **how, latencies=[1, 10, 100])
+    assert dict(slow.items()) == {"inside": 1.5 + 1, "level 2": 2 + 20, "level 3": 1 + 100}
+    two = comm.hierarchical_time(payload=12, levels=[2, 3], bandwidths=[1, 1])
+    assert dict(two.items()) == {"inside": 12, "across": 8}
+    assert list(comm.hierarchical_time(payload=12, levels=[2], bandwidths=[1])) == ["inside"]
+
+
+def test_a_ring_of_unequal_links_by_hand() -> None:
+    """Two ranks, 2 bytes each way a round; rank 1 waits for what the slow link brings it."""
+    messages = comm.ring_messages(payload=4, bandwidths=[1, 2])
+    assert messages == [[(0, 2), (2, 4)], [(0, 1), (2, 3)]]
+    late = comm.ring_messages(payload=4, bandwidths=[1, 2], latency=10)
+    assert late == [[(0, 12), (12, 24)], [(0, 11), (12, 23)]]
+    assert comm.ring_messages(payload=4, bandwidths=[1]) == [[]]
+    scatter, gather = comm.ring_steps(list("abc"), 1)
+    assert scatter == [("a", "c"), ("c", "b")] and gather == [("b", "a"), ("a", "c")]
+
+
+def test_bus_bandwidth_by_hand() -> None:
+    """nccl-tests, doc/PERFORMANCE.md, for 4 ranks."""
+    factors = {name: comm.bus_factor(name, 4) for name in comm.BUS_FACTORS}
+    halves = ("reduce-scatter", "all-gather", "all-to-all", "gather", "scatter")
+    assert factors == {
+        "all-reduce": 1.5,
+        "all-reduce-in-network": 1.25,
+        **dict.fromkeys(halves, 0.75),
+        **dict.fromkeys(("broadcast", "reduce", "send"), 1),
+    }
+    assert comm.bus_bandwidth("all-reduce", payload=8, ranks=4, seconds=2) == 6
+    assert comm.time_at_bus_bandwidth("all-reduce", payload=8, ranks=4, bus_bandwidth=6) == 2
+    assert comm.time_at_bus_bandwidth("all-reduce", payload=0, ranks=4, bus_bandwidth=6) == 0
+
+
 @pytest.mark.parametrize("algorithm", ALL_REDUCE)
 @pytest.mark.parametrize("n", range(1, 10))
 def test_all_reduce_sums_and_sends_what_the_formula_says(algorithm: str, n: int) -> None:
@@ -445,6 +518,16 @@ def test_bus_bandwidth_of_a_perfect_ring_is_the_link(collective: str, k: float, 
         ),
         (lambda: comm.time("all-reduce", payload=1, ranks=4, bandwidth=0), "bandwidth = 0"),
         (lambda: comm.hierarchical(payload=1, levels=[]), "levels = []"),
+        (lambda: comm.hierarchical("reduce", payload=1, levels=[2]), "collective = 'reduce'"),
+        (lambda: comm.traffic("send", payload=1, ranks=1), "ranks = 1"),
+        (lambda: comm.ring_steps("abc", 0), "pieces = 'abc'"),
+        (lambda: comm.ring_steps([1, 2], 2), "rank = 2: expected 0 to 1"),
+        (
+            lambda: comm.hierarchical_time(
+                payload=1, levels=[2, 2], bandwidths=[1, 1], latencies=[1]
+            ),
+            "latencies = [1]: expected one for each of the 2 levels",
+        ),
         (
             lambda: comm.hierarchical_time(payload=1, levels=[2, 2], bandwidths=[1]),
             "bandwidths = [1]",

@@ -23,6 +23,35 @@ def enumerated(grid: Mesh) -> list[dict[str, int]]:
     return [dict(zip(reversed(axes), turn, strict=True)) for turn in wheels]
 
 
+def test_a_grid_of_two_by_three_by_hand() -> None:
+    grid = Mesh({"tp": 2.0, "dp": 3})
+    assert grid.sizes == {"tp": 2, "dp": 3} and type(grid.sizes["tp"]) is int
+    assert (grid.world, grid.strides) == (6, {"tp": 1, "dp": 2})
+    assert grid.rank(dp=2.0) == 4 and type(grid.rank(dp=2.0)) is int
+    assert grid.coordinates(5.0) == {"tp": 1, "dp": 2}
+    assert type(grid.coordinates(5.0)["dp"]) is int
+    assert grid.ranks(tp=1) == [1, 3, 5] and grid.ranks() == [0, 1, 2, 3, 4, 5]
+    assert grid.groups("dp") == [[0, 2, 4], [1, 3, 5]]
+    assert grid.groups("tp", dp=1) == [[2, 3]]
+    assert grid.group_of(3, "dp") == [1, 3, 5]
+    assert grid.without("tp").sizes == {"dp": 3}
+    assert grid.without("tp", "dp").sizes == {"all": 1}
+
+
+def test_whose_grid_numbers_how() -> None:
+    assert mesh.deepspeed([0, 1], [2, 3]).sizes == {"1": 3, "0": 2}, "the last axis first"
+    assert list(mesh.deepspeed(["a", "b"], [2, 3]).sizes) == ["b", "a"]
+    assert mesh.megatron(world=8).sizes == {"tp": 1, "cp": 1, "ep": 1, "dp": 8, "pp": 1}
+    assert mesh.megatron(world=8, tp=2, pp=2, order="pp-tp-dp").sizes == {"pp": 2, "tp": 2, "dp": 2}
+    assert mesh.sagemaker(world=8).sizes == {"tensor": 1, "shard": 1, "replica": 8}
+    assert type(mesh.sagemaker(world=8, tensor=2.0).sizes["tensor"]) is int
+    assert mesh.valid_shards(world=12) == [1, 2, 3, 4, 6, 12]
+    assert mesh.valid_shards(world=12, tensor=2) == [1, 2, 3, 6]
+    assert mesh.hierarchical_groups((7, 0, 5, 2), [2, 2]) == [[[7, 0], [5, 2]], [[7, 5], [0, 2]]]
+    assert mesh.hierarchical_groups(4, [2, 2]) == [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
+    assert mesh.embedding_groups(Mesh({"stage": 3, "dp": 2}), "stage") == [[0, 2], [3, 5]]
+
+
 @given(grids)
 def test_ranks_and_coordinates_are_an_odometer(grid: Mesh) -> None:
     places = enumerated(grid)
@@ -142,6 +171,17 @@ def test_hierarchical_groups_reach_everyone(levels: list[int]) -> None:
     ("call", "named"),
     [
         (lambda: Mesh({}), "sizes = {}"),
+        (lambda: Mesh([2, 2]), "sizes = [2, 2]"),  # type: ignore[arg-type]
+        (lambda: Mesh({"tp": 2}).without("pp"), "axis = 'pp'"),
+        (lambda: Mesh({"tp": 2}).rank(dp=0), "axis = 'dp'"),
+        (lambda: Mesh({"tp": 2}).rank(tp=-1), "tp = -1"),
+        (lambda: Mesh({"tp": 2}).coordinates(-1), "rank = -1"),
+        (lambda: mesh.megatron(world=8, order=8), "order = 8"),  # type: ignore[arg-type]
+        (lambda: mesh.megatron(world=8, ep=2, order="tp-dp-pp"), "names no ep, but ep = 2"),
+        (lambda: mesh.deepspeed(["a", "a"], [2, 2]), "expected different axes"),
+        (lambda: mesh.hierarchical_groups([-1], [1]), "ranks = -1"),
+        (lambda: mesh.hierarchical_groups(0, [1]), "ranks = 0"),
+        (lambda: mesh.valid_shards(world=12, tensor=5), "does not divide world = 12"),
         (lambda: Mesh({"tp": 0}), "sizes['tp'] = 0"),
         (lambda: Mesh({"tp": 2}).groups(), "axes = ()"),
         (lambda: Mesh({"tp": 2}).groups("pp"), "axis = 'pp'"),

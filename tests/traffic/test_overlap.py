@@ -27,6 +27,19 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
+def test_a_step_by_hand():
+    """Two layers of a second; two ranks send 4 bytes each, in 4 s and 0.5 s of latency twice."""
+    settings = {"layers": 2, "ranks": 2, "backward": 2.0, "payload": 8.0, "bandwidth": 1.0}
+    step = overlap.bucketed(**settings, bucket=4.0, latency=0.5)
+    assert step.backward == [("layer 2", 0, 1), ("layer 1", 1, 2)]
+    assert step.buckets == [("bucket 0", 1, 6), ("bucket 1", 6, 11)]
+    assert step.exposed == 9 and step.hidden == 1 / 10
+    free = overlap.bucketed(**settings, bucket=4.0)
+    assert free.buckets == [("bucket 0", 1, 5), ("bucket 1", 5, 9)]
+    alone = overlap.bucketed(**{**settings, "ranks": 1}, bucket=4.0)
+    assert (alone.hidden, alone.exposed) == (0, 0), "one rank sends nothing"
+
+
 @given(SETTINGS)
 def test_the_wire_is_never_in_two_places_and_never_early(settings):
     step = overlap.bucketed(**settings)

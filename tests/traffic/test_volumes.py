@@ -13,6 +13,90 @@ MODEL = Model("small", layers=6, width=64, heads=4, vocab=500, context=32)
 counts, ranks = st.floats(1, 1e12), st.integers(1, 512)
 
 
+def parts(found: object) -> dict[str, float]:
+    return dict(found.items())  # type: ignore[attr-defined]
+
+
+def test_tensor_parallel_by_hand() -> None:
+    """2 all-reduces of 32 x 64 numbers each way, 3/4 of them twice, in each of 6 layers."""
+    how = {"tensor": 4}
+    each = 2 * 2 * (3 / 4) * 2 * 32 * 64 * 6
+    assert parts(volumes.tensor_parallel(MODEL, **how)) == {"forward": each, "backward": each}
+    full = volumes.tensor_parallel(MODEL, **how, recompute="full", layers=3)
+    assert parts(full) == dict.fromkeys(("forward", "backward", "recomputation"), each / 2)
+    more = {"micro_batch": 2, "tokens": 16, "micro_batches": 3, "bytes_per_element": 4}
+    again = {"sequence_parallel": True, "regather": True}
+    assert parts(volumes.tensor_parallel(MODEL, **how, **more, **again)) == {
+        "forward": 6 * each,
+        "backward": 6 * each,
+        "gathering inputs again": 3 * each,
+    }
+    assert volumes.tensor_parallel(MODEL, **how, large_group=True).total == 2 * each / (3 / 4)
+    assert volumes.tensor_parallel(MODEL, tensor=1, large_group=True).total == 0
+
+
+def test_pipeline_parallel_by_hand() -> None:
+    """32 x 64 numbers of 2 bytes a chunk; none from the last chunk on, nor from the first back."""
+    each = 2 * 32 * 64
+    for stage, wanted in ((0, (2, 1)), (1, (2, 2)), (3, (1, 2))):
+        how = {"pipeline": 4, "stage": stage, "chunks": 2}
+        sent = parts(volumes.pipeline_parallel(MODEL, **how))
+        assert (sent["forward"], sent["backward"]) == (wanted[0] * each, wanted[1] * each)
+    pair = {"pipeline": 2, "tensor": 4}
+    assert parts(volumes.pipeline_parallel(MODEL, **pair)) == {"forward": each, "backward": 0}
+    more = {"micro_batch": 2, "tokens": 16, "micro_batches": 3, "bytes_per_element": 4}
+    split = volumes.pipeline_parallel(MODEL, **pair, **more, scatter_gather=True)
+    assert split["forward"] == 6 * each / 4
+    assert volumes.pipeline_parallel(MODEL, pipeline=1, chunks=1).total == 0
+
+
+def test_zero_by_hand() -> None:
+    """10 parameters of 2 bytes over 4 ranks: 3/4 of 20 bytes a pass."""
+    one = 15
+    for how, wanted in (
+        ({}, {"gradients": 2 * one}),
+        ({"stage": 1}, {"gradients": one, "weights": one}),
+        ({"stage": 1, "stage_one": "all-reduce"}, {"gradients": 2 * one, "weights": one}),
+        ({"stage": 2, "stage_one": "all-reduce"}, {"gradients": one, "weights": one}),
+        ({"stage": 2, "micro_batches": 3}, {"gradients": 3 * one, "weights": one}),
+        ({"stage": 1, "micro_batches": 3}, {"gradients": one, "weights": one}),
+        (
+            {"stage": 3, "micro_batches": 3, "each_micro_batch": False},
+            {"gradients": one, "weights, forward": 3 * one, "weights, backward": 3 * one},
+        ),
+        (
+            {"stage": 3, "keep_gathered": True, "weight_bytes": 4},
+            {"gradients": one, "weights, forward": 2 * one, "weights, backward": 0},
+        ),
+        (
+            {"stage": 1, "shard": 2, "gradient_bytes": 4},
+            {"gradients": 20, "weights": 10, "gradients, replicas": 2 * 40 / 2 / 2},
+        ),
+        (
+            {"stage": 1, "shard": 2, "large_group": True},
+            {"gradients": 20, "weights": 20, "gradients, replicas": 2 * 20 / 2},
+        ),
+        ({"shard": 2}, {"gradients": 2 * one}),
+    ):
+        assert parts(volumes.zero(parameters=10, data=4, **how)) == wanted, how
+
+
+def test_zero_plus_plus_and_the_rest_by_hand() -> None:
+    assert parts(volumes.zero_plus_plus(parameters=10)) == {
+        "weights, forward": 10,
+        "weights, backward": 0,
+        "gradients": 5,
+    }
+    assert volumes.compression(warm_up=0.5) == 1 / (0.5 + 0.5 / 16)
+    assert volumes.compression(warm_up=0.5, bits=2, full_bits=4) == 1 / 0.75
+    link = {"flops_per_second": 1e12, "bandwidth": 1e9, "data": 4}
+    assert volumes.overlap_tokens(**link) == 750
+    assert volumes.overlap_tokens(**link, gradient_bytes=4, large_group=True) == 2000
+    assert volumes.exposed(compute=2, communication=5) == 3
+    assert volumes.exposed(compute=2, communication=5, overlap=0.5) == 4
+    assert volumes.exposed(compute=6, communication=5) == 0
+
+
 @given(counts, ranks, st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(1, 16))
 def test_zero_is_made_of_collectives(psi: float, n: int, w: int, g: int, m: int) -> None:
     scatter = comm.sent("reduce-scatter", payload=psi * g, ranks=n)
@@ -172,6 +256,11 @@ def test_the_parameter_count_cancels_in_the_overlap(x: float, b: float, n: int, 
         (lambda: volumes.tensor_parallel(MODEL, tensor=2, tokens=33), "tokens = 33: small has"),
         (lambda: volumes.pipeline_parallel(MODEL, pipeline=2, tokens=33), "at most 32"),
         (lambda: volumes.tensor_parallel(MODEL, tensor=2, regather=True), "regather = True"),
+        (lambda: volumes.tensor_parallel(MODEL, tensor=2, sequence_parallel=2), "parallel = 2"),
+        (lambda: volumes.tensor_parallel(MODEL, tensor=2, recompute="some"), "recompute = 'some'"),
+        (lambda: volumes.tensor_parallel(MODEL, tensor=2, layers=-1), "layers = -1"),
+        (lambda: volumes.zero(parameters=1, data=8, keep_gathered=2), "keep_gathered = 2"),
+        (lambda: volumes.zero(parameters=1, data=8, large_group=2), "large_group = 2"),
         (
             lambda: volumes.pipeline_parallel(MODEL, pipeline=4, stage=4),
             "stage = 4: expected 0 to 3",
