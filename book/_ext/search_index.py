@@ -37,11 +37,14 @@ SIGNS = {  # of formulas, as people type them
 }
 
 
+INSIDE = r"(?:[^{}]|\{[^{}]*\})*"  # braces, with braces in them
+
+
 def formula(tex: str) -> str:
     """A formula as a line of text: fractions with a stroke, no commands."""
     text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf)\{([^{}]*)\}", r"\1", tex)
     for _ in range(3):  # fractions in fractions
-        text = re.sub(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", text)
+        text = re.sub(rf"\\[dt]?frac\{{({INSIDE})\}}\{{({INSIDE})\}}", r"(\1)/(\2)", text)
     text = re.sub(r"\((\w+)\)/\((\w+)\)", r"\1/\2", text)
     for name, sign in SIGNS.items():
         text = re.sub(re.escape(name) + r"(?![a-zA-Z])", sign, text)
@@ -67,7 +70,8 @@ def words(node: nodes.Node) -> Iterator[str]:
 
 
 def text_of(node: nodes.Node) -> str:
-    return re.sub(r"\s+([,.;:)])", r"\1", re.sub(r"\s+", " ", "".join(words(node)))).strip()
+    text = re.sub(r"\s+", " ", "".join(words(node)))
+    return re.sub(r" ([,;:)]|[.?!](?!\w))", r"\1", text).strip()
 
 
 def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
