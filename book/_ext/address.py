@@ -46,6 +46,7 @@ def configure(app: Sphinx, config: Config) -> None:
     }
     config.html_baseurl = config.ogp_site_url = site_of(repository)
     config.ogp_site_name = config.html_title
+    config.ogp_enable_meta_description = False  # describe.py writes it on every page
     config.ogp_social_cards = {"image_mini": "book/_static/mark.png", "line_color": "#14324f"}
     config.sitemap_url_scheme = "{link}"
 

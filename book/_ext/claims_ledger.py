@@ -4,6 +4,7 @@ Nothing is typed here. A claim without a verdict in a chapter is open.
 """
 
 import json
+import re
 from collections import Counter
 from html import escape
 from pathlib import Path
@@ -15,23 +16,27 @@ from sphinx.environment import BuildEnvironment
 
 from mathlib.show.ledger import FORMS, Verdict, claims, verdicts_in
 
-SOURCES = {  # what each is called in a filter, and in full
+SOURCES = {  # what each is called in a filter, in full, and in the bibliography
     "interview": (
         "Interview",
         "Latent Space podcast with Quentin Anthony, August 2023, "
         'on EleutherAI\'s "Transformer Math 101"',
+        "latentspace2023",
     ),
     "ddp": (
         "DDP blog post",
         "A blog post on PyTorch's DistributedDataParallel, May 2024, after Li et al. (VLDB 2020)",
+        "ddpblog2024",
     ),
     "sagemaker": (
         "SageMaker manual",
         'AWS documentation, "Sharded Data Parallelism", SageMaker model parallelism library v1',
+        "sagemaker",
     ),
     "pipeline": (
         "Pipeline blog post",
         "A blog post on pipeline parallelism (cnblogs 18270017), June 2024",
+        "pipelineblog2024",
     ),
 }
 KINDS = {  # of verdicts: what one is called, and what several are
@@ -122,24 +127,32 @@ def choices(name: str, legend: str, options: dict[str, str]) -> str:
     return f"<fieldset><legend>{legend}</legend>{made}</fieldset>"
 
 
+def linked(root: Path, key: str, title: str) -> str:
+    """A source's title, as a link where the bibliography has its address."""
+    entries = (root / "book/references.bib").read_text("utf-8")
+    found = re.search(rf"^@\w+\{{{key},.*\burl=\{{([^}}]+)\}}", entries, re.M)
+    return f'<a href="{found[1]}">{escape(title)}</a>' if found else escape(title)
+
+
 def ledger(root: Path, address_of: dict[str, str]) -> str:
     """The whole ledger: counts, filter, and the claims source by source."""
     settled = all_verdicts(root)
     sections = []
-    for source, (_, title) in SOURCES.items():
+    for source, (short, title, key) in SOURCES.items():
         rows = []
         for claim, entry in claims().items():
             if entry["source"] == source:
                 verdict, page = settled.get(claim, (None, ""))
                 rows.append(row(claim, verdict, address_of.get(page, "")))
         sections.append(
-            f'<section data-source="{source}" aria-label="{escape(SOURCES[source][0])}">'
-            f'<p class="mlx-source">{escape(title)} <small>{len(rows)} claims</small></p>'
+            f'<section data-source="{source}" aria-label="{escape(short)}">'
+            f'<p class="mlx-source">{linked(root, key, title)} '
+            f"<small>{len(rows)} claims</small></p>"
             f"{''.join(rows)}</section>"
         )
     words = {name: one for name, (one, _) in KINDS.items() if counts(root)[name]}
     words = {name: one.removeprefix("is ") for name, one in words.items()}
-    sources = {name: short for name, (short, _) in SOURCES.items()}
+    sources = {name: short for name, (short, *_) in SOURCES.items()}
     return (
         f'<div class="mlx-ledger"><p class="mlx-total"><b>{len(claims())} claims</b></p>'
         f"{count_bar(root)}"

@@ -1,0 +1,106 @@
+"""Where a section is: {at}`01_compute, One product` links to it, and a name that is none stops
+the build.
+
+Glossary entries name the section that introduces the word. Letters of the notation page are led to
+the table of the first chapter that uses them, without being named.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from docutils import nodes
+from docutils.parsers.rst.states import Inliner
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
+
+LETTERS = "The letters"  # the section of a chapter that tells which ones it uses
+
+
+class At(nodes.Inline, nodes.TextElement):
+    """A place by its name, until all pages are read."""
+
+
+def at(
+    name: str, rawtext: str, text: str, lineno: int, inliner: Inliner, *_: object
+) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """{at}`01_compute, One product`"""
+    page, _, section = text.partition(", ")
+    return [At(rawtext, "", page=f"chapters/{page}", section=section)], []
+
+
+def chapters(env: BuildEnvironment) -> list[str]:
+    return sorted(page for page in env.found_docs if page.startswith("chapters/"))
+
+
+def sections(env: BuildEnvironment, page: str) -> dict[str, str]:
+    """Anchor of each section of a page, by its title."""
+    links = env.tocs[page].findall(nodes.reference) if page in env.tocs else []
+    return {link.astext(): link["anchorname"] for link in links}
+
+
+def find(env: BuildEnvironment, page: str, section: str) -> str:
+    """The anchor of a section, "#one-product"; refused where there is none."""
+    known = sections(env, page)
+    if section not in known:
+        near = get_close_matches(section, known, n=2, cutoff=0.3)
+        meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ExtensionError(f"at: {page} has no section {section!r}{meant}")
+    return known[section]
+
+
+def subject(env: BuildEnvironment, page: str) -> str:
+    """The first word of a chapter's title: Compute."""
+    return env.titles[page].astext().partition(":")[0]
+
+
+def link(app: Sphinx, here: str, page: str, section: str, words: str) -> nodes.Node:
+    address = app.builder.get_relative_uri(here, page) + find(app.env, page, section)
+    made = nodes.reference("", words, refuri=address, internal=True)
+    return nodes.inline("", "", made, classes=["mlx-at"])
+
+
+def letters(env: BuildEnvironment) -> dict[str, str]:
+    """The first chapter in whose table of letters each of them stands."""
+    found: dict[str, str] = {}
+    for page in chapters(env):
+        for letter in _letters_of(env.get_doctree(page)):
+            found.setdefault(letter, page)
+    return found
+
+
+def title_of(section: nodes.Node) -> str:
+    """The heading of a section; empty for what only looks like one, such as an exercise."""
+    if not isinstance(section, nodes.section):
+        return ""
+    return next((child.astext() for child in section if isinstance(child, nodes.title)), "")
+
+
+def _letters_of(doctree: nodes.document) -> Iterator[str]:
+    for section in doctree.findall(nodes.section):
+        if title_of(section) == LETTERS:
+            for row in section.findall(nodes.row):
+                yield from (one.astext() for one in row[0].findall(nodes.math))
+
+
+def lead(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Turn the names into links."""
+    for place in list(doctree.findall(At)):
+        where, section = place["page"], place["section"]
+        place.replace_self(link(app, page, where, section, section))
+    if page == "book/notation":
+        known = letters(app.env)
+        for row in list(doctree.findall(nodes.row)):
+            first = next(
+                (known[m.astext()] for m in row[0].findall(nodes.math) if m.astext() in known), ""
+            )
+            if first and len(row) == 3:
+                made = link(app, page, first, LETTERS, subject(app.env, first))
+                row[1][-1].extend([nodes.Text(" "), made])
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_node(At)
+    app.add_role("at", at)
+    app.connect("doctree-resolved", lead)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

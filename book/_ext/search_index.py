@@ -1,0 +1,151 @@
+"""The search index: sections, words of the glossary, claims; no stored code, no tool bars.
+
+Other names of a word are the further terms of its glossary entry. The search page alone loads the
+index; book/live/search.mjs ranks what is in it.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import places
+from claims_ledger import all_verdicts
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+from mathlib.show.ledger import claims, verdicts_in
+
+FILE = "sections.json"
+NOT_TEXT = (nodes.literal_block, nodes.raw, nodes.title, nodes.comment, nodes.target)
+BLOCKS = (nodes.paragraph, nodes.entry, nodes.list_item, nodes.term, nodes.definition)
+SIGNS = {  # of formulas, as people type them
+    **{
+        rf"\{name}": sign
+        for name, sign in zip(
+            ("cdot", "times", "approx", "le", "ge", "alpha", "kappa", "sum", "to", "quad"),
+            ("·", "×", "≈", "≤", "≥", "α", "κ", "Σ", "→", " "),
+            strict=True,
+        )
+    },
+    r"\,": " ",
+    r"\;": " ",
+    r"\%": "%",
+}
+
+
+INSIDE = r"(?:[^{}]|\{[^{}]*\})*"  # braces, with braces in them
+
+
+def formula(tex: str) -> str:
+    """A formula as a line of text: fractions with a stroke, no commands."""
+    text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf)\{([^{}]*)\}", r"\1", tex)
+    for _ in range(3):  # fractions in fractions
+        text = re.sub(rf"\\[dt]?frac\{{({INSIDE})\}}\{{({INSIDE})\}}", r"(\1)/(\2)", text)
+    text = re.sub(r"\((\w+)\)/\((\w+)\)", r"\1/\2", text)
+    for name, sign in SIGNS.items():
+        text = re.sub(re.escape(name) + r"(?![a-zA-Z])", sign, text)
+    return re.sub(r"\s+", " ", re.sub(r"\\[a-zA-Z]+|[{}\\&]", "", text)).strip()
+
+
+def words(node: nodes.Node) -> Iterator[str]:
+    """The text of a node, in reading order, without code, outputs and what lies in subsections."""
+    for child in node.children:
+        if isinstance(child, nodes.math | nodes.math_block):
+            yield formula(child.astext())
+        elif isinstance(child, nodes.Text):
+            yield child.astext()
+        elif isinstance(child, nodes.Element) and child.get("nb_element") == "cell_code":
+            for raw in child.findall(nodes.raw):
+                for said in verdicts_in(raw.astext()):
+                    yield f" {said.claim}: {claims()[said.claim]['claim']}. {said.evidence} "
+        elif isinstance(child, addnodes.pending_xref) and child["refdomain"] in ("cite", "math"):
+            continue  # a key of the bibliography, a label of a formula: numbers come later
+        elif not isinstance(child, NOT_TEXT) and not places.title_of(child):
+            yield from words(child)
+            yield " " if isinstance(child, BLOCKS) else ""
+
+
+def text_of(node: nodes.Node) -> str:
+    text = re.sub(r"\s+", " ", "".join(words(node)))
+    return re.sub(r" ([,;:)]|[.?!](?!\w))", r"\1", text).strip()
+
+
+def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
+    """A record for each section of a page; of the glossary, one for each word."""
+    env, doctree = app.env, app.env.get_doctree(page)
+    address, whole = app.builder.get_target_uri(page), env.titles[page].astext()
+    for section in doctree.findall(nodes.section):
+        title = places.title_of(section)
+        if not title:
+            continue
+        text = "" if page == "book/glossary" else text_of(section)
+        top = isinstance(section.parent, nodes.document)
+        anchor = "" if top else f"#{section['ids'][0]}"
+        kind = {"chapters": "section", "book/map": "map"}.get(page.partition("/0")[0], "page")
+        yield {"url": address + anchor, "page": whole, "title": title, "text": text, "kind": kind}
+    if page == "book/glossary":
+        yield from glossary(env, doctree, address, whole)
+
+
+def glossary(
+    env: BuildEnvironment, doctree: nodes.document, address: str, whole: str
+) -> Iterator[dict[str, Any]]:
+    """Words with their other names, and the section that introduces them."""
+    for item in doctree.findall(nodes.definition_list_item):
+        terms = [child for child in item if isinstance(child, nodes.term)]
+        names = [term.next_node(nodes.Text).astext() for term in terms]
+        made = {
+            "url": f"{address}#{terms[0]['ids'][0]}",
+            "page": whole,
+            "title": ", ".join(names),
+            "text": text_of(item[-1]),
+            "kind": "word",
+            "names": names,
+        }
+        for place in list(item.findall(places.At))[:1]:
+            where = place["page"]
+            made["first"] = f"{where}.html{places.find(env, where, place['section'])}"
+        yield made
+
+
+def of_ledger(app: Sphinx) -> Iterator[dict[str, Any]]:
+    """A record for each claim."""
+    settled = all_verdicts(Path(app.srcdir))
+    for claim, entry in claims().items():
+        said = settled[claim][0] if claim in settled else None
+        verdict = f"{said.words}. {said.evidence}" if said else "open"
+        yield {
+            "url": f"{app.builder.get_target_uri('book/ledger')}#ledger-{claim}",
+            "page": "The claims ledger",
+            "title": f"Claim {claim}",
+            "text": f"{entry['claim']}. Verdict: {verdict}",
+            "kind": "claim",
+        }
+
+
+def records(app: Sphinx) -> list[dict[str, Any]]:
+    pages = sorted(app.env.found_docs)
+    return [*(one for page in pages for one in of_page(app, page)), *of_ledger(app)]
+
+
+def write(app: Sphinx, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        text = json.dumps(records(app), ensure_ascii=False, separators=(",", ":"))
+        (Path(app.outdir) / FILE).write_text(text, "utf-8")
+
+
+def add_script(
+    app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object
+) -> None:
+    if pagename == "search":
+        app.add_js_file(f"{app.config.livebook_folder}/search.mjs", type="module")
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("html-page-context", add_script)
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

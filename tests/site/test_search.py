@@ -1,0 +1,165 @@
+"""Search finds sections and words, under every name people have for them, and nothing else."""
+
+import json
+import re
+import shutil
+import subprocess
+from urllib.parse import quote
+
+import pytest
+from pages import ROOT
+from search_index import formula
+from typeset import node
+
+C, M, K, D = (
+    f"chapters/{name}.html"
+    for name in ("01_compute", "02_memory", "04_collectives", "05_data_parallel")
+)
+WORD = "book/glossary.html#term-"
+FIRST = {  # what is typed: where the first hit leads
+    "GQA": f"{WORD}grouped-query-attention",
+    "grouped-query attention": f"{WORD}grouped-query-attention",
+    "MFU": f"{C}#time-and-two-kinds-of-utilisation",
+    "mfu": f"{C}#time-and-two-kinds-of-utilisation",
+    "bubble": f"{WORD}bubble",
+    "bf16": f"{M}#why-anyone-would-keep-a-weight-twice",
+    "gradient accumulation": f"{D}#accumulation",
+    "checkpoint": f"{C}#time-and-two-kinds-of-utilisation",
+    "FSDP": f"{WORD}FSDP",
+    "6ND": f"{C}#from-this-to-6pd",
+    "allreduce": f"{K}#ranks",
+    "all-reduce": f"{K}#ranks",
+    "all reduce": f"{K}#ranks",
+    "out of memory": f"{M}#a-step-from-first-byte-to-last",
+    "OOM": f"{M}#a-step-from-first-byte-to-last",
+    "NVLink": f"{WORD}NVLink",
+    "flash attention": f"{C}#the-real-run",
+    "FlashAttention": f"{C}#the-real-run",
+    "ZeRO": f"{M}#what-sharding-changes",
+    "bucket": f"{D}#one-step-taken-apart",
+    "ring": f"{K}#the-ring",
+    "slow link": f"{K}#one-slow-link",
+    "two levels": f"{K}#two-levels",
+    "drop_last": f"{D}#who-gets-which-data",
+    "GPT-3": f"{C}#gpt-3-from-end-to-end",
+    "memory": M,
+    "DDP": f"{D}#the-same-gradient",
+    "C21": "book/ledger.html#ledger-C21",
+}
+
+
+@pytest.fixture(scope="module")
+def records(site) -> list[dict]:
+    return json.loads((site / "sections.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def hits(site, tmp_path_factory) -> dict[str, list[dict]]:
+    """What the page's own module ranks first, for every query at once."""
+    folder = tmp_path_factory.mktemp("search")
+    for name in ("search.mjs", "dom.mjs"):
+        shutil.copy2(ROOT / "book/live" / name, folder)
+    (folder / "ask.mjs").write_text(
+        "import { prepare, rank } from './search.mjs';\n"
+        "import { readFileSync } from 'node:fs';\n"
+        "const [index, queries] = process.argv.slice(2);\n"
+        "const records = prepare(JSON.parse(readFileSync(index, 'utf8')));\n"
+        "const asked = JSON.parse(queries);\n"
+        "const found = asked.map((q) => [q, rank(records, q).map((h) => h.record)]);\n"
+        "console.log(JSON.stringify(Object.fromEntries(found)));\n",
+        "utf-8",
+    )
+    queries = json.dumps([*FIRST, "no such word anywhere", "(", "  "])
+    done = subprocess.run(
+        [node(), folder / "ask.mjs", site / "sections.json", queries],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("query", FIRST)
+def test_the_first_hit_is_the_place(hits, query):
+    assert [hit["url"] for hit in hits[query]][:1] == [FIRST[query]]
+
+
+def test_what_nobody_wrote_is_not_found(hits):
+    assert hits["no such word anywhere"] == hits["("] == hits["  "] == []
+
+
+def test_hits_lead_to_sections_by_their_titles(records, site):
+    for one in records:
+        page, _, anchor = one["url"].partition("#")
+        text = (site / page).read_text("utf-8")
+        assert not anchor or f'id="{anchor}"' in text, one["url"]
+        assert one["title"].strip()
+    chapters = [one for one in records if one["kind"] == "section"]
+    assert sum("#" in one["url"] for one in chapters) > 50
+
+
+def test_no_stored_code_and_no_tool_bars(records):
+    for one in records:
+        for word in ("Show code cell", "import torch", "def ", "__name__", "Hide code", ".ipynb"):
+            assert word not in one["text"], (one["url"], word)
+        assert "<" not in re.sub(r"[<>] ?[\w\d(]| [<>]=? ", "", one["text"]), one["url"]
+
+
+def test_formulas_appear_once_and_as_text(records):
+    assert formula(r"\frac{K}{N} \cdot 2") == "K/N · 2"
+    assert formula(r"\frac{\text{a b}}{2^{30}}") == "(a b)/(2^30)"
+    whole = next(one["text"] for one in records if one["url"] == f"{K}#ranks")
+    assert "starts N ranks" in whole
+    assert not any("\\" in one["text"] for one in records if one["kind"] == "section")
+
+
+def test_a_word_is_found_under_all_its_names(records):
+    words = [one for one in records if one["kind"] == "word"]
+    names = [name for one in words for name in one["names"]]
+    assert len(names) == len(set(names)), "a name of two words"
+    assert {"GQA", "OOM", "6ND", "allreduce", "FSDP", "gradient accumulation"} <= set(names)
+
+
+def test_the_page_answers_below_a_sub_path(visit, origin):
+    seen = visit("search")
+    assert not any("sections.json" in r.url for r in seen.finished), "loaded before it is needed"
+    page = seen.page
+    page.locator(".mlx-search input").fill("all-reduce")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#mlx-results li")
+    first = page.locator("#mlx-results li").first
+    assert first.locator("mark").count() == 1
+    assert re.fullmatch("all.reduce", first.locator("mark").inner_text(), re.I)
+    first.locator("a").click()
+    page.wait_for_url(f"{origin}{K}#ranks")
+    assert page.locator("#ranks").is_visible()
+    assert seen.foreign == seen.complaints == []
+
+
+def test_nothing_found_says_so_and_markup_stays_text(visit):
+    seen = visit("search")
+    seen.page.goto(f"{seen.origin}search.html?q={quote('<b onclick=x>zzz')}")
+    seen.page.wait_for_selector("#mlx-results p")
+    assert "Nothing found for “<b onclick=x>zzz”" in seen.page.inner_text("#mlx-results")
+
+
+def test_the_index_is_loaded_by_no_other_page(visit):
+    for name in ("book/index", "book/glossary"):
+        assert not any("sections.json" in r.url for r in visit(name).finished)
+
+
+def test_the_search_button_leads_here(visit):
+    page = visit("book/glossary").page
+    button = page.locator(".search-button-field:visible, .search-button__button:visible").first
+    button.click()
+    field = page.locator("input[name=q]:visible").first
+    field.fill("GQA")
+    field.press("Enter")
+    page.wait_for_selector("#mlx-results li")
+    assert "grouped-query attention" in page.locator("#mlx-results li a").first.inner_text()
+
+
+def test_without_scripts_it_says_what_else_there_is(visit):
+    page = visit("search", java_script_enabled=False).page
+    assert "needs JavaScript" in page.locator("article").inner_text()
+    assert page.locator("article noscript a, article p a").count() >= 2
