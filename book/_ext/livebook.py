@@ -21,7 +21,7 @@ from typeset import node
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
 NOT_IN_BROWSER = {"launch", "meters", "model", "parallel", "__pycache__", "claims.toml"}
-PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us, whatever the host does; the page unpacks
+PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
 export const pyodide = new URL('../{folder}/', import.meta.url);
 export const packed = {{
@@ -58,7 +58,7 @@ def pack(content: bytes) -> bytes:
 
 
 def runtime_module(folder: str, runtime: dict[str, bytes], library: bytes) -> bytes:
-    """What the scripts must know: addresses and sizes of the packed files, and the whole download."""
+    """What the scripts must know: where the packed files are, and what all that weighs."""
     files = {name: (f"../{folder}/{name}.packed", runtime[f"{name}.packed"]) for name in PACKED}
     files["mathlib.zip"] = ("mathlib.packed", library)
     lines = [
