@@ -79,7 +79,7 @@ def test_a_finger_that_scrolls_past_starts_nothing_and_one_that_moves_does(visit
     assert slider.input_value() == before
     assert first(page).get_attribute("data-state") == "stored"
     slider.evaluate("e => e.scrollIntoView({ block: 'center' })")
-    swipe(page, slider.bounding_box(), -120, 0)
+    swipe(page, slider.bounding_box(), -40, 0)
     assert slider.input_value() != before
     assert ended(page) == "live"
 
