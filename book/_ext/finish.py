@@ -61,7 +61,10 @@ LOST = """<!DOCTYPE html>
 <meta name="color-scheme" content="light dark">
 <title>Not found – {title}</title>
 <link rel="icon" href="{home}_static/favicon.svg">
-<style>a {{ color: inherit }} body {{ max-width: 40rem; margin: 3rem auto; font-family: sans-serif }}</style>
+<style>
+a {{ color: inherit }}
+body {{ max-width: 40rem; margin: 3rem auto; font-family: sans-serif }}
+</style>
 </head>
 <body><main><h1>There is no such page</h1>
 <p>It may have moved. Start at <a href="{home}{start}">{title}</a>,

@@ -5,6 +5,7 @@ Every file lies in a folder named after its content, so that a new version is ne
 cached old one.
 """
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -20,8 +21,13 @@ from typeset import node
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
 NOT_IN_BROWSER = {"launch", "meters", "model", "parallel", "__pycache__", "claims.toml"}
-RUNTIME = """export const pyodide = new URL('../{folder}/', import.meta.url);
-export const library = new URL('mathlib.zip', import.meta.url);
+PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
+RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
+export const pyodide = new URL('../{folder}/', import.meta.url);
+export const packed = {{
+{packed}
+}};
+export const download = {download}; // bytes over the wire until the first live result
 """
 
 
@@ -45,6 +51,24 @@ def digest(*contents: bytes) -> str:
     for content in contents:
         whole.update(f"{len(content)} ".encode() + content)
     return whole.hexdigest()[:10]
+
+
+def pack(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)
+
+
+def runtime_module(folder: str, runtime: dict[str, bytes], library: bytes) -> bytes:
+    """What the scripts must know: where the packed files are, and what all that weighs."""
+    files = {name: (f"../{folder}/{name}.packed", runtime[f"{name}.packed"]) for name in PACKED}
+    files["mathlib.zip"] = ("mathlib.packed", library)
+    lines = [
+        f"  '{name}': {{ address: new URL('{place}', import.meta.url), size: {len(content)} }},"
+        for name, (place, content) in files.items()
+    ]
+    scripts = sum(len(pack(content)) for name, content in runtime.items() if "packed" not in name)
+    download = scripts + sum(len(content) for _, content in files.values())
+    text = RUNTIME.format(folder=folder, packed="\n".join(lines), download=download)
+    return text.encode()
 
 
 def compiled(pyodide: Path, library: bytes, script: Path, cache: Path) -> Path:
@@ -77,6 +101,8 @@ def gather(app: Sphinx, config: Config) -> None:
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
     runtime = {name: (pyodide / name).read_bytes() for name in PYODIDE}
     runtime["python_stdlib.zip"] = (ready / "python_stdlib.zip").read_bytes()
+    for name in PACKED:
+        runtime[f"{name}.packed"] = pack(runtime.pop(name))
     runtime["pyodide-lock.json"] = json.dumps(
         {**lock, "packages": {}}
     ).encode()  # none is ever asked for
@@ -86,8 +112,8 @@ def gather(app: Sphinx, config: Config) -> None:
         for path in sorted(live.glob("*.mjs"))
         if path.name not in NOT_IN_PAGE
     }
-    modules["mathlib.zip"] = (ready / "mathlib.zip").read_bytes()
-    modules["runtime.mjs"] = RUNTIME.format(folder=folder).encode()
+    modules["mathlib.packed"] = pack((ready / "mathlib.zip").read_bytes())
+    modules["runtime.mjs"] = runtime_module(folder, runtime, modules["mathlib.packed"])
     config.livebook_folder = f"live-{digest(*modules.values())}"
     config.livebook_static = digest(
         *(p.read_bytes() for p in sorted((live.parent / "_static").iterdir()))

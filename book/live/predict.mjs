@@ -3,13 +3,27 @@ import { element } from './dom.mjs';
 
 const plain = (x) => (Number.isInteger(x) && Math.abs(x) < 1e6 ? x.toLocaleString('en') : String(+x.toPrecision(4)));
 
+// "2,5" is two and a half, "1,000" a thousand; what could be neither is no number.
+const GROUPED = /^[+-]?\d{1,3}(,\d{3})+(\.\d+)?(e[+-]?\d+)?$/i;
+const WITH_COMMA = /^[+-]?\d*,\d+(e[+-]?\d+)?$/i;
+
+export function numberOf(typed) {
+  const text = typed.replaceAll(/\s/g, '');
+  if (GROUPED.test(text)) return Number(text.replaceAll(',', ''));
+  if (WITH_COMMA.test(text)) return Number(text.replace(',', '.'));
+  return text ? Number(text) : NaN;
+}
+
+const times = (ratio) => (ratio >= 100 || ratio < 0.01
+  ? (+ratio.toPrecision(2)).toLocaleString('en', { maximumSignificantDigits: 2 }) : ratio.toFixed(2));
+
 function judge(guess, measured, unit) {
   const said = `You said ${plain(guess)} ${unit}`.trim();
   if (guess === measured) return `${said}: exactly what was measured.`;
   if (!measured || guess / measured <= 0) return `${said}; measured: ${plain(measured)} ${unit}`.trim() + '.';
   const ratio = guess / measured;
   const close = ratio >= 0.9 && ratio <= 1.1 ? 'close' : ratio > 1 ? 'too high' : 'too low';
-  return `${said}: ${ratio.toFixed(2)} times the measured value, ${close}.`;
+  return `${said}: ${times(ratio)} times the measured value, ${close}.`;
 }
 
 export function ask(root, position) {
@@ -21,9 +35,9 @@ export function ask(root, position) {
   const form = element('form', {}, label, input, element('button', { type: 'submit' }, 'Compare'));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    const guess = Number(input.value.replaceAll(',', ''));
-    if (!input.value.trim() || !Number.isFinite(guess)) {
-      said.textContent = 'Type a number, for example 12 or 3e9.';
+    const guess = numberOf(input.value);
+    if (!Number.isFinite(guess)) {
+      said.textContent = 'Type a number, for example 12, 2.5 or 3e9.';
       return;
     }
     said.textContent = judge(guess, measured, unit);

@@ -1,27 +1,71 @@
-// Python in a worker: loads the runtime and the library once, then answers one request after the other.
-import { pyodide, library } from './runtime.mjs';
+// Python in a worker: fetches and unpacks the runtime and the library once, then answers one request after the other.
+import { pyodide, packed } from './runtime.mjs';
 
+const SMALLEST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]); // a WebAssembly module of nothing
+const total = Object.values(packed).reduce((sum, { size }) => sum + size, 0);
+const opened = {};
 let run;
+let got = 0;
+let lose;
+const lost = new Promise((_, reject) => { lose = reject; });
+
+function counted(body) {
+  const reader = body.getReader();
+  return new ReadableStream({
+    async pull(out) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) return out.close();
+        got += value.byteLength;
+        self.postMessage({ got, total });
+        return out.enqueue(value);
+      } catch (error) {
+        lose(new Error('the connection broke'));
+        throw error;
+      }
+    },
+  });
+}
+
+async function open(name) {
+  const answer = await fetch(packed[name].address).catch(() => { throw new Error('the connection broke'); });
+  if (!answer.ok) throw new Error(`${name} is missing: the server answered ${answer.status}`);
+  const content = counted(answer.body).pipeThrough(new DecompressionStream('gzip'));
+  const type = name.endsWith('.wasm') ? 'application/wasm' : 'application/zip';
+  return new Response(content, { headers: { 'Content-Type': type } });
+}
+
+// The runtime asks for its files by name; it gets those that are on their way already.
+const ask = self.fetch.bind(self);
+self.fetch = (address, ...rest) => opened[String(address?.url ?? address).split('/').pop()] ?? ask(address, ...rest);
 
 async function start() {
-  const { loadPyodide } = await import(new URL('pyodide.mjs', pyodide).href);
-  const archive = fetch(library).then((answer) => {
-    if (!answer.ok) throw new Error(`${library}: ${answer.status}`);
-    return answer.arrayBuffer();
-  });
+  await WebAssembly.compile(SMALLEST).catch(() => { throw new Error('WebAssembly is blocked by the policy of the site'); });
+  for (const name of Object.keys(packed)) opened[name] = open(name);
+  const library = opened['mathlib.zip'].then((answer) => answer.arrayBuffer());
+  library.catch(() => {}); // told below, by the same file
+  const scripts = ['pyodide.mjs', 'pyodide.asm.mjs'].map((name) => import(new URL(name, pyodide).href)
+    .catch(() => { throw new Error(`${name} did not come`); }));
+  const [{ loadPyodide }] = await Promise.all([...scripts, ...Object.values(opened)]);
   const python = await loadPyodide({ indexURL: pyodide.href });
-  python.unpackArchive(await archive, 'zip', { extractDir: '/library' });
+  python.unpackArchive(await library, 'zip', { extractDir: '/library' });
   python.pyimport('sys').path.append('/library');
   run = python.pyimport('mathlib.show.experiments').run_json;
 }
 
-const started = start();
+const words = (error) => String(error?.message ?? error).trim().split('\n').pop();
+const started = Promise.race([start(), lost]);
+started.catch((error) => self.postMessage({ broken: words(error) }));
 
 self.onmessage = async ({ data: { number, id, values } }) => {
   try {
     await started;
+  } catch {
+    return; // said once, above
+  }
+  try {
     self.postMessage({ number, html: run(id, JSON.stringify(values)) });
   } catch (error) {
-    self.postMessage({ number, failed: !run, error: String(error).trim().split('\n').pop() });
+    self.postMessage({ number, error: words(error) });
   }
 };

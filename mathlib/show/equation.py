@@ -41,6 +41,13 @@ def _symbol(name: str) -> str:
     return f"<msub>{mark}<mi>{escape(index)}</mi></msub>" if index else mark
 
 
+def _brackets(inside: str) -> str:
+    """Brackets as high as the line, not as the numbers beneath; as a fraction where one is in."""
+    size = ' class="mlx-tall"' if "<mfrac>" in inside else ""
+    left, right = (f'<mo stretchy="false"{size}>{sign}</mo>' for sign in "()")
+    return f"<mrow>{left}{inside}{right}</mrow>"
+
+
 def _is_sum(node: ast.expr) -> bool:
     """A sum or a difference, which needs brackets inside a product."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
@@ -52,9 +59,13 @@ class _Writer(ast.NodeVisitor):
     def __init__(self, shown: dict[str, str]):
         self.shown = shown
 
+    def beneath(self, name: str, mark: str) -> str:
+        """What stands for a number, over the number."""
+        number = f"<mtext>&nbsp;{escape(self.shown[name])}&nbsp;</mtext>"
+        return f"<munder>{STRUT}{mark}</mpadded>{number}</munder>"
+
     def visit_Name(self, node: ast.Name) -> str:
-        beneath = f"<mtext>&nbsp;{escape(self.shown[node.id])}&nbsp;</mtext>"
-        return f"<munder>{STRUT}{_symbol(node.id)}</mpadded>{beneath}</munder>"
+        return self.beneath(node.id, _symbol(node.id))
 
     def visit_Constant(self, node: ast.Constant) -> str:
         assert isinstance(node.value, int | float), "a law holds numbers and symbols"
@@ -63,7 +74,7 @@ class _Writer(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> str:
         assert isinstance(node.func, ast.Name), "a law calls FUNCTIONS"
         inside = "<mo>,</mo>".join(self.visit(a) for a in node.args)
-        return f"<mi>{node.func.id}</mi><mo>(</mo>{inside}<mo>)</mo>"
+        return f'<mi mathvariant="normal">{node.func.id}</mi>' + _brackets(inside)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> str:
         return f"<mo>&minus;</mo>{self.visit(node.operand)}"
@@ -74,6 +85,10 @@ class _Writer(ast.NodeVisitor):
                 f"<mfrac><mrow>{self.visit(node.left)}</mrow><mrow>"
                 f"{self.visit(node.right)}</mrow></mfrac>"
             )
+        if isinstance(node.op, ast.Pow) and isinstance(node.left, ast.Name):
+            exponent = f"<mrow>{self.visit(node.right)}</mrow>"  # near its base, not under it
+            power = f"<msup>{_symbol(node.left.id)}{exponent}</msup>"
+            return self.beneath(node.left.id, power)
         if isinstance(node.op, ast.Pow):
             base = self._bracketed(node.left, isinstance(node.left, ast.BinOp))
             return f"<msup><mrow>{base}</mrow><mrow>{self.visit(node.right)}</mrow></msup>"
@@ -83,7 +98,7 @@ class _Writer(ast.NodeVisitor):
         return f"{left}<mo>{SIGNS[type(node.op)]}</mo>{right}"
 
     def _bracketed(self, node: ast.expr, needed: bool) -> str:
-        return f"<mo>(</mo>{self.visit(node)}<mo>)</mo>" if needed else self.visit(node)
+        return _brackets(self.visit(node)) if needed else self.visit(node)
 
 
 def equation(law: str, **numbers: Number) -> str:

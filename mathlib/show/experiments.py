@@ -52,6 +52,11 @@ class Range:
         on_grid = self.low + round((value - self.low) / self.step) * self.step
         return on_grid if isinstance(on_grid, int) else round(on_grid, 9)
 
+    def offers(self) -> list[float]:
+        """Every value of the slider."""
+        steps = round((self.high - self.low) / self.step)
+        return [self.check(self.low + i * self.step) for i in range(steps + 1)]
+
     def show(self, value: float) -> str:
         return f"{value:g} {self.unit}".rstrip()
 
@@ -77,8 +82,11 @@ class Choice:
             "default": self.default,
         }
 
+    def offers(self) -> list[Any]:
+        return [value for _, value in self.options]
+
     def check(self, value: Any) -> Any:
-        values = [v for _, v in self.options]
+        values = self.offers()
         return values[values.index(one_of(self.name, value, values))]
 
     def show(self, value: Any) -> str:
@@ -95,6 +103,9 @@ class Toggle:
 
     def spec(self) -> dict[str, Any]:
         return {"kind": "toggle", "name": self.name, "label": self.label, "default": self.default}
+
+    def offers(self) -> list[bool]:
+        return [True, False]
 
     def check(self, value: Any) -> bool:
         if not isinstance(value, bool):
@@ -130,6 +141,7 @@ class Experiment:
     controls: tuple[Control, ...]
     draw: Callable[..., str]
     code: tuple[Callable[..., Any], ...] = ()
+    main: int = 3  # so many settings stand open; a phone folds the others
 
     def values(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The defaults with `given` put in, every value checked."""
@@ -146,7 +158,29 @@ class Experiment:
         try:
             return self.draw(**values)
         except InputError as refusal:
-            return f'<p class="mlx-say mlx-refused">Not possible: {escape(str(refusal))}</p>'
+            said = f"Not possible: {refusal}. {self._way_out(values, str(refusal))}".rstrip()
+            return f'<p class="mlx-say mlx-refused">{escape(said)}</p>'
+
+    def _way_out(self, values: Mapping[str, Any], refusal: str) -> str:
+        """Which values of one control are possible, the others left as they are; the control that
+        the refusal names comes first.
+        """
+        for control in sorted(self.controls, key=lambda c: not refusal.startswith(f"{c.name} ")):
+            tried = {value: {**values, control.name: value} for value in control.offers()}
+            possible = [control.show(v) for v, settings in tried.items() if self._draws(settings)]
+            if possible:
+                label = control.label
+                return (
+                    f"With the other settings as they are, {label} can be: {', '.join(possible)}."
+                )
+        return ""
+
+    def _draws(self, values: Mapping[str, Any]) -> bool:
+        try:
+            self.draw(**values)
+        except InputError:
+            return False
+        return True
 
     def source(self) -> str:
         """The code behind the numbers, as it stands in the library."""
@@ -162,21 +196,21 @@ class Experiment:
         )
 
     def html(self, given: Mapping[str, Any] | None = None) -> str:
-        """What a notebook stores and a page shows first: settings in words, result, code, and the
+        """What a notebook stores and a page shows first: result, settings in words, code, and the
         controls as data.
         """
         values = self.values(given)
         controls = [{**c.spec(), "default": values[c.name]} for c in self.controls]
-        spec = escape(json.dumps({"id": self.id, "controls": controls}, sort_keys=True))
+        spec = escape(json.dumps({"id": self.id, "main": self.main, "controls": controls}))
         settings = "".join(
             f"<li>{escape(c.label)}: <b>{escape(c.show(values[c.name]))}</b></li>"
             for c in self.controls
         )
         return (
             f'<section class="mlx" data-mlx="{spec}" aria-label="Experiment: {escape(self.title)}">'
-            f'<p class="mlx-title"><b>{escape(self.title)}</b></p><ul class="mlx-controls">'
-            f"{settings}</ul>"
-            f'<div class="mlx-output">{self.run(values)}</div>{self.code_html()}</section>'
+            f'<p class="mlx-title"><b>{escape(self.title)}</b></p>'
+            f'<div class="mlx-output">{self.run(values)}</div>'
+            f'<ul class="mlx-controls">{settings}</ul>{self.code_html()}</section>'
         )
 
 
@@ -184,14 +218,20 @@ REGISTRY: dict[str, Experiment] = {}
 
 
 def experiment(
-    id: str, title: str, *controls: Control, code: tuple[Callable[..., Any], ...] = ()
+    id: str,
+    title: str,
+    *controls: Control,
+    code: tuple[Callable[..., Any], ...] = (),
+    main: int = 3,
 ) -> Callable:
-    """Declare the function beneath as an experiment; it takes one argument for each control."""
+    """Declare the function beneath as an experiment; it takes one argument for each
+    control. The first `main` controls stand open.
+    """
 
     def declare(draw: Callable[..., str]) -> Callable[..., str]:
         if id in REGISTRY:
             raise InputError(f"id = {id!r}: an experiment of this name exists already")
-        REGISTRY[id] = Experiment(id, title, controls, draw, code)
+        REGISTRY[id] = Experiment(id, title, controls, draw, code, main)
         return draw
 
     return declare

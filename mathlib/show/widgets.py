@@ -46,7 +46,7 @@ class View:
 
     @cached_property
     def widget(self) -> Any:
-        """The live controls above the live result."""
+        """The live result, and under it the controls; those that are not the main ones fold."""
         import ipywidgets
 
         controls = {c.name: _control(c, self.start[c.name]) for c in self.experiment.controls}
@@ -57,9 +57,11 @@ class View:
 
         for control in controls.values():
             control.observe(move, "value")
-        return ipywidgets.VBox(
-            [*controls.values(), result, ipywidgets.HTML(self.experiment.code_html())]
-        )
+        rows, main = list(controls.values()), self.experiment.main
+        if len(rows) > main + 1:
+            more = ipywidgets.Accordion([ipywidgets.VBox(rows[main:])], titles=("More settings",))
+            rows = [*rows[:main], more]
+        return ipywidgets.VBox([result, *rows, ipywidgets.HTML(self.experiment.code_html())])
 
     def _repr_html_(self) -> str:
         return self.experiment.html(self.start)

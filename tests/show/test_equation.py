@@ -20,8 +20,8 @@ def test_an_equation_refuses_numbers_that_do_not_satisfy_it():
 @pytest.mark.parametrize(
     ("law", "holds"),
     [
-        ("x = a * (b + c)", "<mo>(</mo>"),
-        ("x = a - (b + c)", "<mo>(</mo>"),
+        ("x = a * (b + c)", ">(</mo>"),
+        ("x = a - (b + c)", ">(</mo>"),
         ("x = (a + b) / c", "<mfrac>"),
         ("x = (a + b) ** 2", "<msup>"),
         ("x = max(a, b) + c", "max"),
@@ -40,7 +40,7 @@ def test_equations_are_well_formed_and_keep_their_brackets(law, holds):
 @pytest.mark.parametrize("law", ["x = a + b + c", "x = a * b * c", "x = a + (b + c)"])
 def test_brackets_that_change_nothing_are_left_out(law):
     numbers = {"a": 2, "b": 3, "c": 4}
-    assert "<mo>(</mo>" not in equation(law, x=eval(law.split("=")[1], {}, numbers), **numbers)
+    assert "(</mo>" not in equation(law, x=eval(law.split("=")[1], {}, numbers), **numbers)
 
 
 def test_a_number_is_written_as_asked_and_checked_as_it_is():
@@ -53,3 +53,15 @@ def test_a_number_is_written_as_asked_and_checked_as_it_is():
 def test_greek_and_indices_are_typeset():
     html = equation("M = kappa * P_opt", M=6, kappa=2, P_opt=3)
     assert "<mi>&kappa;</mi>" in html and "<msub><mi>P</mi><mi>opt</mi></msub>" in html
+
+
+def test_an_exponent_stands_at_its_base_and_the_number_beneath_both():
+    html = equation("A = h ** 2", A=9, h=3)
+    assert "<msup><mi>h</mi><mrow><mn>2</mn></mrow></msup></mpadded><mtext>" in html
+
+
+def test_brackets_are_as_high_as_what_they_hold_and_not_as_the_numbers_beneath():
+    flat = equation("x = a * (b + c)", x=14, a=2, b=3, c=4)
+    tall = equation("x = a * (b + 1 / c)", x=7, a=2, b=3, c=2)
+    assert flat.count('stretchy="false"') == 2 and "mlx-tall" not in flat
+    assert tall.count('stretchy="false" class="mlx-tall"') == 2

@@ -111,3 +111,29 @@ def test_every_control_changes_something(id):
 @pytest.mark.parametrize("id", registry())
 def test_the_browsers_way_in_gives_the_same_result(id):
     assert run_json(id, json.dumps(find(id).values())) == find(id).run()
+
+
+def test_a_refusal_says_which_values_are_possible():
+    def picky(n: int, m: int) -> str:
+        if n > 2 * m:
+            raise InputError(f"m = {m}: expected at least {n / 2:g}")
+        return "<p>fine</p>"
+
+    controls = (Range("n", "N", 1, 6, 1, 2), Range("m", "Number of parts", 1, 4, 1, 4))
+    one = Experiment("p", "P", controls, picky)
+    html = one.run({"n": 6, "m": 1})
+    assert "Number of parts can be: 3, 4." in html, "the control that the refusal names"
+    stuck = Experiment("p", "P", controls[1:], lambda m: picky(n=100, m=m)).run({"m": 2})
+    assert "can be" not in stuck
+
+
+def test_a_refusal_of_the_book_names_values_that_its_controls_have():
+    one = find("memory")
+    odd = one.run({"model": "gpt2-xl", "tensor": 2})
+    assert "Not possible" in odd and "Tensor-parallel ranks can be: 1." in odd
+
+
+def test_what_is_stored_tells_the_result_before_the_settings():
+    html = SLOPE.html()
+    assert html.index("mlx-output") < html.index("mlx-controls")
+    assert "&quot;main&quot;: 3" in html

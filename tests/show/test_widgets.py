@@ -28,7 +28,7 @@ def test_a_notebook_shows_html_first_and_widgets_where_it_can():
 
 
 def test_moving_a_control_shows_what_the_experiment_shows():
-    slope, steep, unit, result, code = View(SLOPE, slope=3).widget.children
+    result, slope, steep, unit, code = View(SLOPE, slope=3).widget.children
     assert result.value == SLOPE.run({"slope": 3}) and "def draw_slope" in code.value
     slope.value, steep.value, unit.value = 5, True, 10
     assert result.value == SLOPE.run({"slope": 5, "steep": True, "unit": 10}) == "<p>500</p>"
@@ -46,3 +46,13 @@ def test_an_experiment_is_found_by_name_and_starts_where_told():
     assert "Ranks: <b>3</b>" in view._repr_html_()
     with pytest.raises(InputError, match="ranks = 99"):
         explore("ring", ranks=99)
+
+
+def test_the_result_stands_above_its_controls_and_minor_ones_fold():
+    many = tuple(Range(name, name.upper(), 1, 9, 1, 2) for name in "abcde")
+    view = View(Experiment("many", "Many", many, lambda **v: f"<p>{sum(v.values())}</p>", main=2))
+    result, a, b, more, _ = view.widget.children
+    assert result.value == "<p>10</p>" and more.titles == ("More settings",)
+    assert [c.description for c in (a, b, *more.children[0].children)] == list("ABCDE")
+    more.children[0].children[2].value = 9
+    assert result.value == "<p>17</p>"

@@ -1,0 +1,240 @@
+"""What the reader sees while Python comes, when it does not, and when it comes late."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+from pages import toc_pages
+from playwright.sync_api import Page, Route
+
+from mathlib.show.experiments import registry
+
+CHAPTER = "chapters/04_collectives"  # several experiments on one page
+ENDED = "root => ['live', 'failed'].includes(root.dataset.state)"
+HEAVY = re.compile(r"/(pyodide|live)-[0-9a-f]+/.*(packed|pyodide)")
+
+
+def first(page: Page, which: int = 0):
+    return page.locator(".mlx").nth(which)
+
+
+def move(page: Page, which: int = 0) -> None:
+    first(page, which).locator("input[type=range]").first.focus()
+    page.keyboard.press("ArrowRight")
+
+
+def ended(page: Page, which: int = 0) -> str:
+    root = first(page, which)
+    page.wait_for_function(ENDED, arg=root.element_handle(), timeout=60_000)
+    return root.get_attribute("data-state")
+
+
+def said(page: Page, which: int = 0) -> str:
+    return first(page, which).locator(".mlx-status").text_content()
+
+
+def open_with(visit, answer: Callable[[Route], None], name: str = HEAVY) -> Page:
+    """The chapter, where requests for heavy files are answered by `answer`."""
+    page = visit(CHAPTER).page
+    page.context.route(name, answer)
+    return page
+
+
+def test_the_price_is_told_before_anything_starts(visit):
+    page = visit(CHAPTER).page
+    assert re.search(r"Python, \d\.\d MB, starts when you move a control", said(page))
+
+
+def test_who_only_passes_by_starts_nothing(visit):
+    seen = visit(CHAPTER)
+    page = seen.page
+    for root in page.locator(".mlx").all():
+        for control in root.locator("input, select, summary, button").all():
+            control.focus()
+            page.keyboard.press("Tab")
+    assert page.locator(".mlx[data-state=stored]").count() == page.locator(".mlx").count()
+    assert not [r.url for r in seen.finished if HEAVY.search(r.url)]
+
+
+def swipe(page: Page, box: dict, dx: int, dy: int) -> None:
+    """A finger put on the middle of a slider and drawn so far."""
+    session = page.context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] * 0.8, box["y"] + box["height"] / 2
+    point = {"x": x, "y": y}
+    session.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [point]})
+    for part in range(1, 9):
+        point = {"x": x + dx * part / 8, "y": y + dy * part / 8}
+        session.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [point]})
+        page.evaluate("new Promise(requestAnimationFrame)")
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_that_scrolls_past_starts_nothing_and_one_that_moves_does(visit):
+    page = visit(CHAPTER, viewport={"width": 390, "height": 844}, has_touch=True).page
+    slider = first(page).locator("input[type=range]").first
+    slider.evaluate("e => e.scrollIntoView({ block: 'center' })")
+    before = slider.input_value()
+    swipe(page, slider.bounding_box(), 0, -200)
+    assert slider.input_value() == before
+    assert first(page).get_attribute("data-state") == "stored"
+    slider.evaluate("e => e.scrollIntoView({ block: 'center' })")
+    swipe(page, slider.bounding_box(), -40, 0)
+    assert slider.input_value() != before
+    assert ended(page) == "live"
+
+
+def test_the_download_is_counted(visit):
+    page = visit(CHAPTER).page
+    page.evaluate(
+        """() => {
+            window.said = [];
+            new MutationObserver(() => {
+                const told = document.querySelector('.mlx-loading')?.textContent;
+                if (told) window.said.push(told);
+            }).observe(document.body, { subtree: true, childList: true, characterData: true });
+        }"""
+    )
+    move(page)
+    assert ended(page) == "live"
+    told = page.evaluate("window.said")
+    parts = [int(re.search(r"of \d\.\d MB, (\d+)%", t)[1]) for t in told if "%" in t]
+    assert len(set(parts)) > 3 and parts == sorted(parts)
+    assert page.locator(".mlx-loading").count() == 0, "it goes when it is done"
+
+
+def test_no_connection_at_the_first_touch_can_be_tried_again(visit):
+    page = visit(CHAPTER).page
+    page.context.set_offline(True)
+    move(page)
+    assert ended(page) == "failed"
+    assert "no connection" in said(page)
+    page.context.set_offline(False)
+    move(page, 1)
+    assert ended(page, 1) == "live", "the neighbour was dead"
+    first(page).get_by_role("button", name="Try again").click()
+    page.wait_for_function("document.querySelector('.mlx').dataset.state === 'live'")
+
+
+@pytest.mark.parametrize(
+    "file", ["pyodide.asm.wasm", "python_stdlib.zip", "mathlib", "pyodide.mjs"]
+)
+def test_a_missing_file_is_named_at_once(visit, file):
+    page = open_with(visit, lambda r: r.fulfill(status=404), re.compile(rf"/{file}[^/]*$"))
+    stored = first(page).locator(".mlx-output").inner_html()
+    move(page)
+    assert ended(page) == "failed"
+    assert file in said(page) and "object" not in said(page)
+    assert first(page).locator(".mlx-output").inner_html() == stored
+
+
+def test_controls_agree_with_the_result_after_a_failure(visit):
+    page = open_with(visit, lambda route: route.abort())
+    slider = first(page).locator("input[type=range]").first
+    before = slider.input_value()
+    move(page)
+    assert ended(page) == "failed"
+    assert slider.input_value() == before
+
+
+def test_only_silence_counts_as_failure_and_a_late_answer_harms_nothing(visit):
+    """A file that never comes: after the silence allowed, it is said; what comes later is
+    dropped.
+    """
+    late = []
+    seen = visit(CHAPTER)
+    page = seen.page
+    page.context.route(re.compile(r"wasm\.packed$"), lambda route: late.append(route))
+    page.evaluate(
+        """async () => {
+            const script = document.querySelector('script[src*="live.mjs"]').src;
+            const { limits } = await import(new URL('python.mjs', script).href);
+            limits.silence = 3000;
+        }"""
+    )
+    move(page)
+    assert ended(page) == "failed"
+    assert "nothing came for 3 seconds" in said(page)
+    for route in late:
+        route.abort()
+    page.context.unroute_all()
+    move(page, 1)
+    assert not [c for c in seen.complaints if c.startswith("uncaught")]
+
+
+def test_settings_live_in_the_address(visit):
+    seen = visit(CHAPTER)
+    page = seen.page
+    move(page)
+    assert ended(page) == "live"
+    page.wait_for_function("location.search !== ''")
+    slider = first(page).locator("input[type=range]").first
+    value, address = slider.input_value(), page.url
+    assert urlsplit(address).fragment.startswith("experiment-")
+    assert first(page).locator("a.mlx-link").evaluate("e => e.href") == address
+    result = first(page).locator(".mlx-output").inner_html()
+    page.reload(wait_until="networkidle")
+    assert ended(page) == "live"
+    assert slider.input_value() == value
+    assert first(page).locator(".mlx-output").inner_html() == result
+    page.goto(re.sub(r"=[^&#]*", "=nonsense", address), wait_until="networkidle")
+    page.reload(wait_until="networkidle")
+    assert first(page).get_attribute("data-state") == "stored", "a value that is none is ignored"
+
+
+def test_back_without_the_page_cache_controls_agree_with_the_result(visit):
+    """Chromium puts what was typed back into controls; the result would still be the first one."""
+    seen = visit(CHAPTER)
+    page = seen.page
+    move(page)
+    assert ended(page) == "live"
+    page.goto(f"{seen.origin}{toc_pages()[-1]}.html", wait_until="networkidle")
+    page.go_back(wait_until="networkidle")
+    page.wait_for_function("document.querySelector('.mlx').dataset.state !== 'starting'")
+    root = first(page)
+    spec = root.evaluate("root => JSON.parse(root.dataset.mlx)")
+    shown = {c["name"]: c["default"] for c in spec["controls"]}
+    asked = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
+    for name, value in asked.items():
+        shown[name.partition(".")[2]] = type(shown[name.partition(".")[2]])(value)
+    say = re.search(r'<p class="mlx-say">(.*?)</p>', registry()[spec["id"]].run(shown))[1]
+    assert root.locator(".mlx-output .mlx-say").first.inner_html() == say.replace("&gt;", "&gt;")
+    slider = root.locator("input[type=range]").first
+    assert float(slider.input_value()) == shown[spec["controls"][0]["name"]]
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [
+        ("2,5", 2.5),
+        ("1,000", 1000),
+        ("1,234,567.5", 1234567.5),
+        ("1 000", 1000),
+        ("3e9", 3e9),
+        ("-0,5", -0.5),
+        ("1,00,0", None),
+        ("", None),
+        ("1,5,2", None),
+    ],
+)
+def test_a_guess_is_read_as_it_was_meant(visit, typed, number):
+    page = visit(CHAPTER).page
+    read = page.evaluate(
+        """async (typed) => {
+            const script = document.querySelector('script[src*="live.mjs"]').src;
+            const { numberOf } = await import(new URL('predict.mjs', script).href);
+            const read = numberOf(typed);
+            return Number.isFinite(read) ? read : null;
+        }""",
+        typed,
+    )
+    assert read == number
+
+
+def test_far_off_guesses_are_told_in_readable_numbers(visit):
+    page = visit(CHAPTER).page
+    question = page.locator(".mlx-predict").first
+    measured = question.evaluate("q => JSON.parse(q.dataset.predict).measured")
+    question.locator("input").fill(str(measured * 1e6))
+    question.locator("button").click()
+    assert "1,000,000 times" in question.locator("[role=status]").inner_text()
