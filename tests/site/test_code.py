@@ -10,9 +10,10 @@ CHAPTERS = [name for name in PAGES if name.startswith("chapters/")]
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 CUT = """() => [...document.querySelectorAll('article :is(pre, .katex-display, table)')].filter((e) => {
     let box = e;  // what scrolls, or would: the thing itself or a frame around it
-    while (box.tagName !== 'ARTICLE' && !/auto|scroll|hidden/.test(getComputedStyle(box).overflowX))
-        box = box.parentElement;
-    return e.checkVisibility() && box.tagName !== 'ARTICLE' && box.scrollWidth > box.clientWidth + 1;
+    const scrolls = (x) => /auto|scroll|hidden/.test(getComputedStyle(x).overflowX);
+    while (box.tagName !== 'ARTICLE' && !scrolls(box)) box = box.parentElement;
+    return e.checkVisibility() && box.tagName !== 'ARTICLE' &&
+        box.scrollWidth > box.clientWidth + 1;
 }).map((e) => {
     const lines = e.innerText.split('\\n');
     return e.tagName + ': ' + lines.reduce((a, b) => (b.length > a.length ? b : a)).slice(0, 120);

@@ -7,14 +7,18 @@ from pages import toc_pages
 
 CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
 PAPER = {"width": 665, "height": 1000}  # an A4 page without its margins, in CSS pixels
-DEAD = "article :is(button, form, input[type=range], .mlx-status, .mlx-code, .mlx-fold), .prev-next-area"
+DEAD = (
+    "article :is(button, form, input[type=range], .mlx-status, .mlx-code, .mlx-fold), "
+    ".prev-next-area"
+)
 TOO_WIDE = """() => [...document.querySelectorAll('article :is(pre, .katex-display, table, svg)')]
     .filter((e) => e.checkVisibility() && !e.closest('details:not([open])') &&
         (e.scrollWidth > e.clientWidth + 1 && e.tagName === 'PRE' ||
          e.getBoundingClientRect().right > document.documentElement.clientWidth + 1))
     .map((e) => `${e.tagName}: ${e.textContent.slice(0, 80)}`)"""
 SPLIT = """() => [...document.querySelectorAll('article :is(figure, svg, table, .mlx-output)')]
-    .filter((e) => getComputedStyle(e).breakInside !== 'avoid').map((e) => e.outerHTML.slice(0, 80))"""
+    .filter((e) => getComputedStyle(e).breakInside !== 'avoid')
+    .map((e) => e.outerHTML.slice(0, 80))"""
 
 
 @pytest.fixture
