@@ -44,7 +44,9 @@ def test_without_a_prediction_only_the_measurement_is_shown():
     html = predict("How much?", measured=3, unit="GB")._repr_html_()
     assert "<dt>measured</dt><dd>3\u00a0GB</dd>" in html and "<dt>predicted" not in html
     both = predict("How much?", measured=3, predicted=4, unit="GB")._repr_html_()
-    assert both.index("<dt>predicted</dt><dd>4\u00a0GB") < both.index("<dt>measured</dt><dd>3 GB")
+    assert both.index("<dt>predicted</dt><dd>4\u00a0GB") < both.index(
+        "<dt>measured</dt><dd>3\u00a0GB"
+    )
 
 
 def test_a_typed_guess_is_answered_and_a_word_is_asked_again():

@@ -1,0 +1,109 @@
+"""Code on the page: it fits, has colours, names its file, and folds where it is not the point."""
+
+import pytest
+from folding import only_imports, words
+from listings import dress
+from pages import toc_pages
+
+PAGES = toc_pages()
+CHAPTERS = [name for name in PAGES if name.startswith("chapters/")]
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+CUT = """() => [...document.querySelectorAll('article :is(pre, .katex-display, table)')].filter((e) => {
+    let box = e;  // what scrolls, or would: the thing itself or a frame around it
+    const scrolls = (x) => /auto|scroll|hidden/.test(getComputedStyle(x).overflowX);
+    while (box.tagName !== 'ARTICLE' && !scrolls(box)) box = box.parentElement;
+    return e.checkVisibility() && box.tagName !== 'ARTICLE' &&
+        box.scrollWidth > box.clientWidth + 1;
+}).map((e) => {
+    const lines = e.innerText.split('\\n');
+    return e.tagName + ': ' + lines.reduce((a, b) => (b.length > a.length ? b : a)).slice(0, 120);
+})"""
+SHADED = """() => [...document.querySelectorAll('article *')].filter((e) =>
+    e.checkVisibility() && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1 &&
+    /auto|scroll/.test(getComputedStyle(e).overflowX) &&
+    !getComputedStyle(e).backgroundAttachment.includes('local'))
+    .map((e) => `${e.tagName}.${e.className}: ${e.innerText.slice(0, 60)}`)"""
+COLOURS = "es => new Set(es.map(e => getComputedStyle(e).color)).size"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_code_no_formula_and_no_table_is_cut_at_1280(visit, name):
+    assert visit(name, viewport=WIDE).page.evaluate(CUT) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_scrolls_sideways_on_a_phone_shows_that_there_is_more(visit, name):
+    assert visit(name, viewport=PHONE).page.evaluate(SHADED) == []
+
+
+def test_a_line_of_88_characters_fits_the_column_and_can_be_read(visit):
+    page = visit(CHAPTERS[0], viewport=WIDE).page
+    block = page.locator("article div.cell_input pre").first
+    block.evaluate("e => { e.textContent = 'x'.repeat(88); }")
+    assert block.evaluate("e => e.scrollWidth <= e.clientWidth")
+    assert block.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 12.5
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_folded_code_is_one_quiet_line_below_its_result(visit, name):
+    page = visit(name, java_script_enabled=False).page
+    assert "code cell source" not in page.content()
+    cells = page.locator(".cell.tag_hide-input")
+    assert cells.count()
+    for cell in cells.all():
+        line = cell.locator("details.mlx-fold > summary")
+        assert line.count() == 1 and line.is_visible()
+        result = cell.locator(".cell_output")
+        if result.count():
+            assert result.bounding_box()["y"] < line.bounding_box()["y"]
+        assert not cell.locator("pre").first.is_visible()
+    first = cells.first
+    first.locator("details.mlx-fold > summary").focus()
+    page.keyboard.press("Enter")
+    assert first.locator(".cell_input pre").is_visible()
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_solution_waits_under_its_title_without_scripts(visit, name):
+    page = visit(name, java_script_enabled=False).page
+    solutions = page.locator("details.solution")
+    assert solutions.count() and page.locator("[id=exercise-content]").count() == 0
+    for solution in solutions.all():
+        assert solution.locator("summary").first.inner_text().startswith("Solution to Exercise")
+        assert solution.evaluate("e => !e.open")
+
+
+@pytest.mark.parametrize(
+    ("code", "shown", "wanted"),
+    [
+        ("import torch\nfrom mathlib import specs", "", "imports"),
+        ("import torch\nx = 1", "", "preparation"),
+        ("verdict('C01')", '<section class="mlx-verdict">', "how this was tried"),
+        ("x", '<section class="mlx-predict">', "how the answer was found"),
+        ("x", '<details class="mlx-compared">', "how this was measured"),
+        ("x", "<figure><svg>", "how this was drawn"),
+        ("x", '<table class="mlx-table">', "how this was made"),
+    ],
+)
+def test_the_line_says_what_the_cell_did(code, shown, wanted):
+    assert words(code, shown) == wanted
+    assert not only_imports("%magic") and not only_imports("")
+
+
+def test_listings_are_coloured_and_their_text_is_unchanged(visit):
+    body = (
+        '<p class="mlx-file">mathlib/a/b.py</p><pre tabindex="0"><code>x = "&lt;a&gt;"</code></pre>'
+    )
+    dressed = dress(body, "https://github.com/o/n")
+    assert 'href="https://github.com/o/n/blob/main/mathlib/a/b.py">mathlib/a/b.py</a>' in dressed
+    assert '<div class="highlight"><pre tabindex="0">' in dressed and "&lt;a&gt;" in dressed
+    assert "<a href" not in dress(body, ""), "no address, no link"
+    name = next(n for n in CHAPTERS if "collectives" in n)
+    listing = visit(name).page.locator("pre[tabindex='0'] > code").first
+    assert listing.locator("span").evaluate_all(COLOURS) >= 4
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_code_has_one_palette(visit, scheme):
+    page = visit(CHAPTERS[0], color_scheme=scheme).page
+    assert 3 <= page.locator("article .highlight pre span").evaluate_all(COLOURS) <= 6
