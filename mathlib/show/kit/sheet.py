@@ -176,6 +176,14 @@ class Sheet:
         )
         self.bottom = max(self.bottom, y + size * 0.3)
 
+    def upright(self, x: float, y: float, words: str) -> None:
+        """Words from below upwards, their middle at (x, y)."""
+        turned = f'transform="rotate(-90 {place(x, y)})" text-anchor="middle" fill-opacity=".75"'
+        self.marks.append(
+            f'<g {turned}><text x="{number(x)}" y="{number(y)}" font-size="{self.small:g}">'
+            f"{escape(words)}</text></g>"
+        )
+
     def wide(self, text: str, size: float = 0, bold: bool = False) -> float:
         """How wide words of this sheet are."""
         return letters.width(text, size or self.size, bold)
