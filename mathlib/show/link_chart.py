@@ -23,7 +23,9 @@ def links(
     """`sent[name][rank]` maps a receiver to bytes; darker is more. Heavy lines part nodes of `node`
     ranks.
     """
-    said = [f"{word}: {_total(ranks)} in all, {_across(ranks, node)}" for word, ranks in sent.items()]
+    said = [
+        f"{word}: {_total(ranks)} in all, {_across(ranks, node)}" for word, ranks in sent.items()
+    ]
     told = [f"{words} between nodes" for words in said]
     draw = partial(_links, sent=sent, node=node, title=title, said=". ".join(told) + ".")
     return Shown(figure_html(both(draw), caption, name), f"{title}: " + "; ".join(told))

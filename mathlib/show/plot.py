@@ -177,9 +177,7 @@ def _frame(page: Sheet, x: Axis, y: Axis, numbers: Sequence[str], chart: Curves)
         page.text(at, y.start + 19, words, anchor="middle", size=page.small, quiet=True)
     page.line(f"M{place(x.start, y.start)}H{number(x.stop)}", opacity=0.6)
     middle = (x.start + x.stop) / 2
-    page.text(
-        middle, y.start + 38, chart.x_title, anchor="middle", size=page.small, quiet=True
-    )
+    page.text(middle, y.start + 38, chart.x_title, anchor="middle", size=page.small, quiet=True)
 
 
 def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:

@@ -28,7 +28,7 @@ ROLES: dict[str, Look] = {
     "main gradients": ("#b4502a", "-"),
     "second moment": ("#8fd0c2", "x"),
     "scales": ("#5f6f5a", "|"),
-    "cache": ("#4fb3bd", "-"),
+    "cache": ("#86b049", "-"),
     # What takes time.
     "forward": ("#98abc0", ""),
     "backward": ("#475861", "/"),
@@ -45,7 +45,6 @@ ROLES: dict[str, Look] = {
     # Two numbers beside each other.
     "predicted": ("#7f8f9f", ""),
     "measured": ("#c2456b", "/"),
-    "rule": ("#8a8f98", "-"),
     "other": ("#a9a294", "|"),
 }
 PARTS = {  # role: names of parts that look like it
@@ -66,13 +65,20 @@ PARTS = {  # role: names of parts that look like it
         *("query down", "query up", "key-value down", "key-value up", "position"),
         *("queries", "projection input"),
     ),
-    "attention scores": ("attention core", "softmax", "softmax mask", "softmax after dropout", "log-sum-exp"),
+    "attention scores": (
+        "attention core",
+        "softmax",
+        "softmax mask",
+        "softmax after dropout",
+        "log-sum-exp",
+    ),
     "mlp": ("up", "down", "gate", "experts", "shared experts", "activation input", "second input"),
     "vocabulary": ("head",),
     "embedding": ("positions",),
     "recompute": ("recomputation",),
     "communication": ("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
     "idle": ("latency", "idle in the pipeline", "waiting after failures"),
+    "predicted": ("rule",),
     "other": ("norms", "router", "context"),
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}

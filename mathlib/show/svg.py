@@ -1,4 +1,4 @@
-"""Bars and timelines as SVG text, each for two widths: CPython and the browser write the same bytes.
+"""Bars and timelines as SVG text, each for two widths.
 
 The sheet they are drawn on is mathlib.show.kit.sheet; colours are those of mathlib.show.roles.
 """
@@ -29,9 +29,7 @@ def bars(
     name: str = "",
 ) -> str:
     """Horizontal stacked bars, a line at the limit, and a cross on every bar that passes it."""
-    draw = partial(
-        stacked, rows=rows, title=title, show=show, limit=limit, limit_label=limit_label
-    )
+    draw = partial(stacked, rows=rows, title=title, show=show, limit=limit, limit_label=limit_label)
     return figure_html(both(draw), caption, name)
 
 
@@ -122,9 +120,7 @@ def timeline(
     return figure_html(both(draw), caption, name)
 
 
-def _timeline(
-    width: float, lines: Sequence[Line], title: str, show: Show, axis_title: str
-) -> str:
+def _timeline(width: float, lines: Sequence[Line], title: str, show: Show, axis_title: str) -> str:
     page = Sheet(width)
     styles = looks(role for _, events in lines for role, *_ in events)
     y = page.legend(list(styles.items()), page.title(title)) + 4
@@ -167,9 +163,7 @@ def _time_axis(page: Sheet, y: float, left: float, end: float, show: Show, title
             anchor = "middle" if tick else "start"
         page.line(f"M{number(x)} {number(y)}v5", opacity=0.7)
         page.text(x, y + 19, words, anchor=anchor, size=page.small, quiet=True)
-    page.text(
-        (left + page.width) / 2, y + 37, title, anchor="middle", size=page.small, quiet=True
-    )
+    page.text((left + page.width) / 2, y + 37, title, anchor="middle", size=page.small, quiet=True)
     return y + 44
 
 

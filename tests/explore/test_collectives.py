@@ -28,7 +28,9 @@ def test_pieces_fill_and_finish_as_the_text_says(n):
 
 @pytest.mark.parametrize(("step", "arrows"), [(0, 0), (1, 5), (8, 5)])
 def test_every_rank_receives_one_piece_a_step(step, arrows):
-    assert len(ARROW.findall(find("ring").run({"ranks": 5, "step": step}))) == 2 * arrows, "in two widths"
+    assert len(ARROW.findall(find("ring").run({"ranks": 5, "step": step}))) == 2 * arrows, (
+        "in two widths"
+    )
 
 
 def test_the_ring_stops_when_it_is_done():

@@ -27,9 +27,7 @@ SCHEMES = {
     "compute.block": lambda: compute.block("gpt2"),
     "compute.block, parameters": lambda: compute.block("llama3-8b", of="parameters"),
     "compute.block, experts": lambda: compute.block("deepseek-v3"),
-    "memory.life_of_a_step": lambda: memory.life_of_a_step(
-        "gpt2-xl", layout=Layout(micro_batch=8)
-    ),
+    "memory.life_of_a_step": lambda: memory.life_of_a_step("gpt2-xl", layout=Layout(micro_batch=8)),
     "memory.life_of_a_step, Llama": lambda: memory.life_of_a_step(
         "llama2-7b", recipe="adam-bf16", layout=Layout(data=8, zero=1)
     ),

@@ -30,10 +30,16 @@ def test_links_are_dark_where_much_is_sent_and_tell_what_crosses_the_nodes():
 
 def test_rows_send_and_columns_receive():
     found = cells(drawn(links({"ring": RING}, node=2, title="Who")))
-    side = 4 * (found["ring: rank 1 sends 400 B to rank 2"][0] - found["ring: rank 0 sends 100 B to rank 1"][0])
+    side = 4 * (
+        found["ring: rank 1 sends 400 B to rank 2"][0]
+        - found["ring: rank 0 sends 100 B to rank 1"][0]
+    )
     x0, y0, _ = found["ring: rank 3 sends 400 B to rank 0"]
     x1, y1, _ = found["ring: rank 0 sends 100 B to rank 1"]
-    assert side > 100 and (x1 - x0, y0 - y1) == (pytest.approx(side / 4, abs=0.2), pytest.approx(3 * side / 4, abs=0.2))
+    assert side > 100 and (x1 - x0, y0 - y1) == (
+        pytest.approx(side / 4, abs=0.2),
+        pytest.approx(3 * side / 4, abs=0.2),
+    )
 
 
 def test_several_squares_share_one_scale_and_stay_inside():

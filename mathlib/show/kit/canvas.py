@@ -117,6 +117,10 @@ class Canvas(Sheet):
         line = shapes.words(self, text, small=True, quiet=True, room=self.width - 20)
         return self.row(line, above=above)
 
+    def last(self, shape: Shape) -> Shape:
+        """The last of the shapes inside of one, and so on down to the innermost."""
+        return self.last(shape.inner[-1][0]) if shape.inner else shape
+
     # Between shapes
 
     def arrow(
@@ -146,9 +150,7 @@ class Canvas(Sheet):
         self.line(path, colour=colour, width=width, opacity=pale, dash=dash)
         self._head(control, end, colour, width, pale)
         if label:
-            middle = tuple(
-                (p + 2 * q + r) / 4 for p, q, r in zip(start, control, end, strict=True)
-            )
+            middle = tuple((p + 2 * q + r) / 4 for p, q, r in zip(start, control, end, strict=True))
             if bend:
                 self._outside(middle, control, label)
             else:
@@ -195,12 +197,10 @@ class Canvas(Sheet):
         """A bent arrow's label: on its outer side."""
         (x, y), (cx, cy) = middle, control
         long = hypot(cx - x, cy - y) or 1
-        x, y = x + (cx - x) / long * 11, y + (cy - y) / long * 11
+        x, y = x + (cx - x) / long * 13, y + (cy - y) / long * 13
         self.text(x, y + self.small * 0.35, text, anchor="middle", size=self.small)
 
-    def _head(
-        self, tail: Point, tip: Point, colour: str, width: float, opacity: float
-    ) -> None:
+    def _head(self, tail: Point, tip: Point, colour: str, width: float, opacity: float) -> None:
         """The two strokes of an arrow's head."""
         dx, dy = tip[0] - tail[0], tip[1] - tail[1]
         long = hypot(dx, dy) or 1

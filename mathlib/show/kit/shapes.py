@@ -7,7 +7,6 @@ page.box("gradients", role="gradients"). A string among shapes stands for its wo
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
-from typing import Union
 
 from mathlib.show.kit import letters
 from mathlib.show.kit.sheet import Sheet, ink, number, place
@@ -27,7 +26,7 @@ class Shape:
     inner: "tuple[tuple[Shape, float, float], ...]" = ()  # a shape, and where it stands in this one
 
 
-Drawable = Union[Shape, str]
+Drawable = Shape | str
 
 
 def looked_up(role: str | Look) -> Look:
@@ -128,9 +127,7 @@ def grid(
                 if texts and texts[r][c]:
                     colour = ink(looked_up(role)[0]) if role is not None else ""
                     at, low = left + cell / 2, top + high / 2 + page.small * 0.35
-                    page.text(
-                        at, low, texts[r][c], anchor="middle", size=page.small, colour=colour
-                    )
+                    page.text(at, low, texts[r][c], anchor="middle", size=page.small, colour=colour)
 
     return Shape(columns * cell, rows * high, draw)
 
@@ -179,7 +176,9 @@ def matrix(
             low = y + high / 2 + page.size * 0.35 if inside else y + high + page.size + 1
             page.text(middle, low, name, anchor="middle", bold=True)
 
-    return Shape(whole + left, high + top + under, draw)
+    return Shape(
+        whole + left, high + top + max(under, top), draw
+    )  # its middle is the cells' middle
 
 
 def strip(
@@ -203,13 +202,11 @@ def strip(
     return Shape(wide, high, draw)
 
 
-def _shapes(page: Sheet, given: Sequence[Drawable]) -> list[Shape]:
-    return [words(page, one) if isinstance(one, str) else one for one in given]
+def _shapes(page: Sheet, given: Sequence[Drawable], anchor: str = "middle") -> list[Shape]:
+    return [words(page, one, anchor=anchor) if isinstance(one, str) else one for one in given]
 
 
-def placed(
-    page: Sheet, wide: float, high: float, inner: list[tuple[Shape, float, float]]
-) -> Shape:
+def placed(page: Sheet, wide: float, high: float, inner: list[tuple[Shape, float, float]]) -> Shape:
     """Several shapes as one."""
 
     def draw(page: Sheet, x: float, y: float) -> None:
@@ -235,7 +232,7 @@ def beside(page: Sheet, *given: Drawable, gap: float = 14, align: str = "middle"
 
 def stacked(page: Sheet, *given: Drawable, gap: float = 10, align: str = "middle") -> Shape:
     """Shapes from top to bottom as one shape."""
-    shapes = _shapes(page, given)
+    shapes = _shapes(page, given, align)
     wide = max((s.wide for s in shapes), default=0)
     inner, y = [], 0.0
     for shape in shapes:

@@ -2,7 +2,7 @@
 
 CPython and the browser write the same bytes: lengths have one decimal, ids are a checksum.
 A sheet is WIDE units wide for a column of text and NARROW for a phone; its words are about as large
-as the page's. Colours are those of mathlib.show.roles; hatches show in print and forced colours only.
+as the page's. Colours are those of mathlib.show.roles; hatches show in print and forced colours.
 """
 
 import zlib

@@ -1,4 +1,4 @@
-"""Schemes of the autograd chapter: values forward, gradients backward, and the order they come in."""
+"""Schemes of the autograd chapter: values forward, gradients backward, the order they come in."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +13,7 @@ from mathlib.show.says import plain
 from mathlib.show.tables import Shown
 
 FLOW = (
-    "Values go down the black arrows; gradients come back up the coloured ones, and where two "
+    "Values go down the thin arrows; gradients come back up the coloured ones, and where two "
     "meet they are added."
 )
 ARRIVAL = (
@@ -38,7 +38,8 @@ def _values_and_gradients(width: float, made: Made, gradients: Mapping[Value, fl
     edges = [(number[p], number[v]) for v in made.values() for p in dict(v.pulls)]
     values = list(made.values())
     boxes = {i: _box(page, names[v], v, gradients.get(v)) for i, v in enumerate(values)}
-    for level in drawing.layers(list(boxes), edges):
+    turned = [(b, a) for a, b in edges]  # from the loss upwards: a leaf stands where it is used
+    for level in reversed(drawing.layers(list(boxes), turned)):
         page.row(*(boxes[i] for i in level), gap=22 if page.narrow else 60, above=42)
     for a, b in edges:
         both = values[a] in gradients and values[b] in gradients

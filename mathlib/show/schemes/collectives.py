@@ -168,7 +168,7 @@ def _before_and_after(width: float, chosen: Sequence[str], ranks: int) -> str:
 
 def _state(page: Canvas, held: Held, named: bool) -> Shape:
     n = len(held)
-    wide = 24.0 if page.narrow else 25.0
+    wide = 24.0 if page.narrow else 28.0
     rows = page.stacked(*(_row(page, row, n, wide) for row in held), gap=4)
     if not named:
         return rows
@@ -237,9 +237,9 @@ def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int) -> str
             for line, share in zip(lines, shares, strict=True)
         ]
         high = 12 + 3.2 * n
-        panels.append(page.panel(name, page.stacked(page.space(1, high), *rows, gap=high, align="start")))
+        panels.append(page.panel(name, page.stacked(page.space(1), *rows, gap=high, align="start")))
         all_rounds.append((lines, rounds))
-    page.flow(*panels, gap=30)
+    page.flow(*panels, gap=16)
     for lines, rounds in all_rounds:
         for line, messages in zip(lines, rounds, strict=True):
             _arcs(page, [dot for dot, *_ in line.inner], messages)
@@ -254,16 +254,16 @@ def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int) -> str
 
 def _ranks_line(page: Canvas, n: int, node: int) -> Shape:
     """The ranks in a row, nodes apart."""
-    wide = 17.0 if page.narrow else 19.0
+    wide = 17.0 if page.narrow else 18.0
     dots = [
         page.box(str(r), role=rank_look(r, n), wide=wide, high=wide, solid=True, tight=True)
         for r in range(n)
     ]
     if not node:
-        return page.beside(*dots, gap=7)
+        return page.beside(*dots, gap=5)
     x, inner = 0.0, []
     for r, dot in enumerate(dots):
-        x += (14 if r % node == 0 else 7) if r else 0
+        x += (13 if r % node == 0 else 5) if r else 0
         inner.append((dot, x, 0.0))
         x += wide
     return page.placed(x, wide, inner)
@@ -286,7 +286,9 @@ def nodes_and_links(
     `sent[name][rank]` maps a receiver to bytes, as for show.links.
     """
     across = {
-        one: sum(b for r, row in enumerate(ranks) for to, b in row.items() if r // node != to // node)
+        one: sum(
+            b for r, row in enumerate(ranks) for to, b in row.items() if r // node != to // node
+        )
         for one, ranks in sent.items()
     }
     least = min(across, key=lambda one: across[one])

@@ -38,8 +38,10 @@ def _linear_layer(width: float) -> str:
         (weights, "Gradient of the weights", "dW = Xᵀ G", "2 r i o"),
     )
     rows = [_line(page, *one) for one in named]
-    page.column(*rows, gap=18, align="start")
-    page.brace(rows[1].inner[-1][0], rows[2].inner[-1][0], "4 r i o", side="right")
+    room = page.space(0 if page.narrow else 24 + page.wide("4 r i o"))  # for the brace
+    page.column(*(page.beside(row, room, gap=0) for row in rows), gap=10, align="start")
+    if not page.narrow:
+        page.brace(page.last(rows[1]), page.last(rows[2]), "4 r i o", side="right")
     page.note("r tokens, i inputs, o outputs: forward 2 r i o, backward 4 r i o FLOP")
     return page.done(
         "Forward, r by i times i by o; gradient of the input, r by o times o by i; gradient of the "
@@ -75,12 +77,11 @@ def _product(page: Canvas, *three: Matrix) -> Shape:
 def _line(page: Canvas, product: Shape, title: str, law: str, flop: str) -> Shape:
     """One product with its name and its FLOP: beside it in a column, around it on a phone."""
     if page.narrow:
-        head = page.words(f"{title}: {law}", bold=True)
+        head = page.words(f"{title}: {law}", bold=True, anchor="start")
         return page.stacked(head, page.beside(product, page.words(flop)), gap=4, align="start")
     wide = page.wide("Gradient of the weights", bold=True) + 8
-    head = page.stacked(
-        page.words(title, bold=True), page.words(law, quiet=True), gap=2, align="start"
-    )
+    name = page.words(title, bold=True, anchor="start")
+    head = page.stacked(name, page.words(law, quiet=True, anchor="start"), gap=2, align="start")
     spaced = page.stacked(head, page.space(wide), gap=0, align="start")
     room = page.stacked(product, page.space(330), gap=0, align="start")
     return page.beside(spaced, room, page.words(flop, bold=True), gap=16)
@@ -122,18 +123,24 @@ def block(
 Box = tuple[str, float, str]  # what, how much, its group
 
 
+OUTSIDE = ("embedding", "positions", "vocabulary", "head")  # of the layers
+WHOLE = (*OUTSIDE, "norms")
+
+
 def _boxes(whole: Parts) -> Iterator[Box]:
-    """Every part that is no sum, in the order in which a token meets it."""
-    for group in whole:
-        part = whole[group]
-        inside = part if isinstance(part, Parts) and group not in OUTSIDE else {group: part}
+    """Every part that is no sum, in the order in which a token meets it; groups whose parts have
+    the same names, as experts and MLP, stay whole.
+    """
+    inner = [name for part in whole.values() if isinstance(part, Parts) for name in part]
+    for group, part in whole.items():
+        apart = isinstance(part, Parts) and group not in WHOLE
+        if apart and any(inner.count(name) > 1 for name in part):
+            apart = False
+        inside = part if apart and isinstance(part, Parts) else {group: part}
         for name, amount in inside.items():
             size = amount.total if isinstance(amount, Parts) else amount
             if size or group == "embedding":
                 yield name, size, group
-
-
-OUTSIDE = ("embedding", "positions", "vocabulary", "head", "final norm")
 
 
 def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) -> str:
@@ -147,7 +154,7 @@ def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) ->
         boxes.append(page.box(name, role=role, wide=wide))
         bar = page.strip([("", 1, role)], wide=max(1.0, room * size / most), high=14)
         words = f"{units.show(size, kind, digits=3)}, {size / total:.0%}"
-        note = page.words(words, small=True, quiet=True)
+        note = page.words(words, small=True, quiet=True, anchor="start")
         lines.append(page.beside(boxes[-1], bar if size else page.space(1), note, gap=8))
     page.at(page.stacked(*lines, gap=10, align="start"), 30, page.bottom + 8)
     for one, other in zip(boxes, boxes[1:], strict=False):

@@ -35,7 +35,9 @@ def _replicas(width: float, ranks: int) -> str:
     gap = 10.0 if page.narrow else 18.0
     wide = min(150.0, (width - 8 - gap * (ranks - 1)) / ranks)
     whole_wide = wide * ranks + gap * (ranks - 1)
-    batch = page.strip([("the batch", 1, "activations")], wide=whole_wide, high=30)
+    batch = page.strip(
+        [(f"the batch, cut into {ranks} slices", 1, "activations")], wide=whole_wide, high=30
+    )
     page.row(batch, above=8)
 
     def line(text: str, role: str, **options: Any) -> list[Shape]:
@@ -44,8 +46,7 @@ def _replicas(width: float, ranks: int) -> str:
         return boxes
 
     slices = [
-        page.box(f"slice {r}", role=rank_look(r, ranks), solid=True, wide=wide)
-        for r in range(ranks)
+        page.box(f"rank {r}", role=rank_look(r, ranks), solid=True, wide=wide) for r in range(ranks)
     ]
     page.row(*slices, gap=gap, above=26)
     weights = line("weights", "weights")

@@ -17,6 +17,7 @@ HIGH = 240.0
 # When each moment comes, in shares of the step; a step begins with what stays from the one before.
 WHEN = {
     "start": 0.0,
+    "end of layers": 0.31,
     "end of forward": 0.34,
     "loss": 0.39,
     "head": 0.45,
@@ -41,7 +42,8 @@ def life_of_a_step(
     alive = moments.moments(model, recipe=recipe, **options)
     points = {moment: _by_role(parts) for moment, parts in alive.items() if moment in WHEN}
     rest = {role: size for role, size in points["update"].items() if role in STAYS}
-    points = {"start": rest, **points, "end": rest}
+    layers = points["end of forward"] | {"logits": 0}  # these come last
+    points = {"start": rest, "end of layers": layers, **points, "end": rest}
     peak = max(points, key=lambda moment: sum(points[moment].values()))
     size = says.size(sum(points[peak].values()))
     said = caption or (
@@ -57,9 +59,8 @@ def _by_role(parts: Parts) -> dict[str, float]:
     """What is alive, by role; roles of no order of their own are temporary."""
     found: dict[str, float] = {}
     for part in parts:
-        role = PART_ROLES.get(part, part)
-        if role == "recompute":
-            role = "activations"
+        role = {"recomputation": "activations", "update": "temporary"}.get(part)
+        role = role or PART_ROLES.get(part, part)
         role = role if role in (*ORDER, "main gradients") else "temporary"
         found[role] = found.get(role, 0) + parts.amount(part)
     return found
@@ -134,7 +135,7 @@ def _bytes(width: float, totals: Mapping[str, Parts]) -> str:
     page.bottom = page.legend([(part, _role_look(part)) for part in used], page.bottom) - 6
     rows = []
     for one, parts in totals.items():
-        head = page.words(precision.recipe(one).title, bold=True)
+        head = page.words(precision.recipe(one).title, bold=True, anchor="start")
         rows.append(page.stacked(head, _cells(page, parts, cell), gap=5, align="start"))
     page.at(page.stacked(*rows, gap=16, align="start"), 1, page.bottom + 8)
     return page.done(
@@ -158,5 +159,5 @@ def _cells(page: Canvas, parts: Parts, cell: float) -> Shape:
         squares = [[_role_look(part)] * int(size)] if size >= 1 else [[_role_look(part)]]
         wide = cell if size >= 1 else max(2.0, size * cell)
         groups.append(page.grid(squares, cell=wide, high=min(cell, 26), hint=f"{part}: {size:g}"))
-    total = page.words(f"= {parts.total:.4g}", bold=True)
+    total = page.words(f"= {parts.total:.4g}", bold=True, anchor="start")
     return page.beside(page.beside(*groups, gap=3), total, gap=10)
