@@ -28,7 +28,7 @@ ROLES: dict[str, Look] = {
     "main gradients": ("#b4502a", "-"),
     "second moment": ("#8fd0c2", "x"),
     "scales": ("#5f6f5a", "|"),
-    "cache": ("#4fb3bd", "-"),
+    "cache": ("#86b049", "-"),
     # What takes time.
     "forward": ("#98abc0", ""),
     "backward": ("#475861", "/"),
@@ -45,7 +45,6 @@ ROLES: dict[str, Look] = {
     # Two numbers beside each other.
     "predicted": ("#7f8f9f", ""),
     "measured": ("#c2456b", "/"),
-    "rule": ("#8a8f98", "-"),
     "other": ("#a9a294", "|"),
 }
 PARTS = {  # role: names of parts that look like it
@@ -79,6 +78,7 @@ PARTS = {  # role: names of parts that look like it
     "recompute": ("recomputation",),
     "communication": ("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
     "idle": ("latency", "idle in the pipeline", "waiting after failures"),
+    "predicted": ("rule",),
     "other": ("norms", "router", "context"),
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}

@@ -1,4 +1,4 @@
-"""Bars and timelines as SVG text, each for two widths: CPython and the browser write the same bytes.
+"""Bars and timelines as SVG text, each for two widths.
 
 The sheet they are drawn on is mathlib.show.kit.sheet; colours are those of mathlib.show.roles.
 """

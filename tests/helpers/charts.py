@@ -78,7 +78,8 @@ def outside(chart: ET.Element) -> list[str]:
         x, y, width, height = place(rect)
         if not (-0.1 <= x <= x + width <= wide + 1 and 0 <= y <= y + height <= high):
             found.append(rect.findtext(f"{SPACE}title") or f"box at {x}, {y}")
-    for text in chart.iter(f"{SPACE}text"):
+    upright = {text for group in chart.iter(f"{SPACE}g") for text in group}
+    for text in set(chart.iter(f"{SPACE}text")) - upright:
         start, end = ends(text)
         y, size = float(text.get("y") or 0), float(text.get("font-size") or 0)
         if start < -1 or end > wide + 1 or not size * 0.6 < y <= high:
@@ -92,7 +93,8 @@ def outside(chart: ET.Element) -> list[str]:
 def overlapping(chart: ET.Element) -> list[tuple[str, str]]:
     """Texts of which one stands on the other, measured by the widest letters of the two faces."""
     spans = []
-    for text in chart.iter(f"{SPACE}text"):
+    upright = {text for group in chart.iter(f"{SPACE}g") for text in group}
+    for text in set(chart.iter(f"{SPACE}text")) - upright:
         y, size = float(text.get("y") or 0), float(text.get("font-size") or 0)
         spans.append((*ends(text), y - 0.72 * size, y + 0.2 * size, text.text or ""))
     spans.sort()

@@ -16,7 +16,7 @@ CHAPTERS = where.notebooks()
 
 
 def room(path: Path) -> str:
-    return "base" if path.parent == LIBRARY else path.parent.name
+    return "base" if path.parent == LIBRARY else path.parent.relative_to(LIBRARY).as_posix()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: f"{room(path)}/{path.stem}")
@@ -28,12 +28,13 @@ def test_a_module_has_a_test_of_its_name(module):
 
 def test_a_test_stands_where_its_module_stands():
     rooms = {room(path) for path in MODULES}
-    for path in TESTS.glob("*/test_*.py"):
-        if path.parent.name in rooms:
+    for path in TESTS.rglob("test_*.py"):
+        place = path.parent.relative_to(TESTS).as_posix()
+        if place in rooms:
             leaf = path.stem.removeprefix("test_")
-            names = [m.stem for m in MODULES if room(m) == path.parent.name]
+            names = [m.stem for m in MODULES if room(m) == place]
             assert any(leaf == name or leaf.startswith(f"{name}_") for name in names), (
-                f"{path.relative_to(ROOT)}: mathlib/{path.parent.name} has no such module; "
+                f"{path.relative_to(ROOT)}: mathlib/{place} has no such module; "
                 f"name the test after one of {', '.join(names)}"
             )
 

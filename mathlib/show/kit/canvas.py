@@ -55,6 +55,7 @@ class Canvas(Sheet):
         shapes.strip,
     )
     beside, stacked, panel, around = shapes.beside, shapes.stacked, shapes.panel, shapes.around
+    space, placed = shapes.space, shapes.placed
 
     def __init__(self, width: float, title: str = ""):
         super().__init__(width)
@@ -116,6 +117,10 @@ class Canvas(Sheet):
         line = shapes.words(self, text, small=True, quiet=True, room=self.width - 20)
         return self.row(line, above=above)
 
+    def last(self, shape: Shape) -> Shape:
+        """The last of the shapes inside of one, and so on down to the innermost."""
+        return self.last(shape.inner[-1][0]) if shape.inner else shape
+
     # Between shapes
 
     def arrow(
@@ -146,7 +151,54 @@ class Canvas(Sheet):
         self._head(control, end, colour, width, pale)
         if label:
             middle = tuple((p + 2 * q + r) / 4 for p, q, r in zip(start, control, end, strict=True))
-            self._label(middle, (xb - xa, yb - ya), label, side)
+            if bend:
+                self._outside(middle, control, label)
+            else:
+                self._label(middle, (xb - xa, yb - ya), label, side)
+
+    def drop(self, a: Shape, b: Shape, *, leaves: float = 0, role: str | Look = "") -> None:
+        """Straight down from a to b, at the middle of the narrower one; or from the foot of a at
+        `leaves` to the head of b.
+        """
+        one, two = self.places[a], self.places[b]
+        x = one.centre[0] if one.wide <= two.wide else two.centre[0]
+        start = (leaves or x, one.y + one.high + AWAY)
+        end = (x, two.y - AWAY)
+        if leaves:  # as upright as b allows
+            end = (min(max(leaves, two.x + 6), two.x + two.wide - 2), end[1])
+        colour = shapes.looked_up(role)[0] if role else "currentColor"
+        self.line(f"M{place(*start)}L{place(*end)}", colour=colour, width=1.3, opacity=0.7)
+        self._head(start, end, colour, 1.3, 0.7)
+
+    def arc(
+        self,
+        a: Shape,
+        b: Shape,
+        *,
+        role: str | Look = "",
+        both: bool = False,
+        width: float = 1.5,
+    ) -> None:
+        """A bow above two shapes of a row, the higher the farther they are apart."""
+        one, two = self.places[a], self.places[b]
+        high = 5 + abs(two.centre[0] - one.centre[0]) * 0.22
+        shift = 3.0 if two.x > one.x else -3.0  # there and back lie beside each other
+        start = one.centre[0] + (0 if both else shift), one.y - 2
+        end = two.centre[0] - (0 if both else shift), two.y - 2
+        up = (start[0], start[1] - 1.33 * high), (end[0], end[1] - 1.33 * high)
+        colour = shapes.looked_up(role)[0] if role else "currentColor"
+        path = f"M{place(*start)}C{place(*up[0])} {place(*up[1])} {place(*end)}"
+        self.line(path, colour=colour, width=round(width, 1))
+        self._head(up[1], end, colour, min(width, 2), 1)
+        if both:
+            self._head(up[0], start, colour, min(width, 2), 1)
+
+    def _outside(self, middle: tuple[float, ...], control: Point, text: str) -> None:
+        """A bent arrow's label: on its outer side."""
+        (x, y), (cx, cy) = middle, control
+        long = hypot(cx - x, cy - y) or 1
+        x, y = x + (cx - x) / long * 13, y + (cy - y) / long * 13
+        self.text(x, y + self.small * 0.35, text, anchor="middle", size=self.small)
 
     def _head(self, tail: Point, tip: Point, colour: str, width: float, opacity: float) -> None:
         """The two strokes of an arrow's head."""
@@ -202,6 +254,13 @@ class Canvas(Sheet):
             half = self.wide(line, self.small) / 2
             at = min(max(middle, half), self.width - half)
             self.text(at, base + self.small * 1.2 * i, line, anchor="middle", size=self.small)
+
+    def bracket(self, first: Shape, last: Shape, label: str) -> None:
+        """A square bracket left of a column, its words upright: what is repeated."""
+        one, two = self.places[first], self.places[last]
+        x, top, low = min(one.x, two.x) - 6, one.y, two.y + two.high
+        self.line(f"M{place(x, top)}h-6V{number(low)}h6", opacity=0.6, width=1.3)
+        self.upright(x - 12, (top + low) / 2, label)
 
     def _brace_right(
         self, x: float, top: float, low: float, label: str, colour: str, pale: float

@@ -7,7 +7,6 @@ page.box("gradients", role="gradients"). A string among shapes stands for its wo
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
-from typing import Union
 
 from mathlib.show.kit import letters
 from mathlib.show.kit.sheet import Sheet, ink, number, place
@@ -27,7 +26,7 @@ class Shape:
     inner: "tuple[tuple[Shape, float, float], ...]" = ()  # a shape, and where it stands in this one
 
 
-Drawable = Union[Shape, str]
+Drawable = Shape | str
 
 
 def looked_up(role: str | Look) -> Look:
@@ -37,8 +36,8 @@ def looked_up(role: str | Look) -> Look:
     return look(role) if role else NEUTRAL
 
 
-def nothing(wide: float = 0, high: float = 0) -> Shape:
-    """An empty space."""
+def space(page: Sheet, wide: float = 0, high: float = 0) -> Shape:
+    """An empty place, which keeps columns apart or lines level."""
     return Shape(wide, high, lambda page, x, y: None)
 
 
@@ -81,6 +80,7 @@ def box(
     wide: float = 0,
     high: float = 0,
     solid: bool = False,
+    tight: bool = False,
     hint: str = "",
 ) -> Shape:
     """A box around its words, at least `wide` and `high`: tinted, or `solid` in its colour. `note`
@@ -92,8 +92,9 @@ def box(
     if note:
         lines.append(words(page, note, small=True, quiet=not solid, colour=colour))
     inside = stacked(page, *lines, gap=0)
-    wide = max(wide, inside.wide + 2 * PAD)
-    high = max(high, inside.high + PAD)
+    pad = 1.5 if tight else PAD
+    wide = max(wide, inside.wide + 2 * pad)
+    high = max(high, inside.high + pad)
 
     def draw(page: Sheet, x: float, y: float) -> None:
         page.rect(x, y, wide, high, style, hint, radius=4, tint=not solid, hatched=solid)
@@ -175,7 +176,9 @@ def matrix(
             low = y + high / 2 + page.size * 0.35 if inside else y + high + page.size + 1
             page.text(middle, low, name, anchor="middle", bold=True)
 
-    return Shape(whole + left, high + top + under, draw)
+    return Shape(
+        whole + left, high + top + max(under, top), draw
+    )  # its middle is the cells' middle
 
 
 def strip(
@@ -199,11 +202,11 @@ def strip(
     return Shape(wide, high, draw)
 
 
-def _shapes(page: Sheet, given: Sequence[Drawable]) -> list[Shape]:
-    return [words(page, one) if isinstance(one, str) else one for one in given]
+def _shapes(page: Sheet, given: Sequence[Drawable], anchor: str = "middle") -> list[Shape]:
+    return [words(page, one, anchor=anchor) if isinstance(one, str) else one for one in given]
 
 
-def _placed(wide: float, high: float, inner: list[tuple[Shape, float, float]]) -> Shape:
+def placed(page: Sheet, wide: float, high: float, inner: list[tuple[Shape, float, float]]) -> Shape:
     """Several shapes as one."""
 
     def draw(page: Sheet, x: float, y: float) -> None:
@@ -224,18 +227,18 @@ def beside(page: Sheet, *given: Drawable, gap: float = 14, align: str = "middle"
     for shape in shapes:
         inner.append((shape, x, (high - shape.high) * SIDES[align]))
         x += shape.wide + gap
-    return _placed(max(0, x - gap), high, inner)
+    return placed(page, max(0, x - gap), high, inner)
 
 
 def stacked(page: Sheet, *given: Drawable, gap: float = 10, align: str = "middle") -> Shape:
     """Shapes from top to bottom as one shape."""
-    shapes = _shapes(page, given)
+    shapes = _shapes(page, given, align)
     wide = max((s.wide for s in shapes), default=0)
     inner, y = [], 0.0
     for shape in shapes:
         inner.append((shape, (wide - shape.wide) * SIDES[align], y))
         y += shape.high + gap
-    return _placed(wide, max(0, y - gap), inner)
+    return placed(page, wide, max(0, y - gap), inner)
 
 
 def panel(page: Sheet, title: str, content: Drawable, *, note: str = "", wide: float = 0) -> Shape:
@@ -260,4 +263,4 @@ def around(page: Sheet, *given: Drawable, radius: float) -> Shape:
         inner.append((shape, round(x, 6), round(y, 6)))  # libraries differ in the last bits
     low, deep = min(y for _, _, y in inner), max(y + s.high for s, _, y in inner)
     inner = [(s, x, y - low) for s, x, y in inner]
-    return _placed(wide + 2 * radius, deep - low, inner)
+    return placed(page, wide + 2 * radius, deep - low, inner)

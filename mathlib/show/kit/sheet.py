@@ -2,7 +2,7 @@
 
 CPython and the browser write the same bytes: lengths have one decimal, ids are a checksum.
 A sheet is WIDE units wide for a column of text and NARROW for a phone; its words are about as large
-as the page's. Colours are those of mathlib.show.roles; hatches show in print and forced colours only.
+as the page's. Colours are those of mathlib.show.roles; hatches show in print and forced colours.
 """
 
 import zlib
@@ -175,6 +175,14 @@ class Sheet:
             f"{escape(words)}</text>"
         )
         self.bottom = max(self.bottom, y + size * 0.3)
+
+    def upright(self, x: float, y: float, words: str) -> None:
+        """Words from below upwards, their middle at (x, y)."""
+        turned = f'transform="rotate(-90 {place(x, y)})" text-anchor="middle" fill-opacity=".75"'
+        self.marks.append(
+            f'<g {turned}><text x="{number(x)}" y="{number(y)}" font-size="{self.small:g}">'
+            f"{escape(words)}</text></g>"
+        )
 
     def wide(self, text: str, size: float = 0, bold: bool = False) -> float:
         """How wide words of this sheet are."""

@@ -1,0 +1,107 @@
+"""Figures get their numbers when the book is built: the second one of chapter 4 is Figure 4.2.
+
+A picture with a caption is numbered, in the order of its chapter's stored outputs. One with a name
+can be referred to from any page: {fig}`ring` becomes a link that says "Figure 4.2". A name that no
+figure has, or two have, ends the build.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from docutils import nodes
+from docutils.parsers.rst.states import Inliner
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+FIGURE = re.compile(r'<figure class="mlx-figure"(?: id="fig-([a-z0-9-]+)")?>(.*?)</figure>', re.S)
+CAPTION = "<figcaption>"
+Place = tuple[str, str]  # page, number
+
+
+class FigureLink(nodes.Inline, nodes.Element):
+    """Where a reference to a figure will stand."""
+
+
+def captioned(html: str) -> list[str]:
+    """The name, or nothing, of each figure in some HTML that has a caption."""
+    return [found[1] or "" for found in FIGURE.finditer(html) if CAPTION in found[2]]
+
+
+def stored(chapter: Path) -> list[str]:
+    """The names of a notebook's captioned figures, in reading order."""
+    cells = json.loads(chapter.read_text("utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return [
+        name for o in outputs for name in captioned("".join(o.get("data", {}).get("text/html", "")))
+    ]
+
+
+def places(root: Path) -> dict[str, Place]:
+    """Page and number of every named figure of the book."""
+    found: dict[str, Place] = {}
+    for chapter in sorted((root / "chapters").glob("[0-9]*.ipynb")):
+        for number, name in enumerate(stored(chapter), 1):
+            if name in found:
+                raise ExtensionError(f"{chapter.name}: a figure named {name!r} exists already")
+            if name:
+                found[name] = f"chapters/{chapter.stem}", f"{chapter_number(chapter.stem)}{number}"
+    return found
+
+
+def chapter_number(page: str) -> str:
+    """What stands before a figure's own number: "4." for 04_collectives; nothing elsewhere."""
+    digits = re.match(r"\d+", page.rpartition("/")[2])
+    return f"{int(digits[0])}." if digits else ""
+
+
+def fig(
+    role: str, raw: str, text: str, line: int, inliner: Inliner, options: object = None, content=()
+) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """{fig}`ring`."""
+    return [FigureLink(raw, figure=text.strip())], []
+
+
+def numbered(html: str, page: str, before: int) -> tuple[str, int]:
+    """The HTML with a number in each caption, and how many figures the page has so far."""
+
+    def number(found: re.Match[str]) -> str:
+        nonlocal before
+        if CAPTION not in found[2]:
+            return found[0]
+        before += 1
+        label = f'<span class="mlx-figure-number">Figure {chapter_number(page)}{before}.</span> '
+        return found[0].replace(CAPTION, CAPTION + label, 1)
+
+    return FIGURE.sub(number, html), before
+
+
+def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Numbers into captions, links where references stand."""
+    if app.builder.format != "html":
+        return
+    count = 0
+    for raw in list(doctree.findall(nodes.raw)):
+        if "html" in raw.get("format", "") and CAPTION in raw.astext():
+            html, count = numbered(raw.astext(), page, count)
+            raw.replace_self(nodes.raw("", html, **raw.attributes))
+    links = list(doctree.findall(FigureLink))
+    known = places(Path(app.confdir)) if links else {}
+    for link in links:
+        name = link["figure"]
+        if name not in known:
+            raise ExtensionError(
+                f"{page}: no figure is named {name!r}; there are {', '.join(known) or 'none'}"
+            )
+        where, number = known[name]
+        address = "" if where == page else app.builder.get_relative_uri(page, where)
+        target = f"{address}#fig-{name}"
+        text = f"Figure\N{NO-BREAK SPACE}{number}"
+        link.replace_self(nodes.reference("", text, refuri=target, internal=True))
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_node(FigureLink)
+    app.add_role("fig", fig)
+    app.connect("doctree-resolved", resolve)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

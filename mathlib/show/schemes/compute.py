@@ -1,0 +1,167 @@
+"""Schemes of the compute chapter: where the six comes from, and where a model's work lies."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from mathlib import specs, units
+from mathlib.checks import one_of
+from mathlib.compute import flops, params
+from mathlib.parts import Parts
+from mathlib.show.figures import figure
+from mathlib.show.kit import Canvas, Shape
+from mathlib.show.roles import look
+from mathlib.show.tables import Shown
+
+SIX = (
+    "A linear layer is one product forward and two backward, each of the same size: "
+    "two operations a weight and token, then four."
+)
+ROWS, INNER, COLUMNS = 4, 3, 5  # cells drawn for r tokens, i inputs, o outputs
+
+
+def linear_layer(*, caption: str = SIX, name: str = "") -> Shown:
+    """The three products of a linear layer with their shapes: 2 + 4 = 6."""
+    return figure(_linear_layer, caption=caption, name=name)
+
+
+def _linear_layer(width: float) -> str:
+    page = Canvas(width, "2 + 4 = 6")
+    x = ("X", ROWS, INNER, "activations", "r", "i")
+    w = ("W", INNER, COLUMNS, "weights", "i", "o")
+    g = ("G", ROWS, COLUMNS, "gradients", "r", "o")
+    forward = _product(page, x, w, ("Y", ROWS, COLUMNS, "activations", "r", "o"))
+    inputs = _product(page, g, _turned(w), ("dX", ROWS, INNER, "gradients", "r", "i"))
+    weights = _product(page, _turned(x), g, ("dW", INNER, COLUMNS, "gradients", "i", "o"))
+    named = (
+        (forward, "Forward", "Y = X W", "2 r i o"),
+        (inputs, "Gradient of the input", "dX = G Wᵀ", "2 r i o"),
+        (weights, "Gradient of the weights", "dW = Xᵀ G", "2 r i o"),
+    )
+    rows = [_line(page, *one) for one in named]
+    room = page.space(0 if page.narrow else 24 + page.wide("4 r i o"))  # for the brace
+    page.column(*(page.beside(row, room, gap=0) for row in rows), gap=10, align="start")
+    if not page.narrow:
+        page.brace(page.last(rows[1]), page.last(rows[2]), "4 r i o", side="right")
+    page.note("r tokens, i inputs, o outputs: forward 2 r i o, backward 4 r i o FLOP")
+    return page.done(
+        "Forward, r by i times i by o; gradient of the input, r by o times o by i; gradient of the "
+        "weights, i by r times r by o. Each product takes 2 r i o operations"
+    )
+
+
+Matrix = tuple[str, int, int, str, str, str]  # name, rows, columns, role, and what they stand for
+
+
+def _turned(one: Matrix) -> Matrix:
+    name, rows, columns, role, row_label, column_label = one
+    return f"{name}ᵀ", columns, rows, role, column_label, row_label
+
+
+def _product(page: Canvas, *three: Matrix) -> Shape:
+    """Two matrices and their product, with signs between them."""
+    a, b, c = (
+        page.matrix(
+            name,
+            rows=rows,
+            columns=columns,
+            role=role,
+            row_label=row_label,
+            column_label=column_label,
+            cell=15 if page.narrow else 17,
+        )
+        for name, rows, columns, role, row_label, column_label in three
+    )
+    return page.beside(a, "·", b, "=", c, gap=8 if page.narrow else 14)
+
+
+def _line(page: Canvas, product: Shape, title: str, law: str, flop: str) -> Shape:
+    """One product with its name and its FLOP: beside it in a column, around it on a phone."""
+    if page.narrow:
+        head = page.words(f"{title}: {law}", bold=True, anchor="start")
+        return page.stacked(head, page.beside(product, page.words(flop)), gap=4, align="start")
+    wide = page.wide("Gradient of the weights", bold=True) + 8
+    name = page.words(title, bold=True, anchor="start")
+    head = page.stacked(name, page.words(law, quiet=True, anchor="start"), gap=2, align="start")
+    spaced = page.stacked(head, page.space(wide), gap=0, align="start")
+    room = page.stacked(product, page.space(330), gap=0, align="start")
+    return page.beside(spaced, room, page.words(flop, bold=True), gap=16)
+
+
+OF = ("flop", "parameters")
+
+
+def block(
+    model: str | specs.Model,
+    *,
+    of: str = "flop",
+    tokens: int | None = None,
+    caption: str = "",
+    name: str = "",
+) -> Shown:
+    """A transformer from the tokens to the loss, with the forward FLOP of a token, or the
+    parameters, that each box takes.
+    """
+    found = specs.find_model(model)
+    one_of("of", of, OF)
+    if of == "flop":
+        s = found.context if tokens is None else tokens
+        whole, kind = flops.forward(found, tokens=s).scaled(1 / s), "FLOP"
+    else:
+        whole, kind = params.count(found), "parameter"
+    layer = found.layers
+    rows = list(_boxes(whole))
+    most = max(rows, key=lambda row: row[1])
+    what = {"flop": "forward FLOP of a token", "parameters": "parameters"}[of]
+    said = caption or (
+        f"{found.name}: {units.show(whole.total, kind)} in all, "
+        f"most of it in {most[0]} ({most[1] / whole.total:.0%})."
+    )
+    draw = partial(_block, rows=rows, kind=kind, layers=layer, title=f"{found.name}: {what}")
+    return figure(draw, caption=said, name=name)
+
+
+Box = tuple[str, float, str]  # what, how much, its group
+
+
+OUTSIDE = ("embedding", "positions", "vocabulary", "head")  # of the layers
+WHOLE = (*OUTSIDE, "norms")
+
+
+def _boxes(whole: Parts) -> Iterator[Box]:
+    """Every part that is no sum, in the order in which a token meets it; groups whose parts have
+    the same names, as experts and MLP, stay whole.
+    """
+    inner = [name for part in whole.values() if isinstance(part, Parts) for name in part]
+    for group, part in whole.items():
+        apart = isinstance(part, Parts) and group not in WHOLE
+        if apart and any(inner.count(name) > 1 for name in part):
+            apart = False
+        inside = part if apart and isinstance(part, Parts) else {group: part}
+        for name, amount in inside.items():
+            size = amount.total if isinstance(amount, Parts) else amount
+            if size or group == "embedding":
+                yield name, size, group
+
+
+def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) -> str:
+    page = Canvas(width, title)
+    most, total = max(size for _, size, _ in rows), sum(size for _, size, _ in rows)
+    wide = max(page.wide(name) for name, *_ in rows) + 26
+    room = width - wide - 12 - page.wide("100.00 GFLOP, 99%", page.small) - 44
+    lines, boxes = [], []
+    for name, size, group in rows:
+        role = look(name) if look(name) != look("") else look(group)
+        boxes.append(page.box(name, role=role, wide=wide))
+        bar = page.strip([("", 1, role)], wide=max(1.0, room * size / most), high=14)
+        words = f"{units.show(size, kind, digits=3)}, {size / total:.0%}"
+        note = page.words(words, small=True, quiet=True, anchor="start")
+        lines.append(page.beside(boxes[-1], bar if size else page.space(1), note, gap=8))
+    page.at(page.stacked(*lines, gap=10, align="start"), 30, page.bottom + 8)
+    for one, other in zip(boxes, boxes[1:], strict=False):
+        page.arrow(one, other)
+    inner = [box for box, row in zip(boxes, rows, strict=True) if row[2] not in OUTSIDE]
+    if inner:
+        page.bracket(inner[0], inner[-1], f"{layers} layers")
+    return page.done(
+        ". ".join(f"{name}: {units.show(size, kind, digits=3)}" for name, size, _ in rows)
+    )

@@ -1,0 +1,170 @@
+"""Schemes of the data-parallel chapter: replicas, buckets on the wire, accumulation."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from mathlib.checks import whole
+from mathlib.show import says, svg
+from mathlib.show.figures import figure
+from mathlib.show.kit import Canvas, Shape
+from mathlib.show.kit.sheet import WARNING, place
+from mathlib.show.roles import ROLES, Look, looks, rank_look
+from mathlib.show.tables import Shown
+from mathlib.traffic import overlap
+
+REPLICAS = (
+    "The weights are equal on all ranks, the data are not: only gradients have to meet, and "
+    "afterwards all ranks take the same step."
+)
+BUCKETS = (
+    "Backward goes from the last layer to the first; a full bucket leaves at once, so that only "
+    "the last one keeps the optimizer waiting."
+)
+NO_SYNC = "With no_sync the gradients of several micro-batches are added up and sent once."
+
+
+def replicas(ranks: int = 4, *, caption: str = REPLICAS, name: str = "") -> Shown:
+    """A batch cut into slices, a replica for each, and the one thing that is exchanged."""
+    draw = partial(_replicas, ranks=whole("ranks", ranks, least=2))
+    return figure(draw, caption=caption, name=name)
+
+
+def _replicas(width: float, ranks: int) -> str:
+    page = Canvas(width, "One batch, many replicas")
+    gap = 10.0 if page.narrow else 18.0
+    wide = min(150.0, (width - 8 - gap * (ranks - 1)) / ranks)
+    whole_wide = wide * ranks + gap * (ranks - 1)
+    batch = page.strip(
+        [(f"the batch, cut into {ranks} slices", 1, "activations")], wide=whole_wide, high=30
+    )
+    page.row(batch, above=8)
+
+    def line(text: str, role: str, **options: Any) -> list[Shape]:
+        boxes = [page.box(text, role=role, wide=wide, **options) for _ in range(ranks)]
+        page.row(*boxes, gap=gap, above=26)
+        return boxes
+
+    slices = [
+        page.box(f"rank {r}", role=rank_look(r, ranks), solid=True, wide=wide) for r in range(ranks)
+    ]
+    page.row(*slices, gap=gap, above=26)
+    weights = line("weights", "weights")
+    gradients = line("gradients", "gradients")
+    exchange = page.box("all-reduce: the mean", role="communication", solid=True, wide=whole_wide)
+    page.row(exchange, above=26)
+    means = line("mean", "gradients", solid=True)
+    updates = line("update", "optimizer")
+    for above, below in ((slices, weights), (weights, gradients), (means, updates)):
+        for one, other in zip(above, below, strict=True):
+            page.arrow(one, other)
+    for one in slices:
+        page.drop(batch, one)
+    for one, other in zip(gradients, means, strict=True):
+        page.drop(one, exchange)
+        page.drop(exchange, other)
+    return page.done(
+        f"{ranks} ranks with equal weights, each with its slice of the batch, find gradients of "
+        "their own, take the mean of all, and update alike"
+    )
+
+
+def buckets(*, caption: str = BUCKETS, name: str = "", **step: Any) -> Shown:
+    """Buckets filled from the last layer to the first, beside the wire: overlap.bucketed, whose
+    arguments `step` are.
+    """
+    given: dict[str, Any] = {"layers": 8, "ranks": 8, "backward": 0.1, "payload": 2e9}
+    given |= {"bucket": 5e8, "bandwidth": 5e10, "latency": 1e-5} | step
+    found = overlap.bucketed(**given)
+    at_once = overlap.bucketed(**given | {"bandwidth": 1e30, "latency": 0})
+    full = [bucket.start for bucket in at_once.buckets]  # nothing waits for such a wire
+    return figure(partial(_buckets, step=found, full=full), caption=caption, name=name)
+
+
+def _buckets(width: float, step: overlap.Step, full: Sequence[float]) -> str:
+    page = Canvas(width, "Buckets leave while backward goes on")
+    last = step.backward[-1].end
+    left = page.wide("backward") + 12
+    scale = (width - left - 4) / max(last, step.buckets[-1].end)
+    top = page.bottom + 8
+    low = top + 30 + 44
+    page.text(0, top + 20, "backward")
+    page.text(0, low + 20, "wire")
+    layers = [_span(page, s, ROLES["backward"], left, top, scale) for s in step.backward]
+    sent = [_span(page, s, ROLES["communication"], left, low, scale) for s in step.buckets]
+    for bucket, when in zip(sent, full, strict=True):
+        layer = next(i for i, s in enumerate(step.backward) if s.end >= when * (1 - 1e-9))
+        page.drop(layers[layer], bucket, leaves=left + when * scale - 2)
+    done, end = left + last * scale, left + step.buckets[-1].end * scale
+    page.line(f"M{place(done, top - 4)}V{low + 42:.1f}", dash="3 3", opacity=0.6)
+    if end > done + 2:
+        page.line(f"M{place(done, low + 38)}H{end:.1f}", colour=WARNING, width=2.5)
+    wait = f"the optimizer waits {says.time(max(0.0, step.exposed))}"
+    page.text(width - 4, low + 58, wait, anchor="end", size=page.small, bold=True)
+    page.text(left, low + 58, f"{step.hidden:.0%} hidden", size=page.small, quiet=True)
+    return page.done(
+        f"{len(step.backward)} layers in {len(step.buckets)} buckets; {step.hidden:.0%} of the "
+        f"communication is hidden, {wait}"
+    )
+
+
+def _span(
+    page: Canvas, span: overlap.Span, look: Look, left: float, y: float, scale: float
+) -> Shape:
+    """One box on the time line, with its name or its number inside where they fit."""
+    wide = (span.end - span.start) * scale
+    number = span.what.rpartition(" ")[2]
+    label = next((w for w in (span.what, number) if page.wide(w, page.small) + 6 < wide), "")
+    strip = page.strip([(label, 1, look)], wide=max(wide, 0.5), high=30)
+    return page.at(strip, left + span.start * scale, y)
+
+
+def accumulation(micro_batches: int = 4, *, caption: str = NO_SYNC, name: str = "") -> Shown:
+    """Accumulation over micro-batches with an all-reduce after each, and with a single one."""
+    draw = partial(_accumulation, n=whole("micro_batches", micro_batches, least=2))
+    return figure(draw, caption=caption, name=name)
+
+
+FORWARD, BACKWARD, WIRE = 1.0, 2.0, 1.6  # lengths as drawn: backward does twice the work
+
+
+def _passes(n: int) -> list[tuple[str, float, float, str]]:
+    length = FORWARD + BACKWARD
+    found = []
+    for i in range(n):
+        start = i * length
+        found.append(("forward", start, start + FORWARD, f"forward of micro-batch {i}"))
+        found.append(("backward", start + FORWARD, start + length, f"backward of micro-batch {i}"))
+    return found
+
+
+def _messages(n: int, which: Sequence[int]) -> list[tuple[str, float, float, str]]:
+    length = FORWARD + BACKWARD
+    ends = [(i + 1) * length for i in which]
+    return [
+        ("communication", end - 0.6, end - 0.6 + WIRE, f"all-reduce after micro-batch {i}")
+        for i, end in zip(which, ends, strict=True)
+    ]
+
+
+def _accumulation(width: float, n: int) -> str:
+    page = Canvas(width, "Gradients of several micro-batches")
+    styles = looks(["forward", "backward", "communication"])
+    page.bottom = page.legend(list(styles.items()), page.bottom)
+    for title, which in (("An all-reduce each", range(n)), ("no_sync: one all-reduce", [n - 1])):
+        lines = [("rank", _passes(n)), ("wire", _messages(n, list(which)))]
+        page.text(0, page.bottom + 20, title, bold=True)
+        _lanes(page, lines, page.bottom + 14, n * (FORWARD + BACKWARD) + WIRE)
+    return page.done(
+        f"With {n} micro-batches: {n} messages, or a single one after the last backward"
+    )
+
+
+def _lanes(page: Canvas, lines: Sequence[svg.Line], y: float, end: float) -> None:
+    left = page.wide("rank") + 12
+    scale = (page.width - left - 4) / end
+    for label, events in lines:
+        page.text(0, y + 17, label, size=page.small, quiet=True)
+        for role, a, b, what in events:
+            page.rect(left + a * scale, y, (b - a) * scale, 22, ROLES[role], what)
+        y += 26

@@ -1,0 +1,54 @@
+"""Every scheme of the library, with the arguments that a chapter would give it."""
+
+from mathlib.compute.autodiff import Value
+from mathlib.explore.autograd import squared_error
+from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory
+from mathlib.specs import Layout
+
+
+def loss() -> dict[str, Value]:
+    return squared_error(x=1.5, w=1.0, b=0.5, t=1.0)
+
+
+def sent() -> dict[str, list[dict[int, int]]]:
+    """Bytes that a ring of 8, and one by levels in nodes of 4, send to whom."""
+    ring = [{(r + 1) % 8: 1_470_000} for r in range(8)]
+    levels = [{r // 4 * 4 + (r + 1) % 4: 1_260_000, (r + 4) % 8: 210_000} for r in range(8)]
+    return {"ring": ring, "levels": levels}
+
+
+ROUNDS = {
+    "tree": collectives.tree_rounds(8),
+    "nearest first": collectives.halving_rounds(8),
+    "farthest first": collectives.halving_rounds(8, nearest_first=False),
+}
+SCHEMES = {
+    "compute.linear_layer": compute.linear_layer,
+    "compute.block": lambda: compute.block("gpt2"),
+    "compute.block, parameters": lambda: compute.block("llama3-8b", of="parameters"),
+    "compute.block, experts": lambda: compute.block("deepseek-v3"),
+    "memory.life_of_a_step": lambda: memory.life_of_a_step("gpt2-xl", layout=Layout(micro_batch=8)),
+    "memory.life_of_a_step, Llama": lambda: memory.life_of_a_step(
+        "llama2-7b", recipe="adam-bf16", layout=Layout(data=8, zero=1)
+    ),
+    "memory.bytes_of_a_parameter": memory.bytes_of_a_parameter,
+    "memory.bytes_of_a_parameter, 8 bit": lambda: memory.bytes_of_a_parameter(
+        "mixed-adam-8bit", "mixed-adam-both-gradients"
+    ),
+    "autograd.values_and_gradients": lambda: autograd.values_and_gradients(loss()),
+    "autograd.order_of_arrival": lambda: autograd.order_of_arrival(loss()),
+    "collectives.ring": collectives.ring,
+    "collectives.ring, few": lambda: collectives.ring(3, rounds=(1, 4)),
+    "collectives.before_and_after": collectives.before_and_after,
+    "collectives.before_and_after, others": lambda: collectives.before_and_after(
+        "reduce", "gather", "scatter", "all-to-all", ranks=3
+    ),
+    "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
+    "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
+    "data_parallel.replicas": data_parallel.replicas,
+    "data_parallel.buckets": data_parallel.buckets,
+    "data_parallel.buckets, slow": lambda: data_parallel.buckets(
+        layers=16, bandwidth=2e10, bucket=1e9
+    ),
+    "data_parallel.accumulation": data_parallel.accumulation,
+}

@@ -1,0 +1,46 @@
+"""The products of a layer, and a model's boxes: all that the formulas count, and no more."""
+
+import pytest
+from charts import boxes, drawn, said, words
+
+from mathlib.checks import InputError
+from mathlib.compute import flops, params
+from mathlib.show.schemes import compute
+
+
+def test_three_products_of_one_size():
+    written = words(drawn(compute.linear_layer()))
+    assert written.count("2 r i o") == 3 and "4 r i o" in written
+    assert {"X", "W", "Y", "Wᵀ", "Xᵀ", "dX", "dW"} <= set(written)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama3-8b", "deepseek-v3"])
+@pytest.mark.parametrize(("of", "formula"), [("flop", flops.forward), ("parameters", params.count)])
+def test_the_boxes_hold_everything(model, of, formula):
+    whole = formula(model)
+    assert sum(size for _, size, _ in compute._boxes(whole)) == whole.total
+
+
+def test_the_fullest_box_is_named_and_the_longest():
+    shown = compute.block("gpt2")
+    assert "most of it in vocabulary (27%)" in repr(shown)
+    assert said(drawn(shown)).startswith("embedding: 0 FLOP. query: 14.2 MFLOP")
+
+
+def test_shorter_sequences_have_cheaper_scores():
+    long, short = (said(drawn(compute.block("gpt2", tokens=n))) for n in (1024, 128))
+    assert "attention scores: 18.9 MFLOP" in long and "attention scores: 2.36 MFLOP" in short
+
+
+def test_experts_stay_whole():
+    names = [name for name, *_ in compute._boxes(flops.forward("deepseek-v3"))]
+    assert "experts" in names and "gate" not in names and "query up" in names
+
+
+def test_another_quantity_is_refused():
+    with pytest.raises(InputError, match="of = 'bytes'"):
+        compute.block("gpt2", of="bytes")
+
+
+def test_there_are_no_bars_without_an_amount():
+    assert len(boxes(drawn(compute.block("gpt2")))) == 0, "boxes tell their amount in words"

@@ -1,0 +1,75 @@
+"""Figures are numbered as they are met, and references lead to them."""
+
+import json
+
+import figures
+import pytest
+from docutils import nodes
+from docutils.utils import new_document
+from sphinx.errors import ExtensionError
+
+ONE = '<figure class="mlx-figure" id="fig-ring"><svg/><figcaption>A.</figcaption></figure>'
+BARE = '<figure class="mlx-figure"><svg/></figure>'
+TWO = '<figure class="mlx-figure"><svg/><figcaption>B.</figcaption></figure>'
+
+
+def book(tmp_path, **chapters):
+    (tmp_path / "chapters").mkdir()
+    for stem, outputs in chapters.items():
+        cells = [{"outputs": [{"data": {"text/html": [html]}}]} for html in outputs]
+        path = tmp_path / "chapters" / f"{stem.removeprefix('c')}.ipynb"
+        path.write_text(json.dumps({"cells": [{"source": "text"}, *cells]}))
+    return tmp_path
+
+
+def test_only_pictures_with_a_caption_count(tmp_path):
+    root = book(tmp_path, c01_a=[TWO, BARE, ONE], c04_b=[ONE.replace("ring", "tree")])
+    assert figures.places(root) == {
+        "ring": ("chapters/01_a", "1.2"),
+        "tree": ("chapters/04_b", "4.1"),
+    }
+
+
+def test_a_name_that_two_figures_have_ends_the_build(tmp_path):
+    with pytest.raises(ExtensionError, match="'ring' exists already"):
+        figures.places(book(tmp_path, c01_a=[ONE], c02_b=[ONE]))
+
+
+def test_numbers_go_into_captions_in_order():
+    html, count = figures.numbered(TWO + BARE + ONE, "chapters/04_collectives", 2)
+    assert count == 4 and html.index("Figure 4.3.") < html.index("Figure 4.4.")
+    assert html.count("mlx-figure-number") == 2 and "Figure 4.4.</span> A." in html
+
+
+def test_a_page_that_is_no_chapter_counts_from_one():
+    assert "Figure 1." in figures.numbered(ONE, "book/index", 0)[0]
+
+
+class Builder:
+    format = "html"
+
+    def get_relative_uri(self, here, there):
+        return f"{there}.html"
+
+
+def resolved(tmp_path, page, name):
+    app = type("App", (), {"builder": Builder(), "confdir": book(tmp_path, c04_b=[ONE])})()
+    tree = new_document("page")
+    tree += nodes.paragraph("", "", *figures.fig("fig", "", name, 1, None)[0])
+    figures.resolve(app, tree, page)
+    return tree
+
+
+def test_a_reference_is_a_link_with_the_number(tmp_path):
+    (link,) = resolved(tmp_path, "chapters/05_c", "ring").findall(nodes.reference)
+    assert link.astext() == "Figure\xa04.1" and link["refuri"] == "chapters/04_b.html#fig-ring"
+
+
+def test_a_reference_on_the_same_page_stays_there(tmp_path):
+    (link,) = resolved(tmp_path, "chapters/04_b", "ring").findall(nodes.reference)
+    assert link["refuri"] == "#fig-ring"
+
+
+def test_an_unknown_name_ends_the_build(tmp_path):
+    with pytest.raises(ExtensionError, match="no figure is named 'rong'; there are ring"):
+        resolved(tmp_path, "chapters/05_c", "rong")
