@@ -116,6 +116,27 @@ def parse(name: str, value: float | str, kind: str) -> float:
     return int(value) if value == int(value) and abs(value) < 2**63 else value
 
 
+TIMES = [
+    (86400.0, "days"),
+    (3600.0, "hours"),
+    (60.0, "min"),
+    (1.0, "s"),
+    (1e-3, "ms"),
+    (1e-6, "us"),
+    (1e-9, "ns"),
+]
+SHORT_COUNTS = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")]
+DECIMAL_SIZES = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
+BINARY_SIZES = [
+    (2.0**50, "PiB"),
+    (2.0**40, "TiB"),
+    (2.0**30, "GiB"),
+    (2.0**20, "MiB"),
+    (2.0**10, "KiB"),
+    (1.0, "B"),
+]
+
+
 def _scaled(value: float, digits: int, steps: list[tuple[float, str]]) -> str:
     size, word = next(
         (step for step in steps if abs(value) >= step[0] * (1 - 5 * 10.0 ** -(digits + 1))),
@@ -136,30 +157,12 @@ def show(value: float, kind: str, binary: bool = False, digits: int = 4) -> str:
     if value == 0:
         return {"second": "0 s", "token": "0", "parameter": "0"}.get(kind, f"0 {kind}")
     if kind == "second":
-        return _scaled(
-            value,
-            digits,
-            [
-                (86400.0, "days"),
-                (3600.0, "hours"),
-                (60.0, "min"),
-                (1.0, "s"),
-                (1e-3, "ms"),
-                (1e-6, "us"),
-                (1e-9, "ns"),
-            ],
-        )
+        return _scaled(value, digits, TIMES)
     if kind in ("token", "parameter"):
-        text = _scaled(value, digits, [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")])
-        return text.replace(" ", "")
+        return _scaled(value, digits, SHORT_COUNTS).replace(" ", "")
     if kind.startswith("byte"):
-        table = [
-            (2.0 ** (10 * n), f"{'KMGTP'[n - 1]}iB")
-            if binary
-            else (10.0 ** (3 * n), f"{'kMGTP'[n - 1]}B")
-            for n in range(5, 0, -1)
-        ]
-        return _scaled(value, digits, table + [(1.0, "B")]) + kind.removeprefix("byte")
+        sizes = BINARY_SIZES if binary else DECIMAL_SIZES
+        return _scaled(value, digits, sizes) + kind.removeprefix("byte")
     if kind == "FLOP" and abs(value) >= 1e21:
         return f"{value:.{digits - 1}e} FLOP"
     prefixes = [(10.0 ** (3 * n), f"{' kMGTPE'[n].strip()}{kind}") for n in range(6, -1, -1)]
