@@ -130,9 +130,10 @@ def smallest(
 
 def _divides(model: Model, tensor: int) -> bool:
     try:
-        return tensor_degree(model, tensor) > 0
+        tensor_degree(model, tensor)
     except InputError:
         return False
+    return True
 
 
 def largest_micro_batch(

@@ -283,9 +283,9 @@ class _Step:
         ends = {"last layer": self.held[-1], "first layer": self.held[0]}
         for kind, experts in (("dense", False), ("expert", True)):
             own = [i for i in self.held if activations._has_experts(self.model, i) == experts]
-            for where, index in (("last", own[-1:]), ("first", own[:1])):
-                if index and index[0] not in ends.values():
-                    ends[f"{where} {kind} layer"] = index[0]
+            for where, index in (("last", max(own)), ("first", min(own))) if own else ():
+                if index not in ends.values():
+                    ends[f"{where} {kind} layer"] = index
         return ends
 
     def layer_backward(self, name: str, index: int) -> Parts:

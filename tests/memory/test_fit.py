@@ -10,7 +10,7 @@ from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.memory import activations, fit, moments, precision, states
 from mathlib.parts import Parts
-from mathlib.specs import Layout, Model
+from mathlib.specs import Experts, Layout, Model
 
 RECIPES = st.sampled_from([name for name in precision.names() if name != "adafactor"])
 SMALL = Model("small", layers=8, width=64, heads=8, vocab=512, context=128)
@@ -57,6 +57,30 @@ def test_verdicts_word_by_word() -> None:
     assert str(fit.fits(4e9, 3e9)) == "does not fit: 4 GB of 3 GB, 1 GB too much"
     sold = specs.find_device("a100-80gb")
     assert "sold with 74.51 GiB" in str(fit.fits(need, sold))
+
+
+def test_an_inner_stage_with_experts_may_be_the_fullest() -> None:
+    few = SMALL.but(experts=Experts(routed=16, active=1, width=512, dense_layers=2))
+    layout = Layout(pipeline=4, micro_batches=4)
+    totals = [fit.training(few, layout, stage=i).total for i in range(4)]
+    assert totals[1] == max(totals) > max(totals[0], totals[3])
+    assert fit.training(few, layout).total == totals[1]
+
+
+def test_just_enough_is_enough_and_nothing_is_said_of_what_is_sold() -> None:
+    assert str(fit.fits(80e9, 80e9)).startswith("fits: 80 GB of 80 GB")
+    sold = specs.find_device("mi250x")
+    free = sold.memory / 1e9 - 60
+    assert str(fit.fits(60e9, sold)) == f"fits: 60 GB of {sold.memory / 1e9:g} GB, {free:g} GB free"
+
+
+def test_degrees_that_no_mlp_can_have_are_left_out() -> None:
+    """8 heads, but an MLP of 100: 8 divides the one and not the other."""
+    odd = SMALL.but(ffn_width=100)
+    room = fit.training(odd, Layout(tensor=4)).total
+    assert fit.smallest(odd, Layout(), room, vary="tensor").tensor == 4
+    with pytest.raises(InputError, match="no degree makes small fit"):
+        fit.smallest(odd, Layout(), room - 1, vary="tensor")
 
 
 def test_interleaving_leaves_out_stages_that_it_cannot_have() -> None:

@@ -167,6 +167,26 @@ def test_the_first_layer_of_one_chunk_finds_the_other_chunks() -> None:
     assert found["first layer"].amount("activations") == 7 * one + 2 * 128 * 64
 
 
+def test_a_chunk_ends_where_the_next_begins() -> None:
+    """Layers 0, 1 and 4, 5, of which 1 and 5 have experts: behind layer 1 none of its chunk is."""
+    few = SMALL.but(experts=Experts(routed=8, active=1, width=512, every=2))
+    layout = Layout(pipeline=2, chunks=2, micro_batches=2)
+    found = moments.moments(few, layout)
+    kept = activations.stage(few, layout)
+    for name in ("first expert layer", "last layer"):
+        assert found[name].amount("activations") == kept.total, name
+    gone = activations.layer(few, index=1).total
+    assert found["first layer"].amount("activations") == kept.total - gone
+
+
+def test_where_gradients_are_added_a_tied_table_waits_by_hand() -> None:
+    down, table = 4 * 64 * 64, 512 * 64
+    for tied, waits in ((True, table), (False, 0)):
+        found = moments.moments(SMALL.but(tied=tied), accumulation=True)
+        for name in ("last layer", "first layer"):
+            assert found[name]["new gradients"] == 2 * (down + waits)
+
+
 def test_what_is_not_there_has_no_bytes() -> None:
     assert "logits" not in moments.moments(SMALL, loss="fused")["end of forward"]
     pair = Layout(pipeline=2, micro_batches=2)

@@ -39,6 +39,17 @@ def test_states_by_hand() -> None:
     assert not states.model_states(1).binary and states.model_states(1, binary=True).binary
 
 
+def test_nothing_is_sharded_unless_said() -> None:
+    assert states.per_parameter(shard=4).total == states.per_parameter(zero=3).total == 16
+    assert states.model_states(6, shard=4).total == states.model_states(6, zero=3).total == 96
+    assert states.largest_model(96, shard=4) == states.largest_model(96, zero=3) == 6
+
+
+def test_a_type_with_its_own_scales_needs_no_others() -> None:
+    with pytest.raises(InputError, match="block = 32: mxfp4 has its own scales, expected 0"):
+        states.adapters(1024, 10, base="mxfp4", block=32)
+
+
 def test_a_checkpoint_by_hand() -> None:
     assert dict(states.checkpoint(10).items()) == {
         "weights": 20,
