@@ -124,5 +124,5 @@ def test_the_law_sees_a_wrong_letter():
 
 def test_the_glossary_is_in_the_order_of_the_alphabet():
     text = (ROOT / "book" / "glossary.md").read_text("utf-8").split("```{glossary}\n")[1]
-    words = re.findall(r"^(\w.*)$", text, re.M)
-    assert len(words) > 30 and words == sorted(words, key=str.lower)
+    words = re.findall(r"(?:\A|\n\n)(\w.*)", text)  # other names stand beneath a word
+    assert len(words) > 50 and words == sorted(words, key=str.lower)

@@ -84,6 +84,14 @@ def test_the_first_hit_is_the_place(hits, query):
     assert [hit["url"] for hit in hits[query]][:1] == [FIRST[query]]
 
 
+@pytest.mark.parametrize(
+    ("short", "long"), [("OOM", "out of memory"), ("allreduce", "all-reduce"), ("MFU", "mfu")]
+)
+def test_another_name_finds_the_same_places(hits, short, long):
+    found = [{hit["url"] for hit in hits[query]} for query in (short, long)]
+    assert len(found[0] & found[1]) >= 3 and hits[short][0] == hits[long][0]
+
+
 def test_what_nobody_wrote_is_not_found(hits):
     assert hits["no such word anywhere"] == hits["("] == hits["  "] == []
 
