@@ -22,6 +22,7 @@ SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"?]*_static/([^"?]+)\.css)[^"]
 NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
 ID = re.compile(r'(<[a-zA-Z][^<>]*?)\sid="([^"]+)"')
 SECTION = re.compile(r'(<section\b[^<>]*?)aria-label="([^"]*)"')
+DESCRIPTION = re.compile(r"<(title|desc)(?! class=)((?: [^<>]*)?>)")
 VIEWPORT = re.compile(r'\s*<meta name="viewport"[^>]*>')
 PAGE_NAME = re.compile(r"DOCUMENTATION_OPTIONS\.pagename = '([^']*)';")
 PAGE_NAME_SCRIPT = "DOCUMENTATION_OPTIONS.pagename = document.documentElement.dataset.pagename;"
@@ -185,10 +186,17 @@ def with_landmarks_apart(text: str, page: Path, site: Site) -> str:
     return SECTION.sub(numbered, text.replace(side_bar, named))
 
 
+def with_pictures_left_alone(text: str, page: Path, site: Site) -> str:
+    """Marking what a search has found stops with an error at the words that describe a picture."""
+    head, end, body = text.partition("</head>")
+    return head + end + DESCRIPTION.sub(r'<\1 class="nohighlight"\2', body)
+
+
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_one_viewport,
     with_each_id_once,
     with_landmarks_apart,
+    with_pictures_left_alone,
     without_inline_scripts,
     without_handlers,
 )

@@ -166,8 +166,10 @@ class Experiment:
         the refusal names comes first.
         """
         for control in sorted(self.controls, key=lambda c: not refusal.startswith(f"{c.name} ")):
-            tried = {value: {**values, control.name: value} for value in control.offers()}
-            possible = [control.show(v) for v, settings in tried.items() if self._draws(settings)]
+            offered: list[Any] = control.offers()
+            possible = [
+                control.show(v) for v in offered if self._draws({**values, control.name: v})
+            ]
             if possible:
                 label = control.label
                 return (

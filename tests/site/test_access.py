@@ -1,0 +1,137 @@
+"""Everybody can use the pages: nothing that axe would call moderate, ids once, focus seen."""
+
+import re
+from collections import Counter
+
+import pytest
+from pages import ROOT, SITE, toc_pages
+
+AXE = ROOT / "book/live/node_modules/axe-core/axe.min.js"
+STILL = "* { transition: none !important }"  # else colours are measured half-way
+BUILT = sorted(
+    path.relative_to(SITE).with_suffix("").as_posix()
+    for path in SITE.rglob("*.html")
+    if "_static" not in path.parts
+)
+UNSEEN = """() => {
+    const shown = (e) => {
+        const s = getComputedStyle(e);
+        return [s.outline, s.boxShadow, s.borderColor, s.backgroundColor].join();
+    };
+    const e = document.activeElement;
+    const focused = shown(e);
+    e.blur();
+    const plain = shown(e);
+    e.focus({ preventScroll: true, focusVisible: true });
+    return focused === plain ? e.outerHTML.slice(0, 120) : '';
+}"""
+
+
+def violations(page) -> list[str]:
+    page.add_script_tag(path=AXE)
+    page.add_style_tag(content=STILL)
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(
+            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+        )
+        found += page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{v['impact']} {v['id']}: {n['html'][:160]} {n['failureSummary'][:200]}"
+        for v in found
+        if v["impact"] in ("moderate", "serious", "critical")
+        for n in v["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("name", toc_pages())
+def test_axe_finds_nothing_with_everything_open_and_live(visit, name):
+    page = visit(name).page
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    for folded in page.locator(".toggle-button:visible").all():
+        folded.click()
+    for root in page.locator(".mlx").all():
+        root.locator("input[type=range], select").first.focus()
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.mlx')].every((e) => e.dataset.state === 'live')",
+        timeout=60_000,
+    )
+    found = violations(page)
+    assert not found, "\n".join(found)
+
+
+def test_axe_finds_nothing_among_search_results(visit):
+    seen = visit("search")
+    seen.page.goto(f"{seen.origin}search.html?q=memory", wait_until="networkidle")
+    assert seen.page.locator("#search-results li .highlighted").count()
+    found = violations(seen.page)
+    assert not found, "\n".join(found)
+
+
+def test_an_id_stands_once_on_a_page_and_so_does_the_viewport():
+    for name in BUILT:
+        text = (SITE / f"{name}.html").read_text("utf-8")
+        ids = Counter(re.findall(r"<[a-zA-Z][^<>]*?\sid=\"([^\"]+)\"", text))
+        assert [i for i, count in ids.items() if count > 1] == [], name
+        assert text.count('name="viewport"') == 1, name
+
+
+@pytest.mark.parametrize("name", ["index", "404"])
+def test_pages_beside_the_book_are_whole(visit, name):
+    text = (SITE / f"{name}.html").read_text("utf-8")
+    assert '<html lang="en">' in text and 'rel="icon"' in text
+    assert re.search(r"<title>[^<]*Transformer Math, Measured</title>", text)
+    seen = visit(name)
+    assert not [c for c in seen.complaints if not c.startswith("failed: ")]  # one leads away
+
+
+def test_old_browsers_find_an_icon():
+    icon = (SITE / "favicon.ico").read_bytes()
+    assert icon[:6] == b"\0\0\1\0\1\0" and icon[22:30] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("name", ["chapters/04_collectives", "book/index", "search"])
+def test_every_tab_stop_can_be_seen(visit, name):
+    page = visit(name).page
+    page.add_style_tag(content=STILL)
+    page.mouse.click(1, 1)
+    unseen = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break
+        if hidden := page.evaluate(UNSEEN):
+            unseen.append(hidden)
+    assert unseen == []
+
+
+def test_settings_are_called_by_the_experiments_name_and_are_large_enough(visit):
+    page = visit("chapters/04_collectives", viewport={"width": 390, "height": 844}).page
+    names = page.eval_on_selector_all(
+        "div.mlx-controls", "es => es.map((e) => e.getAttribute('aria-label'))"
+    )
+    titles = page.locator(".mlx-title").all_text_contents()
+    assert names == [f"Settings of the experiment: {title}" for title in titles]
+    small = page.eval_on_selector_all(
+        ".mlx :is(input, select, button, summary, a)",
+        """es => es.map((e) => [e.outerHTML.slice(0, 60), e.getBoundingClientRect()])
+            .filter(([, box]) => box.height && (box.height < 24 || box.width < 24))
+            .map(([text]) => text)""",
+    )
+    assert small == []
+
+
+def test_a_phone_shows_the_main_settings_and_folds_the_rest(visit):
+    phone, desk = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+    for size, folded in ((phone, True), (desk, False)):
+        page = visit("chapters/04_collectives", viewport=size).page
+        more = page.locator(".mlx-more").first
+        assert more.evaluate("e => !e.open") == folded
+        rows = page.locator(".mlx:has(.mlx-more) .mlx-controls > .mlx-control")
+        assert rows.count() == 3
+    order = page.locator(".mlx").first.evaluate(
+        "e => [...e.children].map((c) => c.className).filter((n) => /output|controls/.test(n))"
+    )
+    assert order == ["mlx-output", "mlx-controls"]
