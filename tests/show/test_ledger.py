@@ -37,3 +37,18 @@ def test_evidence_that_does_not_support_it_stops_the_chapter():
 def test_a_verdict_needs_a_known_claim_its_form_and_evidence(claim, words, evidence):
     with pytest.raises(InputError):
         verdict(claim, words, check=True, evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("holds", '<b class="mlx-word">holds</b></summary>'),
+        ("holds when N > 2", '<b class="mlx-word">holds when</b> N &gt; 2</summary>'),
+        ("wrong, rather 3e23", '<b class="mlx-word">wrong</b>, rather 3\u00a0×\u00a010<sup>23'),
+    ],
+)
+def test_the_verdict_shows_its_word_and_keeps_its_evidence_folded(words, said):
+    html = verdict(CLAIM, words, check=True, evidence="16 GB here")._repr_html_()
+    before, after = html.split("<details>")
+    assert said in after and "<p>16\u00a0GB here</p></details>" in after
+    assert f"<b>{CLAIM}</b>" in before

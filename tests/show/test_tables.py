@@ -64,3 +64,17 @@ def test_source_shows_a_method_at_the_margin():
     assert shown.startswith("def show(") and "\n\ndef share(self" in shown
     html = source(Parts.__str__)._repr_html_()
     assert "{n:&lt;{wide}}" in html, "code is no HTML"
+
+
+def test_columns_of_numbers_and_of_words_stand_on_their_own_side():
+    html = table(["way", "time", "why"], [["a", "1.5 ms", "slow"], ["b", "12 us", "fast"]])
+    html = html._repr_html_()
+    assert '<td>1.5\u00a0ms</td><td class="mlx-words">slow</td>' in html
+    assert "<td>12\u00a0µs</td>" in html
+
+
+def test_a_listing_names_its_file_and_a_notebooks_own_code_none():
+    html = source(units.show, Parts.share)._repr_html_()
+    names = re.findall(r'<p class="mlx-file">([^<]*)', html)
+    assert names == ["mathlib/units.py", "mathlib/parts.py"]
+    assert "mlx-file" not in source(test_a_table_says_the_same_in_both_forms)._repr_html_()

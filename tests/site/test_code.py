@@ -8,7 +8,8 @@ from pages import toc_pages
 PAGES = toc_pages()
 CHAPTERS = [name for name in PAGES if name.startswith("chapters/")]
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-CUT = """() => [...document.querySelectorAll('article :is(pre, .katex-display, table)')].filter((e) => {
+CUT = """() => [...document.querySelectorAll(
+    'article :is(pre, .katex-display, table)')].filter((e) => {
     let box = e;  // what scrolls, or would: the thing itself or a frame around it
     const scrolls = (x) => /auto|scroll|hidden/.test(getComputedStyle(x).overflowX);
     while (box.tagName !== 'ARTICLE' && !scrolls(box)) box = box.parentElement;
