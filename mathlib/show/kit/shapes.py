@@ -52,7 +52,7 @@ def words(
     anchor: str = "middle",
     colour: str = "",
 ) -> Shape:
-    """Lines of words, broken where the text has "\\n" and, with `room`, where they would be wider."""
+    """Lines of words; with `room` they are broken where they would be wider."""
     size = page.small if small else page.size
     parts = text.split("\n")
     if room:

@@ -107,7 +107,8 @@ def _shards(ranks: int) -> Held:
 
 
 def _at_root(row: Sequence[Whose], ranks: int) -> Held:
-    return [list(row), *([frozenset()] * ranks for _ in range(ranks - 1))]
+    nothing: list[Whose] = [frozenset()] * ranks
+    return [list(row), *[nothing] * (ranks - 1)]
 
 
 def _all(ranks: int) -> Whose:

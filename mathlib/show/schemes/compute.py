@@ -6,7 +6,7 @@ from functools import partial
 from mathlib import specs, units
 from mathlib.checks import one_of
 from mathlib.compute import flops, params
-from mathlib.parts import Parts
+from mathlib.parts import Part, Parts
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.roles import look
@@ -131,12 +131,11 @@ def _boxes(whole: Parts) -> Iterator[Box]:
     """Every part that is no sum, in the order in which a token meets it; groups whose parts have
     the same names, as experts and MLP, stay whole.
     """
-    inner = [name for part in whole.values() if isinstance(part, Parts) for name in part]
+    sums = {g: p for g, p in whole.items() if isinstance(p, Parts) and g not in WHOLE}
+    names = [name for part in sums.values() for name in part]
     for group, part in whole.items():
-        apart = isinstance(part, Parts) and group not in WHOLE
-        if apart and any(inner.count(name) > 1 for name in part):
-            apart = False
-        inside = part if apart and isinstance(part, Parts) else {group: part}
+        alone = group in sums and all(names.count(name) == 1 for name in sums[group])
+        inside: dict[str, Part] = dict(sums[group].items()) if alone else {group: part}
         for name, amount in inside.items():
             size = amount.total if isinstance(amount, Parts) else amount
             if size or group == "embedding":
