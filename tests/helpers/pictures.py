@@ -1,5 +1,6 @@
 """Every scheme of the library, with the arguments that a chapter would give it."""
 
+from mathlib import specs
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
 from mathlib.plan import bill
@@ -42,6 +43,9 @@ SCHEMES = {
     "memory.bytes_of_a_parameter, 8 bit": lambda: memory.bytes_of_a_parameter(
         "mixed-adam-8bit", "mixed-adam-both-gradients"
     ),
+    "memory.saved_by_a_layer": lambda: memory.saved_by_a_layer(specs.find_model("gpt2-xl")),
+    "memory.lost_step": memory.lost_step,
+    "memory.zero_stages": memory.zero_stages,
     "autograd.values_and_gradients": lambda: autograd.values_and_gradients(loss()),
     "autograd.order_of_arrival": lambda: autograd.order_of_arrival(loss()),
     "collectives.ring": collectives.ring,
