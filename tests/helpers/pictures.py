@@ -4,7 +4,7 @@ from mathlib import specs
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
 from mathlib.plan import bill
-from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory
+from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory, sums
 from mathlib.specs import Layout
 
 
@@ -56,6 +56,11 @@ SCHEMES = {
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
     "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
+    "sums.star": sums.star,
+    "sums.levels": sums.levels,
+    "sums.cards": sums.cards,
+    "sums.additions": sums.additions,
+    "sums.additions, odd": lambda: sums.additions(5),
     "data_parallel.replicas": data_parallel.replicas,
     "data_parallel.buckets": data_parallel.buckets,
     "data_parallel.buckets, slow": lambda: data_parallel.buckets(
