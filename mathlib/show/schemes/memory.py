@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from mathlib import specs
 from mathlib.memory import activations, moments, precision, states
@@ -195,7 +195,7 @@ def saved_by_a_layer(model: specs.Model, *, caption: str = "", name: str = "") -
     parts = activations.layer(model, bytes_per_element=1)
     h = model.context * model.width
     rows = [
-        (said, parts[group].amount(part) / h)
+        (said, cast(Parts, parts[group]).amount(part) / h)
         for group, called in SAVED.items()
         for part, said in called.items()
     ]
