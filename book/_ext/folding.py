@@ -1,6 +1,7 @@
 """Cells tagged `hide-input`: the result first, below it one quiet line that unfolds the code.
 
 What the line says follows from what the cell shows; the cell's metadata key `fold` says otherwise.
+A cell that only calls for an experiment or a listing shows that, and no code.
 `hide-output` folds what comes out, `hide-cell` both. Solutions of exercises fold under their title.
 All are <details>: whole without scripts, reachable by keyboard.
 """
@@ -22,6 +23,9 @@ WORDS = (  # the first mark found in a cell's stored result names the line
 )
 
 
+CALLS = ("explore", "source")  # say nothing that their result does not
+
+
 class Fold(nodes.General, nodes.Element):
     """<details> with one line."""
 
@@ -33,6 +37,20 @@ def only_imports(code: str) -> bool:
     except SyntaxError:
         return False
     return bool(lines) and all(isinstance(line, ast.Import | ast.ImportFrom) for line in lines)
+
+
+def only_calls(code: str) -> bool:
+    """Whether a cell only calls for an experiment or a listing of the library."""
+    try:
+        lines = ast.parse(code).body
+    except SyntaxError:
+        return False
+    calls = [line.value for line in lines if isinstance(line, ast.Expr)]
+    return (
+        len(calls) == len(lines) == 1
+        and getattr(calls[0], "func", None) is not None
+        and (getattr(calls[0].func, "id", "") in CALLS)
+    )
 
 
 def words(code: str, shown: str) -> str:
@@ -50,9 +68,14 @@ def folded(said: str, *inside: nodes.Node) -> Fold:
 
 def fold(cell: nodes.container) -> None:
     """Code below its result, folded as the cell's tags say."""
-    mode = cell.attributes.pop("hide_mode")
+    mode = cell.attributes.pop("hide_mode", "")
     kept = {part.get("nb_element"): part for part in cell.children}
     code, shown = kept.get("cell_code_source"), kept.get("cell_code_output")
+    if shown and code and only_calls(code.astext()):
+        cell.remove(code)
+        return
+    if not mode:
+        return
     inside = "".join(part.astext() for part in (shown.findall(nodes.Text) if shown else ()))
     said = cell["cell_metadata"].get("fold") or words(code.astext() if code else "", inside)
     parts = [part for part in (code, shown) if part]
@@ -75,7 +98,7 @@ class FoldCells(SphinxPostTransform):
 
     def run(self, **kwargs: object) -> None:
         for node in list(self.document.findall(nodes.container)):
-            if node.get("nb_element") == "cell_code" and node.get("hide_mode"):
+            if node.get("nb_element") == "cell_code":
                 fold(node)
 
 

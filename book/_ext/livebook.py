@@ -20,7 +20,10 @@ from typeset import node
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
-NOT_IN_BROWSER = {"launch", "meters", "model", "parallel", "__pycache__", "claims.toml"}
+NOT_IN_BROWSER = {  # no experiment needs them
+    *("launch", "meters", "model", "parallel", "cli", "from_config", "schemes", "__pycache__"),
+    *("__main__.py", "claims.toml"),
+}
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
 export const pyodide = new URL('../{folder}/', import.meta.url);

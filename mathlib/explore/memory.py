@@ -182,7 +182,7 @@ STAGES = (
 
 
 def held(model: str, cards: int, stage: int) -> dict[str, float]:
-    """What a card holds at the fullest moment of a step on one sequence, in four parts."""
+    """What a card holds at the fullest moment of a step on one sequence, in four."""
     parts = fit.training(
         model,
         specs.Layout(data=cards, zero=stage),

@@ -2,7 +2,9 @@
 
 With TORCH_DISTRIBUTED_DEBUG=DETAIL the ranks are asked before every collective, and it is said who
 differs. That costs a round of messages each time, so it is not the rule; without it gloo ends the
-rank that gets more than it has room for.
+rank that gets more than it has room for. In that mode torch compares how often each rank has
+communicated as well, and takes offence where ranks sent unequal numbers of messages, as they do
+for a tensor shorter than the group.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,8 +2,9 @@
 behind compute.
 
 b sequences a micro-batch · s tokens · h width · L layers · t tensor · p stages · v chunks a stage
-m micro-batches · P parameters on the rank before sharding · N data-parallel ranks
-S ranks of a shard group · R replicas, N / S · X FLOP/s of a device · W bandwidth of its link
+e bytes an element · m micro-batches · P parameters on the rank before sharding
+N data-parallel ranks · S ranks of a shard group · R replicas, N / S · X FLOP/s of a device
+W bandwidth of its link
 Every (N - 1)/N is exact; `large_group` takes it as 1, as papers print it: 2 P, 3 P, 12 b s h.
 """
 

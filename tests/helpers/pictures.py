@@ -1,7 +1,9 @@
 """Every scheme of the library, with the arguments that a chapter would give it."""
 
+from mathlib import specs
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
+from mathlib.plan import bill
 from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory, sums
 from mathlib.specs import Layout
 
@@ -27,6 +29,12 @@ SCHEMES = {
     "compute.block": lambda: compute.block("gpt2"),
     "compute.block, parameters": lambda: compute.block("llama3-8b", of="parameters"),
     "compute.block, experts": lambda: compute.block("deepseek-v3"),
+    "compute.causal_mask": compute.causal_mask,
+    "compute.utilisation": lambda: compute.utilisation("Megatron 1008B"),
+    "compute.hours": lambda: compute.hours(
+        {"16 devices": bill.device_time(flop=3.6e18, achieved=1e15, devices=16, stages=8)},
+        title="Device-hours",
+    ),
     "memory.life_of_a_step": lambda: memory.life_of_a_step("gpt2-xl", layout=Layout(micro_batch=8)),
     "memory.life_of_a_step, Llama": lambda: memory.life_of_a_step(
         "llama2-7b", recipe="adam-bf16", layout=Layout(data=8, zero=1)
@@ -35,6 +43,9 @@ SCHEMES = {
     "memory.bytes_of_a_parameter, 8 bit": lambda: memory.bytes_of_a_parameter(
         "mixed-adam-8bit", "mixed-adam-both-gradients"
     ),
+    "memory.saved_by_a_layer": lambda: memory.saved_by_a_layer(specs.find_model("gpt2-xl")),
+    "memory.lost_step": memory.lost_step,
+    "memory.zero_stages": memory.zero_stages,
     "autograd.values_and_gradients": lambda: autograd.values_and_gradients(loss()),
     "autograd.order_of_arrival": lambda: autograd.order_of_arrival(loss()),
     "collectives.ring": collectives.ring,

@@ -162,3 +162,12 @@ def test_a_weights_gradient_from_an_unknown_input_is_told_by_the_product_after_i
     meter._add([a, b], 5)  # of attention, which is batched
     meter._add([b, w], 1)
     assert meter.parts == {flop.CORE: 8, "linear": 20}
+
+
+def test_attention_may_ask_more_keys_than_it_has_queries():
+    q, k, v = (torch.randn(2, 3, length, 8, requires_grad=True) for length in (4, 6, 6))
+    with flop.FlopMeter(nn.Identity()) as meter:
+        out = nn.functional.scaled_dot_product_attention(q, k, v)
+        assert meter.parts == {flop.CORE: 2 * (2 * 2 * 3 * 4 * 6 * 8)}
+        out.sum().backward()
+    assert meter.parts == {flop.CORE: (2 + 5) * (2 * 2 * 3 * 4 * 6 * 8)}

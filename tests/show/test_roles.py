@@ -1,5 +1,8 @@
 """A look is said by the exact name, and no two names in a picture share one."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from mathlib.show import roles
@@ -161,3 +164,10 @@ def test_ranks_get_lighter_in_their_order():
     for n in range(2, len(roles.RANKS) + 1):
         lights = [oklab(light(roles.rank_look(r, n)[0]))[0] for r in range(n)]
         assert all(b - a > 0.03 for a, b in zip(lights, lights[1:], strict=False))
+
+
+def test_the_cards_of_the_front_page_use_the_same_colours():
+    known = {colour for colour, _ in ROLES.values()} | {sheet.WARNING}
+    for drawing in (Path(__file__).parents[2] / "book" / "thumbs").glob("*.svg"):
+        found = set(re.findall(r"#[0-9a-f]{6}", drawing.read_text("utf-8")))
+        assert found and found <= known, f"{drawing.name}: {found - known} is no role's colour"

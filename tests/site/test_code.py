@@ -52,6 +52,8 @@ def test_folded_code_is_one_quiet_line_below_its_result(visit, name):
     cells = page.locator(".cell.tag_hide-input")
     assert cells.count()
     for cell in cells.all():
+        if cell.locator("> .cell_output :is(.mlx, .mlx-listing)").count():
+            continue  # an experiment or a listing, which has no code beside it
         line = cell.locator("details.mlx-fold > summary")
         assert line.count() == 1 and line.is_visible()
         result = cell.locator(".cell_output")
@@ -62,6 +64,14 @@ def test_folded_code_is_one_quiet_line_below_its_result(visit, name):
     first.locator("details.mlx-fold > summary").focus()
     page.keyboard.press("Enter")
     assert first.locator(".cell_input pre").is_visible()
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_an_experiment_and_a_listing_need_no_line_of_code(visit, name):
+    page = visit(name).page
+    assert page.locator(".cell_output :is(.mlx, .mlx-listing)").count()
+    calls = page.locator(".cell_input pre").all_inner_texts()
+    assert not [call for call in calls if call.startswith(("explore(", "source("))]
 
 
 @pytest.mark.parametrize("name", CHAPTERS)

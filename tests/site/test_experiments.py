@@ -73,7 +73,7 @@ def test_controls_move_and_results_change(visit):
     seen.page.wait_for_function(
         "old => document.querySelector('.mlx-output').innerHTML !== old", arg=stored, timeout=5_000
     )
-    assert root.locator(".mlx-output svg").is_visible()
+    assert root.locator(".mlx-output svg").first.is_visible()
     assert seen.page.evaluate("document.activeElement.type") == "range", "the focus was lost"
     seen.page.wait_for_function(
         "document.querySelector('.mlx-spoken').textContent !== ''", timeout=5_000

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from mathlib.memory import moments, precision
+from mathlib import specs
+from mathlib.memory import activations, moments, precision, states
 from mathlib.parts import Parts
 from mathlib.show import says, svg
 from mathlib.show.figures import figure
@@ -161,3 +162,128 @@ def _cells(page: Canvas, parts: Parts, cell: float) -> Shape:
         groups.append(page.grid(squares, cell=wide, high=min(cell, 26), hint=f"{part}: {size:g}"))
     total = page.words(f"= {parts.total:.4g}", bold=True, anchor="start")
     return page.beside(page.beside(*groups, gap=3), total, gap=10)
+
+
+SAVED = {  # a tensor of activations.layer: how the picture calls it
+    "norms": {"1. norm input": "first norm, input", "2. norm input": "second norm, input"},
+    "attention": {
+        "input": "projections, input",
+        "queries": "queries",
+        "keys": "keys",
+        "softmax": "softmax, result",
+        "values": "values",
+        "projection input": "output projection, input",
+    },
+    "mlp": {
+        "input": "first MLP matrix, input",
+        "activation input": "GELU, input",
+        "second input": "second MLP matrix, input",
+    },
+}
+BACK = (
+    "A step much smaller than the gap is rounded back: in bf16 a weight of 1 stays 1, however "
+    "often 0.001 is taken off."
+)
+SLICES = (
+    "What each of four ranks keeps of a parameter's 16 bytes: every stage cuts one more kind into "
+    "slices, a slice for each rank. The optimizer's 12 include the master weights."
+)
+
+
+def saved_by_a_layer(model: specs.Model, *, caption: str = "", name: str = "") -> Shown:
+    """What a layer keeps for its backward, a square for h numbers a token: activations.layer."""
+    parts = activations.layer(model, bytes_per_element=1)
+    h = model.context * model.width
+    rows = [
+        (said, cast(Parts, parts[group]).amount(part) / h)
+        for group, called in SAVED.items()
+        for part, said in called.items()
+    ]
+    said = caption or (
+        f"A square is h numbers for each token: {sum(n for _, n in rows):g} squares, of which the "
+        f"softmax, with a s numbers, has {dict(rows)['softmax, result']:g} here."
+    )
+    return figure(partial(_saved, rows=rows), caption=said, name=name)
+
+
+def _saved(width: float, rows: list[tuple[str, float]]) -> str:
+    page = Canvas(width, "What a layer keeps for backward")
+    labels = [page.words(said, small=True, anchor="start") for said, _ in rows]
+    left = max(label.wide for label in labels) + 14
+    cell = min(52.0, (width - left - 40) / max(count for _, count in rows))
+    top = page.bottom + 4
+    for (said, count), label in zip(rows, labels, strict=True):
+        squares = page.grid([["activations"] * round(count)], cell=cell, high=16, hint=said)
+        page.at(label, 0, top)
+        page.at(squares, left, top)
+        low = top + 8 + page.small * 0.35
+        note = "a s" if said.startswith("softmax") else f"{count:g} h".removeprefix("1 ")
+        page.text(left + squares.wide + 8, low, note, size=page.small, quiet=True)
+        top += 23
+    return page.done(", ".join(f"{said}: {count:g} h" for said, count in rows))
+
+
+def lost_step(*, caption: str = BACK, name: str = "") -> Shown:
+    """Where 1 - 0.001 lands in bf16: the numbers around 1, and what is rounded to it."""
+    return figure(_lost, caption=caption, name=name)
+
+
+def _lost(width: float) -> str:
+    page = Canvas(width, "The bf16 numbers around 1")
+    below, above = 2.0**-8, 2.0**-7  # gaps on both sides of 1, a power of two
+    least, most = 1 - 2.3 * below, 1 + 1.4 * above
+    line = page.bottom + 62
+
+    def at(value: float) -> float:
+        return (value - least) / (most - least) * width
+
+    low, high = at(1 - below / 2), at(1 + above / 2)
+    page.area(f"M{place(low, line - 12)}H{high:.1f}V{line + 12:.1f}H{low:.1f}Z", ROLES["weights"])
+    page.line(f"M{place(0, line)}H{width:.1f}", opacity=0.6)
+    for value in (1 - 2 * below, 1 - below, 1.0, 1 + above):
+        page.line(f"M{place(at(value), line - 12)}v24", width=2)
+        words, half = f"{value:.4g}", page.wide(f"{value:.4g}", page.small) / 2
+        x = min(max(at(value), half), width - half)
+        page.text(x, line + 30, words, anchor="middle", size=page.small)
+    step = page.at(page.space(), at(1 - 0.001), line - 14)
+    page.arc(step, page.at(page.space(), at(1.0), line - 14))
+    page.text(at(1 - 0.001) - 8, line - 22, "1 − 0.001", anchor="end", size=page.small, bold=True)
+    page.bottom = line + 30
+    page.note("all of the coloured range is rounded to 1")
+    return page.done("0.992, 0.996, 1 and 1.008 are neighbours; 0.999 is rounded to 1.")
+
+
+def zero_stages(ranks: int = 4, *, caption: str = SLICES, name: str = "") -> Shown:
+    """What ZeRO leaves each rank of a parameter's bytes, stage by stage: states.per_parameter."""
+    return figure(partial(_slices, ranks=ranks), caption=caption, name=name)
+
+
+def _slices(width: float, ranks: int) -> str:
+    page = Canvas(width, "The bytes of one parameter, on each rank")
+    whole = precision.bytes_per_parameter("mixed-adam")
+    kept = {role: whole.amount(role) for role in ("weights", "gradients")}
+    kept["optimizer"] = whole.total - sum(kept.values())  # with the master weights
+    page.bottom = page.legend([(role, ROLES[role]) for role in kept], page.bottom) - 10
+    cut_from = {"optimizer": 1, "gradients": 2, "weights": 3}  # the first stage that cuts it
+    panels, told = [], []
+    for zero in range(4):
+        total = states.per_parameter("mixed-adam", zero=zero, shard=ranks).total
+        told.append(f"{f'stage {zero}' if zero else 'no sharding'}: {total:g} bytes")
+        lines = []
+        for rank in range(ranks):
+            cells = [
+                _slots(page, role, size / ranks, ranks, rank if zero >= cut_from[role] else None)
+                for role, size in kept.items()
+            ]
+            label = page.words(f"rank {rank}", small=True, quiet=True)
+            lines.append(page.beside(label, page.beside(*cells, gap=4), gap=8))
+        head = page.words(told[-1], bold=True, anchor="start")
+        panels.append(page.stacked(head, *lines, gap=4, align="start"))
+    page.flow(*panels, gap=22, above=16)
+    return page.done(f"Each of {ranks} ranks keeps, " + "; ".join(told) + ".")
+
+
+def _slots(page: Canvas, role: str, size: float, ranks: int, own: int | None) -> Shape:
+    """A kind of bytes in slices: all of them there, or a rank's own only."""
+    cells = [role if own in (None, slot) else None for slot in range(ranks)]
+    return page.grid([cells], cell=15 * size, high=13, hint=role)

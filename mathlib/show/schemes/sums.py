@@ -115,10 +115,10 @@ def _cards(width: float, node: int) -> str:
     for messages, (top, low) in drawn:
         both = len(messages) == node
         for a, i, b, j in messages:
-            ends = (top if a == 0 else low)[i], (top if b == 0 else low)[j]
-            page.arrow(*ends, role="communication")
+            start, end = (top if a == 0 else low)[i], (top if b == 0 else low)[j]
+            page.arrow(start, end, role="communication")
             if both:
-                page.arrow(*reversed(ends), role="communication")
+                page.arrow(end, start, role="communication")
     page.note(
         "Above and below: a node with its ranks. Between them: their cards; grey ones are idle."
     )
