@@ -34,9 +34,11 @@ def test_a_page_asks_for_nothing_that_it_does_not_use(visit, name):
 
 def test_the_search_page_has_what_it_needs(visit):
     seen = visit("search")
-    assert "searchindex.js" in " ".join(request.url for request in seen.finished)
+    assert "sections.json" not in " ".join(request.url for request in seen.finished)
     seen.page.goto(f"{seen.origin}search.html?q=memory", wait_until="networkidle")
     assert seen.page.locator("#search-results li").count() > 3
+    asked = " ".join(request.url for request in seen.finished)
+    assert "sections.json" in asked and "searchindex.js" not in asked
     assert seen.complaints == []
 
 

@@ -14,6 +14,7 @@ from mathlib.show.roles import HATCHES, Look
 WIDE, NARROW = 680, 360
 WARNING = "#d14334"  # limits and crosses; 3:1 against white and against the dark page
 FACE = "'Source Sans 3', Arial, Helvetica, sans-serif"
+EDGE = '<g stroke="currentColor" stroke-opacity=".35" stroke-width=".6">'  # of what is filled
 HIDDEN = ' style="display:none"'
 Point = tuple[float, float]
 
@@ -32,6 +33,11 @@ def ink(colour: str) -> str:
     red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
     return "#fff" if light < 0.2 else "#111"
+
+
+def closed(tag: str, inside: str) -> str:
+    """The end of an element, short where nothing is inside."""
+    return f">{inside}</{tag}>" if inside else "/>"
 
 
 class Sheet:
@@ -67,12 +73,12 @@ class Sheet:
         colour, hatch = look
         title = f"<title>{escape(hint)}</title>" if hint else ""
         round_ = f' rx="{number(radius)}"' if radius else ""
-        paint = f'fill="{colour}" stroke="currentColor" stroke-opacity=".35" stroke-width=".6"'
+        paint = f'fill="{colour}"'  # the edge is that of all fills
         if tint:
-            paint = f'fill="{colour}" fill-opacity=".18" stroke="{colour}" stroke-width="1.5"'
+            paint += f' fill-opacity=".18" stroke="{colour}" stroke-opacity="1" stroke-width="1.5"'
         self.fills.append(
             f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" '
-            f'height="{number(height)}"{round_} {paint}>{title}</rect>'
+            f'height="{number(height)}"{round_} {paint}{closed("rect", title)}'
         )
         if hatch and hatched:
             w, h = number(width), number(height)
@@ -101,7 +107,7 @@ class Sheet:
         self.marks.append(
             f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" '
             f'height="{number(height)}"{round_} fill="none" stroke="{colour}" {line}{dashed}'
-            f"{caught}>{title}</rect>"
+            f"{caught}{closed('rect', title)}"
         )
         self.bottom = max(self.bottom, y + height)
 
@@ -110,7 +116,8 @@ class Sheet:
         colour, hatch = look
         title = f"<title>{escape(hint)}</title>" if hint else ""
         pale = f' fill-opacity="{opacity:.2f}"' if opacity < 1 else ""
-        self.fills.append(f'<path d="{path}" fill="{colour}"{pale}>{title}</path>')
+        end = closed("path", title)
+        self.fills.append(f'<path d="{path}" fill="{colour}"{pale} stroke="none"{end}')
         if hatch:
             self.hatched.setdefault(hatch, []).append(path)
 
@@ -230,8 +237,8 @@ class Sheet:
             f'aria-labelledby="IDt IDd" viewBox="0 0 {number(self.width)} {high}" width="100%" '
             f'style="{shown}max-width:{number(self.width)}px" fill="currentColor" '
             f'font-family="{FACE}"><title id="IDt">{escape(title)}</title>'
-            f'<desc id="IDd">{escape(description)}</desc>{defs}{"".join(self.fills)}{hatching}'
-            f"{''.join(self.marks)}{''.join(self.texts)}</svg>"
+            f'<desc id="IDd">{escape(description)}</desc>{defs}'
+            f"{EDGE}{''.join(self.fills)}</g>{hatching}{''.join(self.marks)}{''.join(self.texts)}</svg>"
         )
         key = f"c{zlib.crc32(whole.encode()):08x}"
         whole = whole.replace('"ID', f'"{key}').replace(" IDd", f" {key}d")
