@@ -3,7 +3,8 @@
 from mathlib import specs
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
-from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory
+from mathlib.plan import bill
+from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory, sums
 from mathlib.specs import Layout
 
 
@@ -28,6 +29,12 @@ SCHEMES = {
     "compute.block": lambda: compute.block("gpt2"),
     "compute.block, parameters": lambda: compute.block("llama3-8b", of="parameters"),
     "compute.block, experts": lambda: compute.block("deepseek-v3"),
+    "compute.causal_mask": compute.causal_mask,
+    "compute.utilisation": lambda: compute.utilisation("Megatron 1008B"),
+    "compute.hours": lambda: compute.hours(
+        {"16 devices": bill.device_time(flop=3.6e18, achieved=1e15, devices=16, stages=8)},
+        title="Device-hours",
+    ),
     "memory.life_of_a_step": lambda: memory.life_of_a_step("gpt2-xl", layout=Layout(micro_batch=8)),
     "memory.life_of_a_step, Llama": lambda: memory.life_of_a_step(
         "llama2-7b", recipe="adam-bf16", layout=Layout(data=8, zero=1)
@@ -49,6 +56,11 @@ SCHEMES = {
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
     "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
+    "sums.star": sums.star,
+    "sums.levels": sums.levels,
+    "sums.cards": sums.cards,
+    "sums.additions": sums.additions,
+    "sums.additions, odd": lambda: sums.additions(5),
     "data_parallel.replicas": data_parallel.replicas,
     "data_parallel.buckets": data_parallel.buckets,
     "data_parallel.buckets, slow": lambda: data_parallel.buckets(

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -125,3 +126,22 @@ def test_a_rank_is_killed_where_its_launcher_is_gone():
 def test_watching_does_not_hold_up_a_rank_that_ends():
     with watched(WATCH, stdin=subprocess.PIPE) as ends:
         assert ends.wait(120) == 0
+
+
+def stays() -> bool:
+    """Whether rank 0, which has returned, is still there a while later."""
+    pids = [os.getpid()]
+    dist.broadcast_object_list(pids, src=0)
+    if dist.get_rank() == 0:
+        return True
+    for _ in range(30):
+        time.sleep(0.01)
+        try:
+            os.kill(pids[0], 0)
+        except ProcessLookupError:
+            return False
+    return True
+
+
+def test_a_rank_that_is_done_waits_for_the_others():
+    assert launch.run(stays, 2) == [True, True]

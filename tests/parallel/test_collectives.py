@@ -11,7 +11,6 @@ from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters import wire
 from mathlib.parallel import collectives as own
-from mathlib.parallel.messages import Message
 from mathlib.traffic import comm, mesh
 
 SIZES = [1, 2, 3, 4, 5, 8]
@@ -165,7 +164,7 @@ def unfinished() -> list[str]:
     rank, n = own.rank_and_size()
 
     class Waited:
-        def __init__(self, message: Message):
+        def __init__(self, message):
             self.message = message
             left.append(name)
 

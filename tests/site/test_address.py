@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
@@ -22,7 +23,8 @@ REPOSITORY = "https://github.com/Somebody/transformer-math"
 HOME = "https://somebody.github.io/transformer-math/"
 
 
-def build(target: Path, repository: str) -> subprocess.CompletedProcess:
+def build(target: Path, repository: str) -> tuple[int, str]:
+    """How a build ends and what it says; into a file, as whatever outlives it would hold a pipe."""
     command = [
         Path(sys.executable).parent / "jupyter-book",
         "build",
@@ -33,14 +35,17 @@ def build(target: Path, repository: str) -> subprocess.CompletedProcess:
         "-W",
     ]
     given = {**os.environ, "BOOK_REPOSITORY": repository}
-    return subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryFile("w+") as said:
+        end = subprocess.run(command, env=given, stdout=said, stderr=subprocess.STDOUT, check=False)
+        said.seek(0)
+        return end.returncode, said.read()
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory) -> Path:
     target = tmp_path_factory.mktemp("published")
-    done = build(target, REPOSITORY)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    code, said = build(target, REPOSITORY)
+    assert code == 0, said[-3000:]
     yield target / "_build/html"
     shutil.rmtree(target)
 

@@ -202,16 +202,20 @@ def halving_rounds(ranks: int, *, nearest_first: bool = True) -> list[list[Messa
     """Recursive halving, then doubling: K/2 to the first partner, K/4 to the second, and back.
 
     Nearest first, the largest messages go the shortest way; farthest first is the other order that
-    is in use.
+    is in use. Ranks beyond a power of two give K to the rank beside them, and get the sum back.
     """
-    whole("ranks", ranks, least=2)
-    far = [1 << e for e in range((ranks - 1).bit_length())]
-    order = far if nearest_first else far[::-1]
+    p = 1 << (whole("ranks", ranks, least=2).bit_length() - 1)
+    paired = 2 * (ranks - p)
+    going_on = [*range(1, paired, 2), *range(paired, ranks)]
+    near = [1 << e for e in range(p.bit_length() - 1)]
+    order = near if nearest_first else near[::-1]
     halves = [
-        [(r, r ^ d, f"K/{2 << i}") for r in range(ranks) if r ^ d < ranks]
-        for i, d in enumerate(order)
+        [(r, going_on[i ^ d], f"K/{2 << turn}") for i, r in enumerate(going_on)]
+        for turn, d in enumerate(order)
     ]
-    return halves + halves[::-1]
+    first = [[(r, r + 1, "K") for r in range(0, paired, 2)]] if paired else []
+    last = [[(b, a, what) for a, b, what in messages] for messages in first]
+    return first + halves + halves[::-1] + last
 
 
 def who_talks(

@@ -1,12 +1,13 @@
 """Schemes of the compute chapter: where the six comes from, and where a model's work lies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from mathlib import specs, units
-from mathlib.checks import one_of
-from mathlib.compute import flops, params
+from mathlib.checks import InputError, one_of, whole
+from mathlib.compute import flops, params, reported
 from mathlib.parts import Part, Parts
+from mathlib.show import says, svg
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.roles import look
@@ -109,14 +110,14 @@ def block(
     else:
         whole, kind = params.count(found), "parameter"
     layer = found.layers
-    rows = list(_boxes(whole))
+    rows = _by_the_way(list(_boxes(whole)))
     most = max(rows, key=lambda row: row[1])
     what = {"flop": "forward FLOP of a token", "parameters": "parameters"}[of]
     said = caption or (
-        f"{found.name}: {units.show(whole.total, kind)} in all, "
+        f"{found.title}: {units.show(whole.total, kind)} in all, "
         f"most of it in {most[0]} ({most[1] / whole.total:.0%})."
     )
-    draw = partial(_block, rows=rows, kind=kind, layers=layer, title=f"{found.name}: {what}")
+    draw = partial(_block, rows=rows, kind=kind, layers=layer, title=f"{found.title}: {what}")
     return figure(draw, caption=said, name=name)
 
 
@@ -142,6 +143,16 @@ def _boxes(whole: Parts) -> Iterator[Box]:
                 yield name, size, group
 
 
+def _by_the_way(rows: list[Box]) -> list[Box]:
+    """The same boxes with attention's output behind its core, where a token meets it."""
+    names = [name for name, *_ in rows]
+    if "output" not in names or "attention values" not in names:
+        return rows
+    output = rows.pop(names.index("output"))
+    after = next(i for i, row in enumerate(rows) if row[0] == "attention values")
+    return [*rows[: after + 1], output, *rows[after + 1 :]]
+
+
 def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) -> str:
     page = Canvas(width, title)
     most, total = max(size for _, size, _ in rows), sum(size for _, size, _ in rows)
@@ -164,3 +175,87 @@ def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) ->
     return page.done(
         ". ".join(f"{name}: {units.show(size, kind, digits=3)}" for name, size, _ in rows)
     )
+
+
+def causal_mask(*, tokens: int = 8, tile: int = 2, caption: str = "", name: str = "") -> Shown:
+    """The scores of one sequence: all of them, those that a causal mask keeps, and the tiles that
+    a kernel computes which skips the rest.
+    """
+    s, side = whole("tokens", tokens), whole("tile", tile)
+    if s % side:
+        raise InputError(f"tile = {side}: does not divide tokens = {s}")
+    kinds = (
+        ("All pairs", "what the program computes", lambda q, k: True),
+        ("Pairs that count", "no token looks ahead", lambda q, k: k <= q),
+        (
+            "Tiles",
+            f"{side} by {side}, none where all is masked",
+            lambda q, k: k // side <= q // side,
+        ),
+    )
+    sizes = {title: sum(kept(q, k) for q in range(s) for k in range(s)) for title, _, kept in kinds}
+    said = caption or (
+        f"Of {sizes['All pairs']} scores the mask keeps {sizes['Pairs that count']}; a kernel that "
+        f"skips masked tiles computes {sizes['Tiles']}."
+    )
+    return figure(
+        partial(_causal_mask, tokens=s, kinds=kinds, sizes=sizes), caption=said, name=name
+    )
+
+
+def _causal_mask(width: float, tokens: int, kinds: tuple, sizes: dict[str, int]) -> str:
+    page = Canvas(width, f"Scores of {tokens} tokens")
+    panels = []
+    for title, note, kept in kinds:
+        cells = page.matrix(
+            "",
+            rows=tokens,
+            columns=tokens,
+            role="attention scores",
+            row_label="queries",
+            column_label="keys",
+            filled=kept,
+            cell=13 if page.narrow else 15,
+        )
+        panels.append(page.panel(f"{title}: {sizes[title]}", cells, note=note))
+    page.flow(*panels)
+    return page.done(
+        ". ".join(
+            f"{title}: {n}, {note}"
+            for (title, note, _), n in zip(kinds, sizes.values(), strict=True)
+        )
+    )
+
+
+def utilisation(run: str, *, caption: str = "", name: str = "") -> Shown:
+    """What the devices of a reported run could have done, did, and needed to do: HFU and MFU."""
+    shares = reported.utilizations(reported.find_run(run))
+    mfu, hfu = shares["mfu"], shares["hfu"]
+    if not mfu or not hfu:
+        raise InputError(f"run = {run!r}: expected one whose MFU and HFU are known")
+    once = {"forward": mfu / 3, "backward": 2 * mfu / 3}
+    done = {"forward": mfu / 3, "recompute": hfu - mfu, "backward": 2 * mfu / 3}
+    said = caption or (
+        f"{run}: of what the devices could have done, they did {says.percent(hfu)}; the model "
+        f"needed {says.percent(mfu)}."
+    )
+    rows = [("HFU: executed", done), ("MFU: needed by the model", once)]
+    drawn = svg.bars(
+        rows,
+        title="Share of the peak",
+        show=says.percent,
+        limit=1,
+        limit_label="peak, n X T",
+        caption=said,
+        name=name,
+    )
+    return Shown(drawn, said)
+
+
+def hours(rows: Mapping[str, Parts], *, title: str, caption: str = "", name: str = "") -> Shown:
+    """What device-hours go into, a bar for each way to run a job."""
+    bars = [(row, {part: parts.amount(part) for part in parts}) for row, parts in rows.items()]
+    most = max(rows, key=lambda row: rows[row].total)
+    said = caption or f"{most} pays most: {rows[most].total:,.0f} hours."
+    drawn = svg.bars(bars, title=title, show=lambda hours: f"{hours:,.0f}", caption=said, name=name)
+    return Shown(drawn, said)

@@ -38,6 +38,15 @@ def test_an_arrow_for_each_rank_and_round():
     assert len(curved) == 6
 
 
+@pytest.mark.parametrize("ranks", [3, 5, 6, 12])
+def test_ranks_beyond_a_power_of_two_send_what_the_formula_says(ranks):
+    size = {"K": 1.0} | {f"K/{1 << e}": 1 / (1 << e) for e in range(1, 4)}
+    messages = [one for turn in collectives.halving_rounds(ranks) for one in turn]
+    sent = [sum(size[what] for a, _, what in messages if a == r) for r in range(ranks)]
+    moved = comm.traffic("all-reduce", payload=1, ranks=ranks, algorithm="halving-doubling")
+    assert (max(sent), sum(sent)) == (moved.busiest, moved.total)
+
+
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
 def test_rounds_are_those_of_the_formulas(ranks):
     tree, halving = collectives.tree_rounds(ranks), collectives.halving_rounds(ranks)

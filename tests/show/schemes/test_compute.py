@@ -5,6 +5,7 @@ from charts import boxes, drawn, said, words
 
 from mathlib.checks import InputError
 from mathlib.compute import flops, params
+from mathlib.plan import bill
 from mathlib.show.schemes import compute
 
 
@@ -44,3 +45,34 @@ def test_another_quantity_is_refused():
 
 def test_there_are_no_bars_without_an_amount():
     assert len(boxes(drawn(compute.block("gpt2")))) == 0, "boxes tell their amount in words"
+
+
+def test_a_mask_keeps_half_and_the_diagonal():
+    for tokens, tile in ((8, 2), (6, 3), (4, 1)):
+        caption = repr(compute.causal_mask(tokens=tokens, tile=tile))
+        kept, tiles = tokens * (tokens + 1) // 2, tokens * (tokens + tile) // 2
+        assert f"Of {tokens**2} scores the mask keeps {kept};" in caption
+        assert f"computes {tiles}." in caption
+    with pytest.raises(InputError, match="tile = 3"):
+        compute.causal_mask(tokens=8, tile=3)
+
+
+def test_what_was_executed_and_what_was_needed():
+    shown = compute.utilisation("Megatron 1008B")
+    assert "they did 52%; the model needed 39%" in repr(shown)
+    assert "recompute 13%" in said(drawn(shown))
+    with pytest.raises(InputError, match="run = 'OPT-175B'"):
+        compute.utilisation("OPT-175B")
+
+
+def test_output_stands_behind_the_core_that_feeds_it():
+    told = said(drawn(compute.block("gpt2")))
+    order = [told.index(name) for name in ("value", "attention values", "output", "up")]
+    assert order == sorted(order)
+
+
+def test_hours_go_into_parts():
+    parts = bill.device_time(flop=3.6e18, achieved=1e15, devices=16, stages=8, micro_batches=7)
+    shown = compute.hours({"sixteen": parts.scaled(1 / 3600)}, title="Device-hours")
+    assert "sixteen pays most: 2 hours" in repr(shown)
+    assert "compute 1, idle in the pipeline 1" in said(drawn(shown))
