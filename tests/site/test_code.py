@@ -59,7 +59,7 @@ def test_folded_code_is_one_quiet_line_below_its_result(visit, name):
         result = cell.locator(".cell_output")
         if result.count():
             assert result.bounding_box()["y"] < line.bounding_box()["y"]
-        assert not cell.locator("pre").first.is_visible()
+        assert not cell.locator(".cell_input pre").first.is_visible()
     first = cells.first
     first.locator("details.mlx-fold > summary").focus()
     page.keyboard.press("Enter")
