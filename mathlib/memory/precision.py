@@ -161,8 +161,8 @@ def bytes_per_parameter(
     """Bytes one parameter costs, by copy: sum over the recipe's copies of the width of
     their type.
 
-    An int8 moment adds 4 / block for its fp32 scales (Dettmers et al. 2022); a factored one
-    needs the `shapes` of the weights, because r + c values stand for r * c
+    An int8 moment adds 4 / block for its fp32 scales (Dettmers et al. 2022); a
+    factored one needs the `shapes` of the weights, because r + c values stand for r * c
     (Shazeer and Stern 2018).
 
     Chapter: memory
