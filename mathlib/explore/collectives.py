@@ -22,7 +22,7 @@ BANDWIDTHS = (1.25e9, 12.5e9, 25e9, 50e9, 300e9, 450e9)
 
 
 def _latency(default: int, least: int) -> Choice:
-    options = tuple((f"{a} us", a) for a in MICROSECONDS if a >= least)
+    options = tuple((f"{a} µs", a) for a in MICROSECONDS if a >= least)
     return Choice("microseconds", "Latency of a message", options, default, True)
 
 

@@ -67,7 +67,7 @@ class Comparison:
         pair = f"{one[:1].upper()}{one[1:]} and {other}"
         if self.tolerance == 0:
             last = f", to the last {says.one(self.unit)}" if self.unit else ""
-            rows = f" in all {len(self.rows)} rows" if len(self.rows) > 1 else ""
+            rows = {1: "", 2: " in both rows"}.get(len(self.rows), f" in all {len(self.rows)} rows")
             return f"{pair} are equal{rows}{last}."
         apart = f"at most {says.percent(self.worst)}" if self.worst >= 1e-4 else "less than 0.01%"
         return f"{pair} are {apart} apart (accepted: {says.percent(self.tolerance)})."

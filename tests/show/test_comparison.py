@@ -64,7 +64,7 @@ def test_many_equal_rows_are_one_sentence_with_the_table_folded():
     assert html.count("<tr>") == 6 and "ratio" not in html and "<caption>" not in html
     assert "<details" not in compare(pairs, tolerance=0.1)._repr_html_(), "ratios are to be seen"
     few = compare(a=(1, 1), b=(2, 2), tolerance=0, unit="bytes")._repr_html_()
-    assert "<details" not in few and "equal in all 2 rows, to the last byte.</caption>" in few
+    assert "<details" not in few and "equal in both rows, to the last byte.</caption>" in few
 
 
 def test_agreement_that_is_rounding_alone_gets_no_digits_that_differ_between_machines():

@@ -31,7 +31,7 @@ def test_words_lie_above_lines_and_lines_above_what_is_filled():
     page.line("M0 0H9")
     page.rect(0, 0, 9, 9, ROLES["weights"])
     tags = [e.tag.removeprefix(SPACE) for e in widths(page.svg("t", "d"))[0]]
-    assert tags == ["title", "desc", "rect", "path", "text"]
+    assert tags == ["title", "desc", "g", "path", "text"]
 
 
 def test_small_letters_of_a_phone_are_as_large_as_it_can_read():
