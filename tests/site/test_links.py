@@ -84,8 +84,8 @@ def environment() -> SimpleNamespace:
 def test_a_section_that_is_none_stops_the_build():
     env = environment()
     assert places.find(env, "chapters/01_compute", "One product") == "#one-product"
-    with pytest.raises(ExtensionError, match="no section 'One produkt'; did you mean 'One prod"):
-        places.find(env, "chapters/01_compute", "One produkt")
+    with pytest.raises(ExtensionError, match="no section 'One produce'; did you mean 'One prod"):
+        places.find(env, "chapters/01_compute", "One produce")
     with pytest.raises(ExtensionError, match="chapters/09 has no section 'x'"):
         places.find(env, "chapters/09", "x")
 
