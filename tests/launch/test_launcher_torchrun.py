@@ -147,6 +147,7 @@ def test_the_page_that_tells_how_to_run_it_on_many_machines_is_right(hosts, tmp_
     """Its script, started by its command with this test's address."""
     page = (ROOT / "book" / "how-to-run.md").read_text("utf-8")
     (tmp_path / "mean.py").write_text(re.search(r"```python\n(# mean\.py\n.+?)```", page, re.S)[1])
+    page = page.replace("\\\n", " ")  # one command on two lines
     words = re.search(r"^\.venv/bin/torchrun (.+ mean\.py)$", page, re.M)[1].split()
     for option, value in (
         ("--node-rank", "{rank}"),
