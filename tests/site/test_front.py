@@ -137,7 +137,7 @@ def test_author_and_licence_are_told(visit):
     page = visit("book/index").page
     told = page.locator(".mlx-byline").inner_text()
     assert "authors" in told and "CC BY 4.0" in told and "MIT" in told
-    footer = page.locator("footer .component-author").inner_text()
+    footer = page.locator("footer .component-author").inner_text().strip()
     assert footer == "By the authors of Transformer Math, Measured"
 
 

@@ -40,6 +40,12 @@ def closed(tag: str, inside: str) -> str:
     return f">{inside}</{tag}>" if inside else "/>"
 
 
+def outline(x: float, y: float, width: float, height: float) -> str:
+    """The path of a rectangle."""
+    w, h = number(width), number(height)
+    return f"M{place(x, y)}h{w}v{h}h-{w}z"
+
+
 class Sheet:
     """Collects what is drawn; `svg` hands it over. `bottom` is where the lowest thing ends."""
 
@@ -50,6 +56,8 @@ class Sheet:
         self.small = 12 if self.narrow else 13  # of numbers on axes, notes
         self.bottom = 0.0
         self.fills: list[str] = []
+        self.cells: dict[str, list[str]] = {}  # by colour
+        self.frames: dict[str, list[str]] = {}  # by line
         self.hatched: dict[str, list[str]] = {}
         self.marks: list[str] = []
         self.texts: list[str] = []
@@ -81,8 +89,12 @@ class Sheet:
             f'height="{number(height)}"{round_} {paint}{closed("rect", title)}'
         )
         if hatch and hatched:
-            w, h = number(width), number(height)
-            self.hatched.setdefault(hatch, []).append(f"M{place(x, y)}h{w}v{h}h-{w}z")
+            self.hatched.setdefault(hatch, []).append(outline(x, y, width, height))
+        self.bottom = max(self.bottom, y + height)
+
+    def cell(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """A filled rectangle of which there are many: those of a colour are one path."""
+        self.cells.setdefault(colour, []).append(outline(x, y, width, height))
         self.bottom = max(self.bottom, y + height)
 
     def frame(
@@ -104,6 +116,11 @@ class Sheet:
         line = 'stroke-width="2"' if heavy else 'stroke-width=".8" stroke-opacity=".5"'
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         caught = ' pointer-events="all"' if hint else ""
+        self.bottom = max(self.bottom, y + height)
+        if not hint and not radius and not dash:
+            style = f'stroke="{colour}" {line}'
+            self.frames.setdefault(style, []).append(outline(x, y, width, height))
+            return
         self.marks.append(
             f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" '
             f'height="{number(height)}"{round_} fill="none" stroke="{colour}" {line}{dashed}'
@@ -231,6 +248,10 @@ class Sheet:
             for hatch in self.hatched
         )
         defs = f"<defs>{patterns}</defs>" if patterns else ""
+        cells = "".join(f'<path d="{"".join(d)}" fill="{c}"/>' for c, d in self.cells.items())
+        frames = "".join(
+            f'<path d="{"".join(d)}" fill="none" {style}/>' for style, d in self.frames.items()
+        )
         kind, shown = ("narrow", "display:none;") if self.narrow else ("wide", "")
         whole = (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mlx-chart mlx-{kind}" role="img" '
@@ -238,7 +259,7 @@ class Sheet:
             f'style="{shown}max-width:{number(self.width)}px" fill="currentColor" '
             f'font-family="{FACE}"><title id="IDt">{escape(title)}</title>'
             f'<desc id="IDd">{escape(description)}</desc>{defs}'
-            f"{EDGE}{''.join(self.fills)}</g>{hatching}{''.join(self.marks)}{''.join(self.texts)}</svg>"
+            f"{EDGE}{''.join(self.fills)}{cells}</g>{hatching}{frames}{''.join(self.marks)}{''.join(self.texts)}</svg>"
         )
         key = f"c{zlib.crc32(whole.encode()):08x}"
         whole = whole.replace('"ID', f'"{key}').replace(" IDd", f" {key}d")

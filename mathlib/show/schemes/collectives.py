@@ -32,7 +32,7 @@ def piece(page: Sheet, whose: Whose, ranks: int, *, wide: float = 26, high: floa
 
     def draw(page: Sheet, x: float, y: float) -> None:
         for r in sorted(whose):
-            page.rect(x + r * slot, y, slot, high, rank_look(r, ranks))
+            page.cell(x + r * slot, y, slot, high, rank_look(r, ranks)[0])
         page.frame(x, y, wide, high, heavy=len(whose) == ranks)
 
     return Shape(wide, high, draw)

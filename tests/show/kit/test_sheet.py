@@ -25,6 +25,17 @@ def test_hatches_of_a_kind_are_one_path_that_is_not_shown():
     assert hatch.get("d").count("M") == 2 and hatch.get("style") == "display:none"
 
 
+def test_many_cells_and_frames_are_one_path_for_each_look():
+    page = Sheet(WIDE)
+    for x in (0, 10, 20):
+        page.cell(x, 0, 10, 10, "#112233" if x else "#445566")
+        page.frame(x, 0, 10, 10, heavy=not x)
+    (chart,) = widths(page.svg("t", "d"))
+    paths = [(p.get("fill"), p.get("d").count("M")) for p in chart.iter(f"{SPACE}path")]
+    assert paths == [("#445566", 1), ("#112233", 2), ("none", 1), ("none", 2)]
+    assert page.bottom == 10
+
+
 def test_words_lie_above_lines_and_lines_above_what_is_filled():
     page = Sheet(WIDE)
     page.text(0, 20, "words")
