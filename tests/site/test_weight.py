@@ -36,7 +36,7 @@ def test_the_search_page_has_what_it_needs(visit):
     seen = visit("search")
     assert "sections.json" not in " ".join(request.url for request in seen.finished)
     seen.page.goto(f"{seen.origin}search.html?q=memory", wait_until="networkidle")
-    assert seen.page.locator("#search-results li").count() > 3
+    assert seen.page.locator("#mlx-results li").count() > 3
     asked = " ".join(request.url for request in seen.finished)
     assert "sections.json" in asked and "searchindex.js" not in asked
     assert seen.complaints == []
