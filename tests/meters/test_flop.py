@@ -140,10 +140,10 @@ def test_an_address_that_a_new_tensor_got_means_nothing_of_before():
 
 def test_a_counter_of_kernels_sees_one_attention_and_no_look_up():
     parts = {"mlp": 5.0, "attention scores": 2.0, "attention values": 3.0, "embedding": 0.0}
-    assert flop.by_kernel(Parts("", "flop", parts)) == {"mlp": 5.0, "attention core": 5.0}
-    assert flop.by_kernel(Parts("", "flop", {"mlp": 5.0})) == {"mlp": 5.0}
-    assert flop.by_kernel(Parts("", "flop", {"attention scores": 2.0})) == {"attention core": 2.0}
-    assert flop.by_kernel(Parts("", "flop", {"attention values": 3.0})) == {"attention core": 3.0}
+    assert flop.by_kernel(Parts("", "FLOP", parts)) == {"mlp": 5.0, "attention core": 5.0}
+    assert flop.by_kernel(Parts("", "FLOP", {"mlp": 5.0})) == {"mlp": 5.0}
+    assert flop.by_kernel(Parts("", "FLOP", {"attention scores": 2.0})) == {"attention core": 2.0}
+    assert flop.by_kernel(Parts("", "FLOP", {"attention values": 3.0})) == {"attention core": 3.0}
 
 
 def test_a_weights_gradient_from_an_unknown_input_is_told_by_the_product_after_it():

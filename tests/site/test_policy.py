@@ -107,8 +107,8 @@ def test_search_finds_under_the_policy(strict):
     origin, page, heard = strict
     heard.clear()
     page.goto(f"{origin}search.html?q=memory", wait_until="networkidle")
-    assert page.locator("#search-results li").count() > 3
-    page.locator("#search-results li a").first.click()
+    assert page.locator("#mlx-results li").count() > 3
+    page.locator("#mlx-results li a").first.click()
     page.wait_for_load_state("networkidle")
     settle(page, heard)
 
