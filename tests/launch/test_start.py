@@ -135,3 +135,20 @@ def test_a_fresh_rank_that_does_nothing_any_more_is_killed(tmp_path, monkeypatch
     process.send_signal(signal.SIGSTOP)
     ranks.close()
     assert process.returncode == -signal.SIGKILL and process.stdin.closed
+
+
+STDIN = """
+import os
+from mathlib import launch
+from mathlib.launch import start
+launch.run(int, 1)
+print(os.readlink(f"/proc/{start.Forked._server.pid}/fd/0"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_the_server_leaves_the_launchers_input_alone():
+    how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": ENVIRONMENT, "text": True}
+    script = subprocess.Popen([sys.executable, "-c", STDIN], **how)
+    said, _ = script.communicate("for nobody but the launcher")
+    assert said.strip() == "/dev/null"

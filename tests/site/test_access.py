@@ -65,7 +65,7 @@ def test_axe_finds_nothing_with_everything_open_and_live(visit, name):
 def test_axe_finds_nothing_among_search_results(visit):
     seen = visit("search")
     seen.page.goto(f"{seen.origin}search.html?q=memory", wait_until="networkidle")
-    assert seen.page.locator("#mlx-results li .highlighted").count()
+    assert seen.page.locator("#mlx-results li mark").count()
     found = violations(seen.page)
     assert not found, "\n".join(found)
 
