@@ -21,3 +21,8 @@ def toc_pages() -> list[str]:
 
 def code_cells(path: Path) -> list[nbformat.NotebookNode]:
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def broken(request) -> bool:
+    """Whether a request failed that the page needed; leaving a page cancels that for its icon."""
+    return not (request.failure == "net::ERR_ABORTED" and "favicon" in request.url)

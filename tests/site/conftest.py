@@ -75,7 +75,8 @@ def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
         context.route("**/*", guard)
         context.on("requestfinished", lambda request: seen.finished.append(request))
         context.on(
-            "requestfailed", lambda request: seen.complaints.append(f"failed: {request.url}")
+            "requestfailed",
+            lambda request: broken(request) and seen.complaints.append(f"failed: {request.url}"),
         )
         context.on(
             "response",

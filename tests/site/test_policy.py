@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from pages import ROOT, SITE, toc_pages
+from pages import ROOT, SITE, broken, toc_pages
 from serve import served
 
 PREFIX = "/strict/"
@@ -49,7 +49,7 @@ def strict(chromium):
         heard = []
         context.on("console", lambda m: heard.append(m.text) if m.type == "error" else None)
         context.on("weberror", lambda e: heard.append(str(e.error)))
-        context.on("requestfailed", lambda r: heard.append(f"failed: {r.url}"))
+        context.on("requestfailed", lambda r: broken(r) and heard.append(f"failed: {r.url}"))
         page = context.new_page()
         yield origin, page, heard
         context.close()
