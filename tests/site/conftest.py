@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from browser import flags, installed
-from pages import PREFIX, SITE
+from pages import PREFIX, SITE, broken
 from playwright.sync_api import Browser, Page, Request, Route, sync_playwright
 from serve import served
 
