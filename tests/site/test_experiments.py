@@ -82,7 +82,7 @@ def test_controls_move_and_results_change(visit):
         root.locator(".mlx-spoken").text_content()
         == root.locator(".mlx-output .mlx-say").first.text_content()
     )
-    root.locator("button").click()
+    root.locator(".mlx-actions button").click()
     seen.page.wait_for_function(
         "old => document.querySelector('.mlx-output').innerHTML === old", arg=stored, timeout=5_000
     )
