@@ -22,7 +22,6 @@ SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"?]*_static/([^"?]+)\.css)[^"]
 NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
 ID = re.compile(r'(<[a-zA-Z][^<>]*?)\sid="([^"]+)"')
 SECTION = re.compile(r'(<section\b[^<>]*?)aria-label="([^"]*)"')
-DESCRIPTION = re.compile(r"<(title|desc)(?! class=)((?: [^<>]*)?>)")
 VIEWPORT = re.compile(r'\s*<meta name="viewport"[^>]*>')
 PAGE_NAME = re.compile(r"DOCUMENTATION_OPTIONS\.pagename = '([^']*)';")
 PAGE_NAME_SCRIPT = "DOCUMENTATION_OPTIONS.pagename = document.documentElement.dataset.pagename;"
@@ -36,9 +35,11 @@ NEEDED = {
     "design-tabs": r'class="[^"]*\bsd-tab-',
     "clipboard": r'class="highlight\b',
     "copybutton": r'class="highlight\b',
-    "searchtools": r'id="search-results"',
-    "language_data": r'id="search-results"',
-    "searchindex": r'id="search-results"',
+    # never: the book has a search of its own
+    "searchtools": r"(?!)",
+    "language_data": r"(?!)",
+    "searchindex": r"(?!)",
+    "sphinx_highlight": r"(?!)",
 }
 NOT_SHIPPED = ("**/*.map", "locales", "vendor/fontawesome", "scripts/fontawesome.js*")
 
@@ -186,17 +187,16 @@ def with_landmarks_apart(text: str, page: Path, site: Site) -> str:
     return SECTION.sub(numbered, text.replace(side_bar, named))
 
 
-def with_pictures_left_alone(text: str, page: Path, site: Site) -> str:
-    """Marking what a search has found stops with an error at the words that describe a picture."""
-    head, end, body = text.partition("</head>")
-    return head + end + DESCRIPTION.sub(r'<\1 class="nohighlight"\2', body)
+def with_a_plain_bibliography(text: str, page: Path, site: Site) -> str:
+    """A citation is no list item any more (DPUB-ARIA 1.1): its list would be a list of nothing."""
+    return text.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
 
 
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_one_viewport,
     with_each_id_once,
     with_landmarks_apart,
-    with_pictures_left_alone,
+    with_a_plain_bibliography,
     without_inline_scripts,
     without_handlers,
 )

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import fsum
 
 from mathlib.checks import InputError
 from mathlib.show.figures import both, figure_html
+from mathlib.show.kit.shapes import NEUTRAL
 from mathlib.show.kit.sheet import Sheet, place
 from mathlib.show.roles import ROLES
 from mathlib.show.tables import Shown
 
 BOX, GAP, STEP = 26, 8, 54
 MOST = 40  # more boxes than this are no picture
-NEUTRAL = ("#8a8f98", "")
 
 
 def layers(nodes: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -28,7 +29,7 @@ def layers(nodes: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[list[
     for above, row in zip(rows, rows[1:], strict=False):
         at = {n: i / len(above) for i, n in enumerate(above)}
         parents = {n: [at[a] for a, b in edges if b == n and a in at] for n in row}
-        row.sort(key=lambda n: sum(parents[n]) / len(parents[n]) if parents[n] else 1.0)
+        row.sort(key=lambda n: fsum(parents[n]) / len(parents[n]) if parents[n] else 1.0)
     return rows
 
 
@@ -46,7 +47,7 @@ def _placed(page: Sheet, rows: Sequence[Sequence[int]], lines: Mapping[int, list
     for row in rows:
         high = 10 + 17.0 * max(len(lines[n]) for n in row)
         wide = [max(page.wide(line, page.small) for line in lines[n]) + 16 for n in row]
-        free = (page.width - sum(wide)) / (len(row) + 1)
+        free = (page.width - fsum(wide)) / (len(row) + 1)
         x = max(free, 1)
         for n, w in zip(row, wide, strict=True):
             at[n] = (x, top, w, 10 + 17.0 * len(lines[n]))

@@ -25,13 +25,14 @@ GROUPS = {
     960: "%W@",
     1000: "→←…",
 }
-ADVANCE = {letter: wide / 1000 for wide, letters in GROUPS.items() for letter in letters}
-UNKNOWN, BOLD = 0.75, 1.08
+ADVANCE = {letter: wide for wide, letters in GROUPS.items() for letter in letters}
+UNKNOWN, BOLD = 750, 1.08
 
 
 @cache
 def _em(words: str) -> float:
-    return sum(ADVANCE.get(letter, UNKNOWN) for letter in words)
+    # whole numbers: sum() of others rounds otherwise from Python 3.12 on, as in the browser
+    return sum(ADVANCE.get(letter, UNKNOWN) for letter in words) / 1000
 
 
 def width(words: str, size: float, bold: bool = False) -> float:
