@@ -3,7 +3,6 @@
 Nothing is typed here. A claim without a verdict in a chapter is open.
 """
 
-import json
 import re
 from collections import Counter
 from html import escape
@@ -13,6 +12,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from stored import html_outputs
 
 from mathlib.show.ledger import FORMS, Verdict, claims, verdicts_in
 
@@ -49,11 +49,7 @@ KINDS = {  # of verdicts: what one is called, and what several are
 
 def stored_verdicts(chapter: Path) -> list[Verdict]:
     """The verdicts in one notebook's stored outputs, in reading order."""
-    cells = json.loads(chapter.read_text("utf-8"))["cells"]
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    return [
-        v for o in outputs for v in verdicts_in("".join(o.get("data", {}).get("text/html", "")))
-    ]
+    return [verdict for html in html_outputs(chapter) for verdict in verdicts_in(html)]
 
 
 def all_verdicts(root: Path) -> dict[str, tuple[Verdict, str]]:
@@ -81,9 +77,9 @@ def counts(root: Path) -> dict[str, int]:
     return {name: found[name] for name in KINDS}
 
 
-def count_bar(root: Path) -> str:
+def count_bar(found: dict[str, int]) -> str:
     """The counts as a bar with its words beneath it; the words alone say everything."""
-    found, x, boxes, words = counts(root), 0, [], []
+    x, boxes, words = 0, [], []
     for name, n in found.items():
         if n:
             boxes.append(f'<rect class="mlx-{name}" x="{x}" y="0" width="{n}" height="1"/>')
@@ -136,7 +132,7 @@ def linked(root: Path, key: str, title: str) -> str:
 
 def ledger(root: Path, address_of: dict[str, str]) -> str:
     """The whole ledger: counts, filter, and the claims source by source."""
-    settled = all_verdicts(root)
+    settled, found = all_verdicts(root), counts(root)
     sections = []
     for source, (short, title, key) in SOURCES.items():
         rows = []
@@ -150,12 +146,12 @@ def ledger(root: Path, address_of: dict[str, str]) -> str:
             f"<small>{len(rows)} claims</small></p>"
             f"{''.join(rows)}</section>"
         )
-    words = {name: one for name, (one, _) in KINDS.items() if counts(root)[name]}
+    words = {name: one for name, (one, _) in KINDS.items() if found[name]}
     words = {name: one.removeprefix("is ") for name, one in words.items()}
     sources = {name: short for name, (short, *_) in SOURCES.items()}
     return (
         f'<div class="mlx-ledger"><p class="mlx-total"><b>{len(claims())} claims</b></p>'
-        f"{count_bar(root)}"
+        f"{count_bar(found)}"
         f'<div class="mlx-filter">{choices("verdict", "Verdict", words)}'
         f"{choices('source', 'Source', sources)}</div>"
         f"{''.join(sections)}</div>"

@@ -5,7 +5,6 @@ can be referred to from any page: {fig}`ring` becomes a link that says "Figure 4
 figure has, or two have, ends the build.
 """
 
-import json
 import re
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from docutils import nodes
 from docutils.parsers.rst.states import Inliner
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from stored import html_outputs
 
 FIGURE = re.compile(r'<figure class="mlx-figure"(?: id="fig-([a-z0-9-]+)")?>(.*?)</figure>', re.S)
 CAPTION = "<figcaption>"
@@ -28,20 +28,16 @@ def captioned(html: str) -> list[str]:
     return [found[1] or "" for found in FIGURE.finditer(html) if CAPTION in found[2]]
 
 
-def stored(chapter: Path) -> list[str]:
+def names_in(chapter: Path) -> list[str]:
     """The names of a notebook's captioned figures, in reading order."""
-    cells = json.loads(chapter.read_text("utf-8"))["cells"]
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    return [
-        name for o in outputs for name in captioned("".join(o.get("data", {}).get("text/html", "")))
-    ]
+    return [name for html in html_outputs(chapter) for name in captioned(html)]
 
 
 def places(root: Path) -> dict[str, Place]:
     """Page and number of every named figure of the book."""
     found: dict[str, Place] = {}
     for chapter in sorted((root / "chapters").glob("[0-9]*.ipynb")):
-        for number, name in enumerate(stored(chapter), 1):
+        for number, name in enumerate(names_in(chapter), 1):
             if name in found:
                 raise ExtensionError(f"{chapter.name}: a figure named {name!r} exists already")
             if name:

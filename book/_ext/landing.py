@@ -3,12 +3,12 @@
 Every figure is read from the chapters' stored outputs or counted from their words. None is typed.
 """
 
-import json
 import re
 from html import escape
 from pathlib import Path
 
-from claims_ledger import all_verdicts, count_bar, stored_verdicts
+import stored
+from claims_ledger import all_verdicts, count_bar, counts, stored_verdicts
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from sphinx.application import Sphinx
@@ -100,7 +100,7 @@ class ChapterCard(FromChapters):
         name, root = self.arguments[0], Path(self.env.srcdir)
         chapter, drawing = root / f"chapters/{name}.ipynb", root / f"book/thumbs/{name}.svg"
         self.env.note_dependency(str(drawing))
-        notebook = json.loads(chapter.read_text("utf-8"))
+        notebook = stored.notebook(chapter)
         subject = heading(notebook).partition(": ")[0]
         settled = len(stored_verdicts(chapter))
         return (
@@ -119,7 +119,7 @@ class LedgerCount(FromChapters):
     def html(self) -> str:
         return (
             f'<a class="mlx-trial" href="{self.address("book/ledger")}">'
-            f"<span>{self.words().format(claims=len(claims()))}</span>{count_bar(Path(self.env.srcdir))}</a>"
+            f"<span>{self.words().format(claims=len(claims()))}</span>{count_bar(counts(Path(self.env.srcdir)))}</a>"
         )
 
 

@@ -9,12 +9,12 @@ from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
 from mathlib.show.figures import both, figure_html
+from mathlib.show.held import Held, Whose, held_after
 from mathlib.show.kit.sheet import Sheet, place
 from mathlib.show.roles import rank_look
 from mathlib.traffic import comm
 
 HIGH, BETWEEN = 24, 16
-Held = list[list[frozenset[int]]]  # [rank][piece]: whose numbers are in it
 
 PAYLOADS = tuple(4**e * 1000 for e in range(1, 12))
 MICROSECONDS = (0, 1, 2, 5, 10, 20, 50, 100, 1000)
@@ -26,25 +26,7 @@ def _latency(default: int, least: int) -> Choice:
     return Choice("microseconds", "Latency of a message", options, default, True)
 
 
-def held_after(ranks: int, steps: int) -> tuple[Held, list[int]]:
-    """What every rank holds after so many steps, and which piece came to it last."""
-    held: Held = [[frozenset([r])] * ranks for r in range(ranks)]
-    came = [-1] * ranks
-    for step in range(steps):
-        before = [list(row) for row in held]
-        for r in range(ranks):
-            scatter, gather = comm.ring_steps(range(ranks), r)
-            _, p = [*scatter, *gather][step]
-            held[r][p] = before[r - 1][p]
-            if step < len(scatter):  # add to it what is there
-                held[r][p] |= before[r][p]
-            came[r] = p
-    return held, came
-
-
-def _piece(
-    page: Sheet, x: float, y: float, wide: float, whose: frozenset[int], n: int, hint: str
-) -> None:
+def _piece(page: Sheet, x: float, y: float, wide: float, whose: Whose, n: int, hint: str) -> None:
     """One piece: a slot for each rank's numbers, filled where they are in; a heavy frame when all
     are.
     """

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
-from mathlib.checks import InputError
+from mathlib.checks import InputError, ceil_div
 from mathlib.parallel.buckets import slot, type_and_place
 from mathlib.parallel.ddp import trainable
 
@@ -69,7 +69,7 @@ class FlatShard:
         self.ranks, rank = dist.get_world_size(group), dist.get_rank(group)
         first = next(iter(names))
         self.sizes = [p.numel() for p in names]
-        self.length = math.ceil(sum(self.sizes) / self.ranks)
+        self.length = ceil_div(sum(self.sizes), self.ranks)
         self.row = torch.zeros(self.ranks * self.length, dtype=first.dtype, device=first.device)
         self.slots = self._cut(self.row)
         for p, place in self.slots.items():

@@ -5,7 +5,6 @@ stored result stays.
 `run` is the one way to a result, so that all three show the same bytes.
 """
 
-import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from mathlib.checks import InputError, one_of, whole
+from mathlib.show.tables import code_of
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Experiment:
 
     def source(self) -> str:
         """The code behind the numbers, as it stands in the library."""
-        return "\n\n".join(inspect.getsource(f).rstrip() for f in self.code)
+        return code_of(self.code)
 
     def code_html(self) -> str:
         """The same, folded away."""

@@ -8,7 +8,7 @@ from functools import partial
 from mathlib.show import says
 from mathlib.show.figures import both, figure_html
 from mathlib.show.kit import letters
-from mathlib.show.kit.sheet import Sheet, number, place
+from mathlib.show.kit.sheet import Sheet, number, outline, place
 from mathlib.show.roles import ROLES
 from mathlib.show.tables import Shown
 
@@ -60,11 +60,13 @@ def _total(ranks: Sent) -> str:
     return says.size(sum(sum(row.values()) for row in ranks))
 
 
-def _across(ranks: Sent, node: int) -> str:
+def between_nodes(ranks: Sent, node: int) -> int:
     """Those of them that leave a node."""
-    return says.size(
-        sum(b for r, row in enumerate(ranks) for to, b in row.items() if r // node != to // node)
-    )
+    return sum(b for r, row in enumerate(ranks) for to, b in row.items() if r // node != to // node)
+
+
+def _across(ranks: Sent, node: int) -> str:
+    return says.size(between_nodes(ranks, node))
 
 
 def _square(
@@ -78,8 +80,7 @@ def _square(
             page.text(x - 5, high, str(r), anchor="end", size=page.small, quiet=True)
         for to, b in sorted(row.items()):
             hint = f"{name}: rank {r} sends {says.size(b)} to rank {to}"
-            wide = number(cell)
-            path = f"M{place(x + to * cell, y + r * cell)}h{wide}v{wide}h-{wide}z"
+            path = outline(x + to * cell, y + r * cell, cell, cell)
             page.area(path, LOOK, min(0.999, 0.15 + 0.85 * b / (most or 1)), hint)
 
 

@@ -3,7 +3,7 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -89,13 +89,16 @@ def _file(function: Callable[..., Any]) -> str:
     return module.replace(".", "/") + ".py" if module.startswith("mathlib.") else ""
 
 
+def code_of(functions: Iterable[Callable[..., Any]]) -> str:
+    """The library's own code as it stands; methods without their class's indentation."""
+    return "\n\n".join(textwrap.dedent(inspect.getsource(f)).rstrip() for f in functions)
+
+
 def source(*functions: Callable[..., Any]) -> Shown:
-    """The library's own code, as it stands, under its file's name; methods without their class's
-    indentation.
-    """
+    """The library's own code under its file's name."""
     html, words = "", []
     for file, group in groupby(functions, _file):
-        code = "\n\n".join(textwrap.dedent(inspect.getsource(f)).rstrip() for f in group)
+        code = code_of(group)
         name = f'<p class="mlx-file">{file}</p>' if file else ""
         listing = f'<pre tabindex="0"><code>{escape(code)}</code></pre>'
         html += f'<div class="mlx-listing">{name}{listing}</div>'

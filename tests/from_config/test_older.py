@@ -5,7 +5,6 @@ import pytest
 from configs import PAD
 
 from mathlib.from_config import older
-from mathlib.from_config.asked import READERS
 
 OLD = {"n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 97, "n_positions": 64}
 CASES: list[tuple[str, dict]] = [
@@ -41,5 +40,4 @@ def test_what_the_file_leaves_out_is_as_in_transformers(kind, changes):
 
 def test_every_type_is_tried():
     """Every switch of every type at least once each way."""
-    readers = {kind for kind, reader in READERS.items() if reader.__module__ == older.__name__}
-    assert {kind for kind, _ in CASES} == readers
+    assert {kind for kind, _ in CASES} == configs.readers_of(older)

@@ -5,7 +5,6 @@ import pytest
 from configs import PAD
 
 from mathlib.from_config import rotary
-from mathlib.from_config.asked import READERS
 
 CASES: list[tuple[str, dict]] = [
     ("cohere", {}),
@@ -72,8 +71,7 @@ def test_what_the_file_leaves_out_is_as_in_transformers(kind, changes):
 
 def test_every_type_is_tried():
     """Every switch of every type at least once each way."""
-    readers = {kind for kind, reader in READERS.items() if reader.__module__ == rotary.__name__}
-    assert {kind for kind, _ in CASES} == readers
+    assert {kind for kind, _ in CASES} == configs.readers_of(rotary)
 
 
 @pytest.mark.parametrize("kind", RELEASED)

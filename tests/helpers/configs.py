@@ -4,6 +4,7 @@ import pytest
 
 from mathlib.compute import params
 from mathlib.from_config import from_config
+from mathlib.from_config.asked import READERS
 
 SMALL = {
     "hidden_size": 48,
@@ -36,6 +37,11 @@ def built(config):
     model.tie_weights()
     corrections = [one for name, one in model.named_buffers() if "correction_bias" in name]
     return sum(one.numel() for one in [*model.parameters(), *corrections])
+
+
+def readers_of(module):
+    """The types that a module reads."""
+    return {kind for kind, reader in READERS.items() if reader.__module__ == module.__name__}
 
 
 def numbered(cases):

@@ -128,8 +128,8 @@ def test_the_bar_counts_every_claim(site):
     assert sum(found.values()) == len(claims())
     assert len(claims()) - found["open"] == len(all_verdicts(ROOT))
     page = (site / "book/index.html").read_text("utf-8")
-    assert count_bar(ROOT) in page and 'href="ledger.html"' in page
-    widths = [int(w) for w in re.findall(r'width="(\d+)" height="1"', count_bar(ROOT))]
+    assert count_bar(counts(ROOT)) in page and 'href="ledger.html"' in page
+    widths = [int(w) for w in re.findall(r'width="(\d+)" height="1"', count_bar(counts(ROOT)))]
     assert widths == [n for n in found.values() if n]
 
 

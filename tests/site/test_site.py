@@ -5,9 +5,9 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
+from axe import SERIOUS, violations
 from pages import PREFIX, ROOT, toc_pages
 
-AXE = ROOT / "book/live/node_modules/axe-core/axe.min.js"
 PAGE_WEIGHT = 1.5e6  # bytes a page may cost before anybody asks for Python
 PHONE = {"width": 390, "height": 844}
 PAGES = toc_pages()
@@ -114,24 +114,7 @@ def test_links_resolve(visit, origin, site):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing_serious(visit, name):
-    page = visit(name).page
-    page.add_script_tag(path=AXE)
-    page.add_style_tag(
-        content="* { transition: none !important }"
-    )  # else colours are measured half-way
-    found = []
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(
-            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
-        )
-        found += page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    serious = [
-        f"{v['id']}: {n['html'][:160]} {n['failureSummary'][:300]}"
-        for v in found
-        if v["impact"] in ("serious", "critical")
-        for n in v["nodes"]
-    ]
+    serious = violations(visit(name).page, *SERIOUS)
     assert not serious, "\n".join(serious)
 
 

@@ -13,6 +13,7 @@ Nobody types coordinates: a shape is named by the variable that holds it.
 from dataclasses import dataclass
 from math import hypot
 
+from mathlib.checks import ceil_div
 from mathlib.show.kit import letters, shapes
 from mathlib.show.kit.shapes import Drawable, Shape
 from mathlib.show.kit.sheet import Point, Sheet, number, place
@@ -103,8 +104,8 @@ class Canvas(Sheet):
         wide = max(shape.wide for shape in given)
         fit = max(1, int((self.width + gap) / (wide + gap)))
         count = min(fit, len(given), most or fit)
-        lines = -(-len(given) // count)
-        count = -(-len(given) // lines)  # no line much shorter than the others
+        lines = ceil_div(len(given), count)
+        count = ceil_div(len(given), lines)  # no line much shorter than the others
         pitch = min(wide + 3 * gap, self.width / count)
         left = (self.width - pitch * count) / 2
         for start in range(0, len(given), count):

@@ -10,14 +10,14 @@ from functools import partial
 from mathlib.checks import one_of, whole
 from mathlib.show import says
 from mathlib.show.figures import figure
+from mathlib.show.held import Held, Whose, held_after
 from mathlib.show.kit import Canvas, Shape
+from mathlib.show.kit.shapes import NEUTRAL
 from mathlib.show.kit.sheet import Sheet
+from mathlib.show.link_chart import between_nodes
 from mathlib.show.roles import ROLES, Look, rank_look
 from mathlib.show.tables import Shown
-from mathlib.traffic import comm
 
-Whose = frozenset[int]  # the ranks whose numbers are in a piece
-Held = list[list[Whose]]  # [rank][piece]
 RING = (
     "In every round each rank hands one piece to its right: first the sums grow, then the "
     "finished pieces go round once more."
@@ -38,24 +38,9 @@ def piece(page: Sheet, whose: Whose, ranks: int, *, wide: float = 26, high: floa
     return Shape(wide, high, draw)
 
 
-def _row(page: Canvas, row: Sequence[Whose], ranks: int, wide: float, high: float = 16) -> Shape:
+def pieces(page: Canvas, row: Sequence[Whose], ranks: int, wide: float, high: float = 16) -> Shape:
+    """The pieces of one rank, side by side."""
     return page.beside(*(piece(page, whose, ranks, wide=wide, high=high) for whose in row), gap=2)
-
-
-def held_after(ranks: int, rounds: int) -> tuple[Held, list[int]]:
-    """What every rank of a ring holds after so many rounds, and which piece came to it last."""
-    held: Held = [[frozenset([r])] * ranks for r in range(ranks)]
-    came = [-1] * ranks
-    for step in range(rounds):
-        before = [list(row) for row in held]
-        for r in range(ranks):
-            scatter, gather = comm.ring_steps(range(ranks), r)
-            _, p = [*scatter, *gather][step]
-            held[r][p] = before[r - 1][p]
-            if step < len(scatter):  # add to it what is there
-                held[r][p] |= before[r][p]
-            came[r] = p
-    return held, came
 
 
 def ring(
@@ -69,7 +54,7 @@ def ring(
 
 def _ring(width: float, ranks: int, rounds: Sequence[int]) -> str:
     page = Canvas(width, f"A ring of {ranks} ranks")
-    page.bottom = _rank_legend(page, ranks)
+    page.bottom = rank_legend(page, ranks)
     panels, turns = [], []
     for step in rounds:
         held, came = held_after(ranks, step)
@@ -89,10 +74,11 @@ def _ring(width: float, ranks: int, rounds: Sequence[int]) -> str:
 
 def _node(page: Canvas, rank: int, row: Sequence[Whose], wide: float) -> Shape:
     name = page.words(f"rank {rank}", small=True)
-    return page.stacked(name, _row(page, row, len(row), wide, 14), gap=2)
+    return page.stacked(name, pieces(page, row, len(row), wide, 14), gap=2)
 
 
-def _rank_legend(page: Canvas, ranks: int) -> float:
+def rank_legend(page: Canvas, ranks: int) -> float:
+    """A colour for each rank; where it ends."""
     return page.legend([(f"rank {r}", rank_look(r, ranks)) for r in range(ranks)], page.bottom) - 8
 
 
@@ -152,7 +138,7 @@ def before_and_after(
 
 def _before_and_after(width: float, chosen: Sequence[str], ranks: int) -> str:
     page = Canvas(width, "Before and after")
-    page.bottom = _rank_legend(page, ranks)
+    page.bottom = rank_legend(page, ranks)
     panels, pairs = [], []
     for one in chosen:
         before, after = BEFORE_AFTER[one](ranks)
@@ -170,7 +156,7 @@ def _before_and_after(width: float, chosen: Sequence[str], ranks: int) -> str:
 def _state(page: Canvas, held: Held, named: bool) -> Shape:
     n = len(held)
     wide = 24.0 if page.narrow else 28.0
-    rows = page.stacked(*(_row(page, row, n, wide) for row in held), gap=4)
+    rows = page.stacked(*(pieces(page, row, n, wide) for row in held), gap=4)
     if not named:
         return rows
     names = [page.words(str(r), small=True, quiet=True) for r in range(n)]
@@ -290,12 +276,7 @@ def nodes_and_links(
 
     `sent[name][rank]` maps a receiver to bytes, as for show.links.
     """
-    across = {
-        one: sum(
-            b for r, row in enumerate(ranks) for to, b in row.items() if r // node != to // node
-        )
-        for one, ranks in sent.items()
-    }
+    across = {one: between_nodes(ranks, node) for one, ranks in sent.items()}
     least = min(across, key=lambda one: across[one])
     said = caption or f"Between nodes, {least} sends least: {says.size(across[least])}."
     return figure(
@@ -310,7 +291,7 @@ def _nodes_and_links(
     across: Mapping[str, int],
 ) -> str:
     page = Canvas(width, "Traffic inside nodes and between them")
-    inside_look, across_look = ("#8a8f98", ""), ROLES["communication"]
+    inside_look, across_look = NEUTRAL, ROLES["communication"]
     kinds = [("inside a node", inside_look), ("between nodes", across_look)]
     page.bottom = page.legend(kinds, page.bottom) - 10
     most = max(b for ranks in sent.values() for row in ranks for b in row.values())

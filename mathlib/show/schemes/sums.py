@@ -8,12 +8,12 @@ from functools import partial
 
 from mathlib.checks import InputError, whole
 from mathlib.show.figures import figure
+from mathlib.show.held import Whose
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.roles import rank_look
-from mathlib.show.schemes.collectives import piece
+from mathlib.show.schemes.collectives import pieces, rank_legend
 from mathlib.show.tables import Shown
 
-Whose = frozenset[int]  # the ranks whose numbers are in a piece
 Sum = tuple[int, int]  # what is added: each a rank, or a sum made before, counted on from the ranks
 STAR = (
     "Before rank 0 has the sum, every other rank has sent its buffer; then each must be sent one."
@@ -74,13 +74,15 @@ def levels(ranks: int = 8, node: int = 4, *, caption: str = LEVELS, name: str = 
 
 def _levels(width: float, ranks: int, node: int) -> str:
     page = Canvas(width, f"Two levels: {ranks // node} nodes of {node} ranks")
-    looks = [(f"rank {r}", rank_look(r, ranks)) for r in range(ranks)]
-    page.bottom = page.legend(looks, page.bottom) - 8
+    page.bottom = rank_legend(page, ranks)
     turns = ["before", "1. inside", "2. across", "3. inside"]
     notes = ["", "reduce-scatter", "all-reduce", "all-gather"]
     panels = []
     for turn, note, held in zip(turns, notes, held_by_levels(ranks, node), strict=True):
-        rows = [page.beside(str(r), _pieces(page, row, ranks), gap=6) for r, row in enumerate(held)]
+        rows = [
+            page.beside(str(r), pieces(page, row, ranks, 30, 15), gap=6)
+            for r, row in enumerate(held)
+        ]
         nodes = [page.stacked(*rows[i : i + node], gap=2) for i in range(0, ranks, node)]
         panels.append(page.panel(turn, page.stacked(*nodes, gap=12), note=note))
     page.flow(*panels, gap=20)
@@ -88,10 +90,6 @@ def _levels(width: float, ranks: int, node: int) -> str:
         "A row is a rank, a column a piece; a gap parts the nodes. Heavy: all numbers are in."
     )
     return page.done(LEVELS)
-
-
-def _pieces(page: Canvas, row: Sequence[Whose], ranks: int) -> Shape:
-    return page.beside(*(piece(page, whose, ranks, wide=30, high=15) for whose in row), gap=2)
 
 
 def cards(node: int = 4, *, caption: str = CARDS, name: str = "") -> Shown:

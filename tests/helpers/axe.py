@@ -1,0 +1,25 @@
+"""What axe finds wrong on a page, light and dark."""
+
+from pages import ROOT
+
+AXE = ROOT / "book/live/node_modules/axe-core/axe.min.js"
+STILL = "* { transition: none !important }"  # else colours are measured half-way
+SERIOUS = ("serious", "critical")
+
+
+def violations(page, *impacts: str) -> list[str]:
+    page.add_script_tag(path=AXE)
+    page.add_style_tag(content=STILL)
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(
+            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+        )
+        found += page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{v['impact']} {v['id']}: {n['html'][:160]} {n['failureSummary'][:300]}"
+        for v in found
+        if v["impact"] in impacts
+        for n in v["nodes"]
+    ]
