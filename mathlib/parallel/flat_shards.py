@@ -1,7 +1,7 @@
 """Flat shards: parameters laid end to end in one row, padded, and cut into N equal pieces.
 
 N ranks of the group, numbered 0..N-1    r this rank, which keeps piece r
-K bytes of the row                       S ranks of a group that shards, N/S groups hold the same
+K bytes of the row
 Everything that ZeRO shards (Rajbhandari et al. 2020) is a piece of such a row: an optimizer that
 treats every element by itself does not mind that a piece begins in the middle of a matrix.
 """
