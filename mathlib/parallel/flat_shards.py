@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError, ceil_div
+from mathlib.meters.trace import Trace
 from mathlib.parallel.buckets import slot, type_and_place
 from mathlib.parallel.ddp import trainable
 
@@ -27,9 +28,42 @@ Groups = list[dict[str, Any]]
 MakeOptimizer = Callable[[Groups], torch.optim.Optimizer]
 
 
-def all_gather(row: Tensor, piece: Tensor, group: ProcessGroup | None = None) -> dist.Work:
+SILENT = Trace(on=False)
+
+
+class Transfer:
+    """A collective under way: in the trace from its start to its end on the wire, and the wait for
+    it as idle time.
+    """
+
+    def __init__(self, start: Callable[[], dist.Work], what: str, bytes: int, trace: Trace):
+        self.what, self.trace = what, trace
+        end = trace.begin(what, "communication", bytes)
+        self.work = start()
+        self.noted = self.work.get_future().then(lambda _: end()) if trace.on else None
+
+    def wait(self) -> None:
+        """Wait until it has ended, and stands in the trace."""
+        with self.trace.span(f"wait for {self.what}", "idle"):
+            self.work.wait()
+            if self.noted:
+                self.noted.wait()
+
+
+def all_gather(
+    row: Tensor,
+    piece: Tensor,
+    group: ProcessGroup | None = None,
+    *,
+    what: str = "all-gather",
+    trace: Trace = SILENT,
+) -> Transfer:
     """Begin to fill the row with the pieces of all ranks: a rank sends K (N-1)/N."""
-    return _all_gather(row, piece, group=group, async_op=True)
+
+    def start() -> dist.Work:
+        return _all_gather(row, piece, group=group, async_op=True)
+
+    return Transfer(start, what, row.nbytes, trace)
 
 
 class Scattering:
@@ -39,10 +73,21 @@ class Scattering:
     reduce-scatter is an all-reduce whose result is cut, and sends twice as much.
     """
 
-    def __init__(self, row: Tensor, group: ProcessGroup | None = None):
+    def __init__(
+        self,
+        row: Tensor,
+        group: ProcessGroup | None = None,
+        *,
+        what: str = "reduce-scatter",
+        trace: Trace = SILENT,
+    ):
         self.row, self.arrived = row, torch.empty_like(row)  # the row must live until all is sent
         self.ranks = dist.get_world_size(group)
-        self.work = dist.all_to_all_single(self.arrived, row, group=group, async_op=True)
+
+        def start() -> dist.Work:
+            return dist.all_to_all_single(self.arrived, row, group=group, async_op=True)
+
+        self.work = Transfer(start, what, row.nbytes, trace)
 
     def wait(self, dtype: torch.dtype) -> Tensor:
         """The piece, added up in numbers of this type."""
@@ -54,7 +99,8 @@ class FlatShard:
     """Parameters that travel together, and this rank's piece of them, `shard`.
 
     `kept` says whether the whole row stays (stages 1 and 2) or comes and goes (stage 3).
-    `master` keeps the shard in fp32, whatever the type of the parameters.
+    `master` keeps the shard in fp32, whatever the type of the parameters; `name` is what the
+    `trace` calls the row.
     """
 
     def __init__(
@@ -64,8 +110,11 @@ class FlatShard:
         *,
         kept: bool = True,
         master: bool = False,
+        name: str = "the row",
+        trace: Trace = SILENT,
     ):
         self.names, self.group, self.kept = names, group, kept
+        self.name, self.trace = name, trace
         self.ranks, rank = dist.get_world_size(group), dist.get_rank(group)
         first = next(iter(names))
         self.sizes = [p.numel() for p in names]
@@ -79,7 +128,7 @@ class FlatShard:
         own = self.piece.float() if master else self.piece
         self.shard = nn.Parameter(own if own is not self.piece or kept else own.clone())
         self.shard.requires_grad_(first.requires_grad)
-        self.arriving: dist.Work | None = None
+        self.arriving: Transfer | None = None
         self.whole = True
         if not kept:
             self.release()
@@ -107,7 +156,11 @@ class FlatShard:
         if self.whole or self.arriving:
             return
         self.row.untyped_storage().resize_(self.row.nbytes)
-        self.arriving = all_gather(self.row, self.shard.data.to(self.row.dtype), self.group)
+        self.arriving = self._gathering(self.shard.data.to(self.row.dtype))
+
+    def _gathering(self, piece: Tensor) -> Transfer:
+        what = f"all-gather of {self.name}"
+        return all_gather(self.row, piece, self.group, what=what, trace=self.trace)
 
     def gather(self) -> None:
         """Wait until the row is whole, and let the parameters lie in it."""
@@ -129,11 +182,17 @@ class FlatShard:
             p.data = torch.full((), math.nan, dtype=p.dtype, device=p.device).expand(p.shape)
         self.row.untyped_storage().resize_(0)
 
-    def publish(self) -> dist.Work:
+    def begin_scatter(self, ranks: int) -> Scattering:
+        """Send the gradients that have come, for the mean over so many ranks, and drop them."""
+        row = self.packed_gradients(ranks)
+        what = f"reduce-scatter of {self.name}"
+        return Scattering(row, self.group, what=what, trace=self.trace)
+
+    def publish(self) -> Transfer:
         """Begin to give every rank the shard's new weights."""
         if self.shard.data.data_ptr() != self.piece.data_ptr():
             self.piece.copy_(self.shard.data)
-        return all_gather(self.row, self.piece, self.group)
+        return self._gathering(self.piece)
 
 
 def grouped(module: nn.Module, groups: Groups | None) -> Groups:

@@ -16,7 +16,13 @@ from torch.distributed import ProcessGroup
 from mathlib.meters.trace import Trace
 from mathlib.parallel import flat_shards
 from mathlib.parallel.ddp import MissingGradients, broadcast
-from mathlib.parallel.flat_shards import FlatShard, Groups, MakeOptimizer, Scattering
+from mathlib.parallel.flat_shards import SILENT, FlatShard, Groups, MakeOptimizer
+
+WITHOUT_GRADIENT = (
+    "A sharded optimizer updates rows in which they lie, and cannot leave them out: let every "
+    "parameter take part in the loss (0 * its sum is enough), or freeze it with "
+    "requires_grad_(False) before the module is sharded."
+)
 
 
 class Zero1:
@@ -40,7 +46,7 @@ class Zero1:
     ):
         self.module, self.group, self.most, self.master = module, group, clip, master
         self.ranks = dist.get_world_size(group)
-        self.trace = trace or Trace(on=False)
+        self.trace = trace or SILENT
         broadcast([*module.parameters(), *module.buffers()], group)
         self.names = {p: name for name, p in module.named_parameters()}
         self.groups = flat_shards.grouped(module, groups)
@@ -52,8 +58,10 @@ class Zero1:
         found = []
         for number, some in enumerate(self.groups):
             for names in self._rows({p: self.names[p] for p in some["params"]}):
-                self.shards.append(FlatShard(names, self.group, master=self.master))
-                found.append((number, self.shards[-1].shard))
+                row = FlatShard(names, self.group, master=self.master, trace=self.trace)
+                row.name = f"row {len(self.shards)}"
+                self.shards.append(row)
+                found.append((number, row.shard))
         return found
 
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
@@ -64,12 +72,11 @@ class Zero1:
         """Leave in every shard's `grad` this rank's piece of the mean over the ranks."""
         self._refuse_missing(p for s in self.shards for p in s.names if p.grad is None)
         for s in self.shards:
-            with self.trace.span("reduce-scatter", "communication", s.row.nbytes):
-                s.add(Scattering(s.packed_gradients(self.ranks), self.group).wait(s.shard.dtype))
+            s.add(s.begin_scatter(self.ranks).wait(s.shard.dtype))
 
     def _refuse_missing(self, parameters: Iterable[nn.Parameter]) -> None:
         if lost := sorted(self.names[p] for p in parameters):
-            raise MissingGradients(lost, len(self.names))
+            raise MissingGradients(lost, len(self.names), WITHOUT_GRADIENT)
 
     @torch.no_grad()
     def step(self) -> Tensor | None:
@@ -85,6 +92,5 @@ class Zero1:
 
     def _publish(self) -> None:
         """Give every rank the new weights."""
-        with self.trace.span("all-gather", "communication", sum(s.row.nbytes for s in self.shards)):
-            for work in [s.publish() for s in self.shards]:
-                work.wait()
+        for transfer in [s.publish() for s in self.shards]:
+            transfer.wait()

@@ -16,12 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import InputError
 from mathlib.parallel.flat_shards import FlatShard, MakeOptimizer, alike
-from mathlib.parallel.zero2 import Zero2
-
-
-def in_backward() -> bool:
-    """Whether autograd is at work: what runs forward now is a recomputation."""
-    return torch._C._current_graph_task_id() != -1
+from mathlib.parallel.zero2 import Zero2, in_backward
 
 
 class Zero3(Zero2):
@@ -51,7 +46,6 @@ class Zero3(Zero2):
                 f"layers: {len(twice)} stand inside another, expected them side by side"
             )
         super().__init__(module, make, *args, **kwargs)
-        module.register_forward_pre_hook(lambda *_: self._start())
         module.register_forward_hook(lambda *_: self._stop())
         for layer in self.layers:
             layer.register_forward_pre_hook(lambda layer, _: self._enter(layer))
@@ -66,7 +60,9 @@ class Zero3(Zero2):
             for number in (*range(len(self.groups)), None):  # None: frozen
                 mine = [p for p in self.names if owner[p] is part and group_of.get(p) == number]
                 for names in alike({p: self.names[p] for p in mine}):
-                    row = FlatShard(names, self.group, kept=False, master=self.master)
+                    row = FlatShard(
+                        names, self.group, kept=False, master=self.master, trace=self.trace
+                    )
                     self.rows[part].append(row)
                     if number is not None:
                         self.shards.append(row)
@@ -81,8 +77,16 @@ class Zero3(Zero2):
                 owner[p] = self.module if p in owner else layer
         return {p: owner.get(p, self.module) for p in self.names}
 
+    def _name_rows(self) -> None:
+        """What the trace calls them: the layer; with a number, if it has several rows."""
+        path = {part: name or "the rest" for name, part in self.module.named_modules()}
+        for part, rows in self.rows.items():
+            for number, row in enumerate(rows):
+                row.name = path[part] + (f", row {number}" if len(rows) > 1 else "")
+
     def _start(self) -> None:
         """The whole module's forward begins."""
+        super()._start()
         self._gather(self.module)
         self.order, self.path, self.last_order = [], [], self.order
 
@@ -112,8 +116,7 @@ class Zero3(Zero2):
 
     def _return(self, layer: nn.Module) -> None:
         """Backward comes to a layer."""
-        if self.backward is None:
-            self._begin()
+        self._begin()
         while self.path and self.path.pop() is not layer:
             continue
         self._gather(layer)
@@ -143,7 +146,8 @@ class Zero3(Zero2):
                 row.release()
 
     def _publish(self) -> None:
-        """Nobody needs the new weights before the next gather."""
+        """Nobody needs the new weights before the next gather; what is whole still has the old."""
+        self._release_all()
 
     @torch.no_grad()
     def full_weights(self) -> dict[str, Tensor]:
