@@ -202,7 +202,7 @@ def with_what_it_holds(text: str, page: Path, site: Site) -> str:
     again at every move of an experiment.
     """
     text = text.replace('<div class="output text_html"><table', HOLDS_TABLE)
-    return HOLDS_VERDICT.sub(r'\1 mlx-holds-verdict\2', text)
+    return HOLDS_VERDICT.sub(r"\1 mlx-holds-verdict\2", text)
 
 
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
