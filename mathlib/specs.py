@@ -135,6 +135,11 @@ def find_model(name: str | Model) -> Model:
         return name
     if isinstance(name, str) and name not in table("models"):
         refuse_uncovered("model", name)
+    return _model(one_of("model", name, table("models")))
+
+
+@cache
+def _model(name: str) -> Model:
     row = _model_row(name)
     for part, kind in PARTS.items():
         if part in row:
@@ -153,7 +158,12 @@ def refuse_uncovered(argument: str, name: str) -> None:
 
 def find_device(name: str) -> Device:
     """A device by its name in devices.toml."""
-    return Device(name=name, **table("devices")[one_of("device", name, table("devices"))])
+    return _device(one_of("device", name, table("devices")))
+
+
+@cache
+def _device(name: str) -> Device:
+    return Device(name=name, **table("devices")[name])
 
 
 def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:

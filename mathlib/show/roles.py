@@ -4,6 +4,7 @@ A part's name is a role, or PART_ROLES says whose look it takes; any other name 
 """
 
 from collections.abc import Iterable
+from functools import cache
 
 Look = tuple[str, str]  # (colour, hatch)
 
@@ -106,6 +107,7 @@ def look(name: str) -> Look:
     return ROLES.get(PART_ROLES.get(name, name), UNNAMED)
 
 
+@cache
 def rank_look(rank: int, ranks: int) -> Look:
     """The look of what a rank brought."""
     if ranks > len(RANKS):
