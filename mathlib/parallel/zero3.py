@@ -15,7 +15,8 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import InputError
-from mathlib.parallel.flat_shards import FlatShard, MakeOptimizer, alike
+from mathlib.parallel import flat_shards
+from mathlib.parallel.flat_shards import Fill, FlatShard, MakeOptimizer, alike
 from mathlib.parallel.zero2 import Zero2, in_backward
 
 
@@ -25,6 +26,9 @@ class Zero3(Zero2):
 
     What stands in no layer, or in two, is gathered when forward begins and stays to the end of
     backward. The gathers of the next `prefetch` layers begin before this layer computes.
+
+    A model built on the meta device, which has shapes and no numbers, needs `fill`, such as
+    gpt.fill: called with a parameter's name and a tensor, on every rank alike.
     """
 
     def __init__(
@@ -34,9 +38,10 @@ class Zero3(Zero2):
         layers: Iterable[nn.Module],
         *args: Any,
         prefetch: int = 1,
+        fill: Fill | None = None,
         **kwargs: Any,
     ):
-        self.prefetch, self.layers = prefetch, list(layers)
+        self.prefetch, self.fill, self.layers = prefetch, fill, list(layers)
         self.rows: dict[nn.Module, list[FlatShard]] = {}  # frozen ones too
         self.order: list[nn.Module] = []  # of the layers' calls in the last forward
         self.path: list[nn.Module] = []  # calls that backward has not come to
@@ -51,6 +56,13 @@ class Zero3(Zero2):
         for layer in self.layers:
             layer.register_forward_pre_hook(lambda layer, _: self._enter(layer))
             layer.register_forward_hook(lambda layer, _, output: self._leave(layer, output))
+
+    def _start_alike(self) -> None:
+        """With `fill`, no rank ever has all weights: each row is filled, and cut, by itself."""
+        if self.fill is None:
+            return super()._start_alike()
+        flat_shards.placeholders(self.module)
+        self._tell_all(self.module.buffers())
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         group_of = {p: number for number, group in enumerate(self.groups) for p in group["params"]}
@@ -73,7 +85,9 @@ class Zero3(Zero2):
         return list(alike(names))
 
     def _row(self, names: dict[nn.Parameter, str]) -> FlatShard:
-        return FlatShard(names, self.group, kept=False, master=self.master, trace=self.trace)
+        return FlatShard(
+            *(names, self.group), kept=False, master=self.master, fill=self.fill, trace=self.trace
+        )
 
     def _owners(self) -> dict[nn.Parameter, nn.Module]:
         """The layer that a parameter comes and goes with; the whole module, if it is in two."""
