@@ -82,10 +82,9 @@ PARTS = {  # role: names of parts that look like it
     "recompute": ("recomputation",),
     "communication": (
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
-        "to other nodes",
-        "rows on their way",
+        *("to other nodes", "rows on their way"),
     ),
-    "idle": ("latency", "idle in the pipeline", "waiting after failures"),
+    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),
     "other": ("norms", "router", "context", "inside the node"),
 }
