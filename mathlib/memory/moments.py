@@ -6,7 +6,7 @@ A step needs the most that is alive at one moment, which is less than all that i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -45,7 +45,11 @@ class _Step:
     accumulation: bool
     buffers: dict[str, float]
     options: dict[str, Any]  # of activations.stage
-    layers: dict[tuple[bool, str], Parts] = field(default_factory=dict)  # made so far, by kind
+
+    @cached_property
+    def made(self) -> dict[tuple[bool, str], Parts]:
+        """Activations of a layer so far computed, by kind."""
+        return {}
 
     @cached_property
     def own(self) -> Parts:
@@ -121,9 +125,9 @@ class _Step:
     def layer(self, index: int, recompute: str) -> Parts:
         """Activations of one layer and one micro-batch; those of a kind are alike."""
         kind = activations._has_experts(self.model, index), recompute
-        if kind not in self.layers:
-            self.layers[kind] = self._layer(index, recompute)
-        return self.layers[kind]
+        if kind not in self.made:
+            self.made[kind] = self._layer(index, recompute)
+        return self.made[kind]
 
     def _layer(self, index: int, recompute: str) -> Parts:
         options = {k: v for k, v in self.options.items() if k not in ("schedule", "logits_bytes")}

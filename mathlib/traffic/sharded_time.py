@@ -174,8 +174,7 @@ def step(
         def seconds(size: float) -> float:
             if not size:
                 return 0.0
-            link = {"bandwidth": W, "latency": alpha}
-            return comm.time(collective, payload=size, ranks=N, **link).total
+            return comm.time(collective, payload=size, ranks=N, bandwidth=W, latency=alpha).total
 
         return seconds
 
