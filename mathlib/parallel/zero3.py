@@ -6,7 +6,7 @@ backward, where its gradients leave as soon as all have come: 3 K (N-1)/N sent b
 The next layer's gather begins before this layer computes, so that both take their time together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +46,8 @@ class Zero3(Zero2):
         self.order: list[nn.Module] = []  # of the layers' calls in the last forward
         self.path: list[nn.Module] = []  # calls that backward has not come to
         self.passing: nn.Module | None = None  # the layer that backward is in
+        self.called = {part: name or "the rest" for name, part in module.named_modules()}
+        self.computed: Callable[[], None] = lambda: None  # ends the layer's event in the trace
         inner = {part for layer in self.layers for part in layer.modules() if part is not layer}
         if twice := inner & set(self.layers):
             raise InputError(
@@ -99,10 +101,9 @@ class Zero3(Zero2):
 
     def _name_rows(self) -> None:
         """What the trace calls them: the layer; with a number, if it has several rows."""
-        path = {part: name or "the rest" for name, part in self.module.named_modules()}
         for part, rows in self.rows.items():
             for number, row in enumerate(rows):
-                row.name = path[part] + (f", row {number}" if len(rows) > 1 else "")
+                row.name = self.called[part] + (f", row {number}" if len(rows) > 1 else "")
 
     def _start(self) -> None:
         """The whole module's forward begins."""
@@ -123,11 +124,13 @@ class Zero3(Zero2):
         self.order.append(layer)
         done = len(self.order)
         self._look_ahead(self.last_order[done : done + self.prefetch])
+        self.computed = self.trace.begin(f"forward of {self.called[layer]}")
 
     def _leave(self, layer: nn.Module, output: object) -> None:
         """A layer's forward ends: give its rows back, until the gradient of its output comes."""
         if in_backward():
             return
+        self.computed()
         self._release(layer)
         outputs = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
         if outputs and torch.is_grad_enabled():
@@ -139,11 +142,18 @@ class Zero3(Zero2):
         self._begin()
         while self.path and self.path.pop() is not layer:
             continue
-        if self.passing not in (None, layer):  # autograd goes through layers one after the other
-            self._release(self.passing)
+        self._pass()
         self.passing = layer
         self._gather(layer)
         self._look_ahead(self.path[: -1 - self.prefetch : -1])
+        self.computed = self.trace.begin(f"backward of {self.called[layer]}")
+
+    def _pass(self) -> None:
+        """Backward is through with a layer: autograd takes one after the other."""
+        if self.passing:
+            self.computed()
+            self._release(self.passing)
+        self.passing = None
 
     def _look_ahead(self, layers: Sequence[nn.Module]) -> None:
         """Begin to gather what comes next."""
@@ -165,6 +175,7 @@ class Zero3(Zero2):
         row.release()
 
     def _finish(self) -> None:
+        self._pass()
         super()._finish()
         self._release_all()
 
