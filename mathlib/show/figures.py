@@ -22,9 +22,7 @@ def both(draw: Draw) -> str:
     return draw(WIDE) + draw(NARROW)
 
 
-def figure_html(
-    inside: str, caption: str = "", name: str = "", kind: str = "mlx-figure"
-) -> str:
+def figure_html(inside: str, caption: str = "", name: str = "", kind: str = "mlx-figure") -> str:
     """The figure around a picture. A caption is a sentence; `name` is what the text refers to."""
     if name and not NAME.fullmatch(name):
         raise InputError(f"name = {name!r}: expected small letters, digits and hyphens")
