@@ -82,10 +82,11 @@ PARTS = {  # role: names of parts that look like it
     "communication": (
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
         "rows on their way",
+        "to other nodes",
     ),
     "idle": ("latency", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),
-    "other": ("norms", "router", "context"),
+    "other": ("norms", "router", "context", "inside the node"),
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}
 UNNAMED: Look = ("#999999", "")
