@@ -84,7 +84,7 @@ PARTS = {  # role: names of parts that look like it
         "rows on their way",
         "to other nodes",
     ),
-    "idle": ("latency", "idle in the pipeline", "waiting after failures"),
+    "idle": ("latency", "idle in the pipeline", "waiting after failures", "saving"),
     "predicted": ("rule",),
     "other": ("norms", "router", "context", "inside the node"),
 }
