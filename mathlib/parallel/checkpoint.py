@@ -25,6 +25,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from mathlib.checks import InputError
 from mathlib.parallel.boxes import Held, LoadBoxes, SaveBoxes, whole
 from mathlib.parallel.checkpoint_state import check_fit, everyone, make_states, state_of, tensors
+from mathlib.parallel.live_shards import rows_of
 from mathlib.parallel.zero1 import Zero1
 
 WRITING = ".writing"  # what a folder's name ends with until all of it is there
@@ -63,14 +64,23 @@ def resume(zero: Zero1, checkpoint: str | PathLike) -> tuple[int, Any]:
         planner=LoadBoxes(),
         process_group=everyone(zero),
     )
-    with torch.no_grad():
-        zero._publish()
+    _show_weights(zero)
     if len(run["ranks"]) != dist.get_world_size(everyone(zero)):
         return run["step"], run["ranks"][0]["progress"]
     mine = run["ranks"][dist.get_rank(everyone(zero))]
     torch.set_rng_state(mine["torch"])
     random.setstate(mine["python"])
     return run["step"], mine["progress"]
+
+
+@torch.no_grad()
+def _show_weights(zero: Zero1) -> None:
+    """Whoever has whole rows gets what the shards have now; the others are gathered when needed."""
+    for row in rows_of(zero):
+        if row.kept:
+            row.publish().wait()
+        else:
+            row.release()
 
 
 def weights(checkpoint: str | PathLike) -> dict[str, Tensor]:
