@@ -25,6 +25,11 @@ SECTION = re.compile(r'(<section\b[^<>]*?)aria-label="([^"]*)"')
 VIEWPORT = re.compile(r'\s*<meta name="viewport"[^>]*>')
 PAGE_NAME = re.compile(r"DOCUMENTATION_OPTIONS\.pagename = '([^']*)';")
 PAGE_NAME_SCRIPT = "DOCUMENTATION_OPTIONS.pagename = document.documentElement.dataset.pagename;"
+HOLDS_TABLE = '<div class="output text_html mlx-holds-table"><table'
+HOLDS_VERDICT = re.compile(
+    r'(<div class="cell)( [^"]*">\s*<div class="cell_output[^"]*">\s*'
+    r'<div class="output text_html">\s*<section class="mlx-verdict)'
+)
 FIRST = "dataset.theme"  # the script that must run before anything is painted
 
 # A script whose file or text has the word is needed only where the page has the second.
@@ -192,11 +197,20 @@ def with_a_plain_bibliography(text: str, page: Path, site: Site) -> str:
     return text.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
 
 
+def with_what_it_holds(text: str, page: Path, site: Site) -> str:
+    """Cells and outputs say what they hold: a style sheet that looks for it with :has() would look
+    again at every move of an experiment.
+    """
+    text = text.replace('<div class="output text_html"><table', HOLDS_TABLE)
+    return HOLDS_VERDICT.sub(r"\1 mlx-holds-verdict\2", text)
+
+
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_one_viewport,
     with_each_id_once,
     with_landmarks_apart,
     with_a_plain_bibliography,
+    with_what_it_holds,
     without_inline_scripts,
     without_handlers,
 )

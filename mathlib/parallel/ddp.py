@@ -80,14 +80,19 @@ def summed_in_fp16(flat: Tensor, group: ProcessGroup | None) -> Future:
     )
 
 
+FIND_UNUSED = (
+    "If they are meant to be unused now and then, say find_unused_parameters=True; else let every "
+    "output take part in the loss."
+)
+
+
 class MissingGradients(RuntimeError):
     """Some parameters never got a gradient, so their buckets never left; `names` says which."""
 
-    def __init__(self, names: list[str], of: int):
+    def __init__(self, names: list[str], of: int, advice: str = FIND_UNUSED):
         super().__init__(
             f"{len(names)} of {of} parameters got no gradient in this backward, while other ranks "
-            f"may wait for them: {', '.join(names)}. If they are meant to be unused now and then, "
-            "say find_unused_parameters=True; else let every output take part in the loss."
+            f"may wait for them: {', '.join(names)}. {advice}"
         )
         self.names = names
 

@@ -13,10 +13,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
+from mathlib.checks import InputError
 from mathlib.meters.trace import Trace
 from mathlib.parallel import flat_shards
 from mathlib.parallel.ddp import MissingGradients, broadcast
-from mathlib.parallel.flat_shards import FlatShard, Groups, MakeOptimizer, Scattering
+from mathlib.parallel.flat_shards import SILENT, FlatShard, Groups, MakeOptimizer
+
+WITHOUT_GRADIENT = (
+    "A sharded optimizer updates rows in which they lie, and cannot leave them out: let every "
+    "parameter take part in the loss (0 * its sum is enough), or freeze it with "
+    "requires_grad_(False) before the module is sharded."
+)
 
 
 class Zero1:
@@ -40,20 +47,34 @@ class Zero1:
     ):
         self.module, self.group, self.most, self.master = module, group, clip, master
         self.ranks = dist.get_world_size(group)
-        self.trace = trace or Trace(on=False)
-        broadcast([*module.parameters(), *module.buffers()], group)
+        self.trace = trace or SILENT
+        self._start_alike()
         self.names = {p: name for name, p in module.named_parameters()}
         self.groups = flat_shards.grouped(module, groups)
         self.shards: list[FlatShard] = []
         self.optimizer = flat_shards.optimizer_over(make, self.groups, self._lay_out())
+
+    def _start_alike(self) -> None:
+        """Every rank begins with rank 0's numbers."""
+        if unreal := [name for name, p in self.module.named_parameters() if p.is_meta]:
+            raise InputError(
+                f"module: {unreal[0]} and {len(unreal) - 1} others on the meta device, expected "
+                "with numbers; Zero3 and Mics take a function `fill` that makes them"
+            )
+        self._tell_all([*self.module.parameters(), *self.module.buffers()])
+
+    def _tell_all(self, tensors: Iterable[Tensor]) -> None:
+        broadcast(tensors, self.group)
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         """Fill `shards`, and say which parameter group each one's optimizer states belong to."""
         found = []
         for number, some in enumerate(self.groups):
             for names in self._rows({p: self.names[p] for p in some["params"]}):
-                self.shards.append(FlatShard(names, self.group, master=self.master))
-                found.append((number, self.shards[-1].shard))
+                row = FlatShard(names, self.group, master=self.master, trace=self.trace)
+                row.name = f"row {len(self.shards)}"
+                self.shards.append(row)
+                found.append((number, row.shard))
         return found
 
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
@@ -64,12 +85,11 @@ class Zero1:
         """Leave in every shard's `grad` this rank's piece of the mean over the ranks."""
         self._refuse_missing(p for s in self.shards for p in s.names if p.grad is None)
         for s in self.shards:
-            with self.trace.span("reduce-scatter", "communication", s.row.nbytes):
-                s.add(Scattering(s.packed_gradients(self.ranks), self.group).wait(s.shard.dtype))
+            s.add(s.begin_scatter(self.ranks).wait(s.shard.dtype))
 
     def _refuse_missing(self, parameters: Iterable[nn.Parameter]) -> None:
         if lost := sorted(self.names[p] for p in parameters):
-            raise MissingGradients(lost, len(self.names))
+            raise MissingGradients(lost, len(self.names), WITHOUT_GRADIENT)
 
     @torch.no_grad()
     def step(self) -> Tensor | None:
@@ -85,6 +105,5 @@ class Zero1:
 
     def _publish(self) -> None:
         """Give every rank the new weights."""
-        with self.trace.span("all-gather", "communication", sum(s.row.nbytes for s in self.shards)):
-            for work in [s.publish() for s in self.shards]:
-                work.wait()
+        for transfer in [s.publish() for s in self.shards]:
+            transfer.wait()

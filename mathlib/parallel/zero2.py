@@ -17,11 +17,23 @@ from mathlib.parallel.flat_shards import FlatShard, Scattering, alike
 from mathlib.parallel.zero1 import Zero1
 
 MIB = 2**20
+BROKEN_OFF = (
+    "a backward has not ended: either it broke off, then run forward again before the next backward"
+    " or step; or checkpoint is reentrant, then give it use_reentrant=False"
+)
+
+
+def in_backward() -> bool:
+    """Whether autograd is at work: what runs forward now is a recomputation."""
+    return torch._C._current_graph_task_id() != -1
 
 
 class Zero2(Zero1):
     """As Zero1, with rows of about bucket_bytes that leave during backward; so many of them may be
     on their way at once.
+
+    A backward that broke off takes the gradients of its whole step with it: the next forward drops
+    them, and the step begins anew.
     """
 
     def __init__(
@@ -31,9 +43,11 @@ class Zero2(Zero1):
         self.backward: int | None = None  # autograd's number for the one under way
         super().__init__(*args, **kwargs)
         self._sort_as_backward_fills()
+        self._name_rows()
         self.home = {p: s for s in self.shards for p in s.names}
         for p in self.home:
             p.register_post_accumulate_grad_hook(self._arrived)
+        self.module.register_forward_pre_hook(lambda *_: self._start())
 
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
         """Buckets of neighbours, from the last layer to the first, as backward comes to them."""
@@ -49,17 +63,38 @@ class Zero2(Zero1):
         place = {p: number for number, p in enumerate(reversed(self.names))}
         self.shards.sort(key=lambda s: max(place[p] for p in s.names))
 
+    def _name_rows(self) -> None:
+        """What the trace calls them: a number in the order of leaving."""
+        for number, s in enumerate(self.shards):
+            s.name = f"bucket {number}"
+
+    def _start(self) -> None:
+        """The module's forward begins: nothing of a backward that broke off may stay."""
+        if self.backward is None or in_backward():
+            return
+        while self.sent:
+            self.sent.popleft()[1].work.wait()
+        for s in self.shards:
+            s.shard.grad = None
+        for p in self.home:
+            p.grad = None
+        self.backward = None
+
     def _begin(self) -> None:
-        """The first sign of a backward."""
-        self.backward, self.next = torch._C._current_graph_task_id(), 0
+        """A sign of a backward; the first one sets everything up."""
+        number = torch._C._current_graph_task_id()
+        if self.backward not in (None, number):
+            raise RuntimeError(BROKEN_OFF)
+        if self.backward == number:
+            return
+        self.backward, self.next = number, 0
         self.missing = {s: set(s.names) for s in self.shards}
-        self.sent: deque[tuple[FlatShard, Scattering]] = deque()
+        self.sent: deque[tuple[list[FlatShard], Scattering]] = deque()  # rows that left as one
         torch.autograd.Variable._execution_engine.queue_callback(self._finish)
 
     def _arrived(self, p: nn.Parameter) -> None:
         """Autograd has added to a gradient: send every full row whose turn has come."""
-        if self.backward is None:
-            self._begin()
+        self._begin()
         self.missing[self.home[p]].discard(p)
         while self.next < len(self.shards) and not self.missing[self.shards[self.next]]:
             self._send(self.shards[self.next])
@@ -67,20 +102,24 @@ class Zero2(Zero1):
 
     def _send(self, s: FlatShard) -> None:
         self._settle(self.most_sent - 1)
-        self.sent.append((s, Scattering(s.packed_gradients(self.ranks), self.group)))
+        self.sent.append(([s], s.begin_scatter(self.ranks)))
 
     def _settle(self, left: int) -> None:
         """Wait until only so many rows are on their way, and keep what came of the others."""
         while len(self.sent) > left:
-            s, scattering = self.sent.popleft()
-            s.add(scattering.wait(s.shard.dtype))
+            rows, scattering = self.sent.popleft()
+            pieces = scattering.wait(rows[0].shard.dtype).split([s.length for s in rows])
+            for s, piece in zip(rows, pieces, strict=True):
+                s.add(piece)
 
     def _finish(self) -> None:
         """End of a backward: every row must have left."""
-        self.backward = None
         self._refuse_missing(p for s in self.shards for p in self.missing[s])
         self._settle(0)
+        self.backward = None
 
     def _reduce(self) -> None:
         """Gradients are where they belong since the end of backward."""
+        if self.backward is not None:
+            raise RuntimeError(BROKEN_OFF)
         self._refuse_missing(p for s in self.shards if s.shard.grad is None for p in s.names)

@@ -12,6 +12,7 @@ from torch import nn
 from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters import wire
+from mathlib.meters.trace import Event, Trace
 from mathlib.model import gpt, oracle
 from mathlib.parallel.ddp import MissingGradients
 from mathlib.parallel.flat_shards import Scattering
@@ -156,10 +157,36 @@ def test_a_parameter_without_gradient_is_named(stage):
             model(torch.ones(1, 4), "left").sum().backward()
             zero.step()
         except MissingGradients as missing:
-            return missing.names
+            return missing.names, str(missing)
 
     wanted = [f"{name}.{kind}" for name in ("right", "spare") for kind in ("bias", "weight")]
-    assert launch.run(run, 2) == [wanted, wanted]
+    for names, said in launch.run(run, 2):
+        assert names == wanted
+        assert "requires_grad_(False)" in said and "find_unused" not in said  # no argument here
+
+
+def traced(stage: int) -> tuple[list[Event], int]:
+    """What a step leaves in the trace, and the payload of its collectives."""
+    model, trace = gpt.GPT(sharding.MODEL, seed=0), Trace(dist.get_rank())
+    zero = sharding.sharded(stage, model, oracle.OPTIMIZERS["SGD"], "gpt", trace=trace)
+    with wire.counted() as counted:
+        oracle.loss(model, *sharding.PROBLEMS["gpt"][1](0)).backward()
+        zero.step()
+    return trace.events, sum(counted.payload.values())
+
+
+@pytest.mark.parametrize("stage", sharding.STAGES)
+def test_the_trace_names_every_collective_and_the_wait_for_it(stage):
+    for events, payload in launch.run(traced, 2, stage):
+        sent = [e for e in events if e.kind == "communication"]
+        waits = {e.what: e for e in events if e.kind == "idle"}
+        assert sum(e.bytes for e in sent) == payload
+        names = {e.what.rpartition(" of ")[2] for e in sent}
+        layers = {f"blocks.{i}" for i in range(sharding.MODEL.layers)} | {"the rest"}
+        buckets = {f"bucket {i}" for i in range(len(names))}
+        assert names == {1: {"row 0"}, 2: buckets, 3: layers}[stage]
+        assert {e.what.partition(" of ")[0] for e in sent} == {"all-gather", "reduce-scatter"}
+        assert {e.what for e in sent} == {what.removeprefix("wait for ") for what in waits}
 
 
 def mean_by_one_process(tokens, ranks, steps):

@@ -1,5 +1,6 @@
 """Stage 2: gradients leave during backward, and only the rank's pieces of them stay."""
 
+import pytest
 import sharding
 import torch
 
@@ -67,3 +68,60 @@ def test_a_second_backward_adds_to_the_first():
 
     (once,), (twice,) = launch.run(run, 1, 1), launch.run(run, 1, 2)
     assert torch.equal(twice, 2 * once)
+
+
+class Broken(Exception):
+    pass
+
+
+def broken_off(stage: int, at: int) -> list[torch.Tensor]:
+    """Weights after each step; in each, a backward breaks off after so many gradients."""
+    model = sharding.build("odd", 0)
+    zero = sharding.sharded(stage, model, oracle.OPTIMIZERS["SGD"], "odd")
+    until = [0]
+
+    def breaks(p):
+        until[0] -= 1
+        if not until[0]:
+            raise Broken
+
+    for p in zero.names:
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(breaks)
+    history = []
+    for step in range(sharding.STEPS):
+        mine = oracle.my_part(sharding.odd_batch(step))
+        sharding.mse(model, *mine).backward()  # a micro-batch of the step that will be lost
+        until[0] = at
+        with pytest.raises(Broken):
+            sharding.mse(model, *mine).backward()
+        with pytest.raises(RuntimeError, match="broke off"):
+            zero.step()
+        sharding.mse(model, *mine).backward()
+        zero.step()
+        history.append(sharding.weights(zero))
+    return history
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.parametrize("at", [1, 3, 6])
+def test_after_a_backward_that_broke_off_the_step_begins_anew(stage, at):
+    wanted = sharding.by_one("odd", "SGD")
+    for history in launch.run(broken_off, 2, stage, at):
+        for found, one in zip(history, wanted, strict=True):
+            assert oracle.distance([found], one) < oracle.EQUAL
+
+
+def test_a_second_backward_after_a_broken_one_is_refused():
+    def run():
+        model = sharding.build("odd", 0)
+        Zero2(model, oracle.OPTIMIZERS["SGD"])
+        loss = sharding.mse(model, *sharding.odd_batch(0))
+        handle = model.first.bias.register_hook(lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            loss.backward(retain_graph=True)
+        handle.remove()
+        with pytest.raises(RuntimeError, match="run forward again"):
+            loss.backward()
+
+    launch.run(run, 1)

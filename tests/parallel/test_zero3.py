@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import count
 
 import pytest
 import sharding
@@ -10,6 +11,7 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.checks import InputError
+from mathlib.meters.trace import Trace
 from mathlib.model import gpt, oracle
 from mathlib.parallel.flat_shards import FlatShard
 from mathlib.parallel.zero3 import Zero3
@@ -110,3 +112,43 @@ def test_layers_inside_one_another_are_refused():
             Zero3(model, oracle.OPTIMIZERS["SGD"], [model[0], model[0][0]])
 
     launch.run(run, 1)
+
+
+def test_weights_that_forward_left_whole_are_new_after_a_step():
+    def run():
+        model = sharding.build("odd", 0)
+        zero = Zero3(model, oracle.OPTIMIZERS["SGD"], sharding.PROBLEMS["odd"][3](model))
+        for step in range(sharding.STEPS):
+            batch = oracle.my_part(sharding.odd_batch(step))
+            sharding.mse(model, *batch).backward()
+            sharding.mse(model, *batch)  # for its value only, so that no backward gives back
+            zero.step()
+        return sharding.weights(zero)
+
+    *_, wanted = sharding.by_one("odd", "SGD")
+    assert oracle.distance(launch.run(run, 2), wanted) < oracle.EQUAL
+
+
+def first_starts(prefetch: bool) -> dict[str, float]:
+    """When, in the second step, each event of that name first began."""
+    model, ticks = gpt.GPT(DEEP, seed=0), count()
+    trace = Trace(clock=lambda: next(ticks))
+    zero = zero3_of(model, prefetch=prefetch, trace=trace)
+    for number, block in enumerate(model.blocks):
+        said = f"forward {number}"
+        block.register_forward_pre_hook(lambda *_, said=said: trace.begin(said)())
+    for _ in range(2):
+        trace.events.clear()
+        oracle.loss(model, *sharding.PROBLEMS["gpt"][1](0)).backward()
+        zero.step()
+    return {e.what: e.start for e in sorted(trace.events, key=lambda e: -e.start)}
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_the_trace_shows_that_the_next_gather_begins_before_this_layer_computes(prefetch):
+    for starts in launch.run(first_starts, 2, prefetch):
+        for layer in range(1, DEEP.layers):
+            begun = starts[f"all-gather of blocks.{layer}"]
+            awaited = starts[f"wait for all-gather of blocks.{layer}"]
+            before = starts[f"forward {layer - 1}"]
+            assert (begun < before) is prefetch and before < awaited
