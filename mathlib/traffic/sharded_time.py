@@ -176,7 +176,8 @@ def step(
         def seconds(size: float) -> float:
             if not size:
                 return 0.0
-            return comm.time(collective, payload=size, ranks=N, bandwidth=W, latency=alpha).total
+            took = comm.time(collective, payload=size, ranks=N, bandwidth=W, latency=alpha)
+            return took.total
 
         return seconds
 

@@ -12,6 +12,13 @@ FACES = {
     "article h2": "Source Sans 3",
     "nav.bd-links a": "Source Sans 3",
     "article div.cell pre": "Source Code Pro",
+    "article .mlx-title": "Source Sans 3",
+    "article .mlx-control label": "Source Sans 3",
+    "article .mlx-control output": "Source Sans 3",
+    "article .mlx-control select": "Source Sans 3",
+    "article .mlx-actions button": "Source Sans 3",
+    "article .mlx-status": "Source Sans 3",
+    "article .mlx-say": "Source Serif 4",
 }
 STYLE = "(e, name) => getComputedStyle(e)[name]"
 WIDTH_OF_70 = """() => {
