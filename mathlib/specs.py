@@ -45,7 +45,10 @@ __all__ = [
     "tensor_degree",
 ]
 
-TABLES = ("models", "devices", "clusters", "types", "recipes", "runs", "compressors")
+TABLES = (
+    *("models", "devices", "clusters", "types", "recipes", "runs", "compressors"),
+    *("nccl", "allreduces"),
+)
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),
     "an encoder": ("bert", "roberta", "distilbert", "deberta", "electra", "albert", "modernbert"),

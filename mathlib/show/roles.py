@@ -77,7 +77,7 @@ PARTS = {  # role: names of parts that look like it
     "embedding": ("positions",),
     "recompute": ("recomputation",),
     "communication": ("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
-    "idle": ("latency", "idle in the pipeline", "waiting after failures"),
+    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),
     "other": ("norms", "router", "context"),
 }
