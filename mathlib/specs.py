@@ -102,6 +102,7 @@ class Cluster:
     device: str  # a name in devices.toml
     devices_per_node: int
     node_bandwidth: float  # bytes/s out of one node, one direction, all its network cards together
+    link_bandwidth: float = 0  # bytes/s between neighbours in a node, where not all of a device's
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
     title: str = field(default="", compare=False)  # what people call it; "": the name
@@ -110,6 +111,7 @@ class Cluster:
         keep_title(self)
         whole("devices_per_node", self.devices_per_node)
         positive("node_bandwidth", self.node_bandwidth)
+        non_negative("link_bandwidth", self.link_bandwidth)
 
 
 @cache

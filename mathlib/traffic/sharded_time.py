@@ -174,8 +174,8 @@ def step(
         def seconds(size: float) -> float:
             if not size:
                 return 0.0
-            link = {"bandwidth": W, "latency": alpha}
-            return comm.time(collective, payload=size, ranks=N, **link).total
+            took = comm.time(collective, payload=size, ranks=N, bandwidth=W, latency=alpha)
+            return took.total
 
         return seconds
 
@@ -211,6 +211,7 @@ def ring_bandwidth(cluster: str | Cluster, ranks: int) -> float:
 
     Chapter: zero
     """
-    found = find_cluster(cluster) if isinstance(cluster, str) else cluster
-    link, N = find_device(found.device).link_bandwidth, whole("ranks", ranks)
+    found = cluster if isinstance(cluster, Cluster) else find_cluster(cluster)
+    link = found.link_bandwidth or find_device(found.device).link_bandwidth
+    N = whole("ranks", ranks)
     return link if found.devices_per_node >= N else min(link, found.node_bandwidth)
