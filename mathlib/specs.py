@@ -45,7 +45,10 @@ __all__ = [
     "tensor_degree",
 ]
 
-TABLES = ("models", "devices", "clusters", "types", "recipes", "runs", "compressors")
+TABLES = (
+    *("models", "devices", "clusters", "types", "recipes", "runs", "compressors"),
+    *("nccl", "allreduces"),
+)
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),
     "an encoder": ("bert", "roberta", "distilbert", "deberta", "electra", "albert", "modernbert"),
@@ -137,6 +140,11 @@ def find_model(name: str | Model) -> Model:
         return name
     if isinstance(name, str) and name not in table("models"):
         refuse_uncovered("model", name)
+    return _model(one_of("model", name, table("models")))
+
+
+@cache
+def _model(name: str) -> Model:
     row = _model_row(name)
     for part, kind in PARTS.items():
         if part in row:
@@ -155,7 +163,12 @@ def refuse_uncovered(argument: str, name: str) -> None:
 
 def find_device(name: str) -> Device:
     """A device by its name in devices.toml."""
-    return Device(name=name, **table("devices")[one_of("device", name, table("devices"))])
+    return _device(one_of("device", name, table("devices")))
+
+
+@cache
+def _device(name: str) -> Device:
+    return Device(name=name, **table("devices")[name])
 
 
 def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:

@@ -129,6 +129,7 @@ class _Rank(_Step):
 
     # What is alive from step to step
 
+    @cached_property
     def resident(self) -> dict[str, Part]:
         """Weights, masters and states, padded; without a 16-bit shard where it is made from its
         master each time.

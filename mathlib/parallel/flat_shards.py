@@ -9,7 +9,7 @@ treats every element by itself does not mind that a piece begins in the middle o
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -66,6 +66,16 @@ def all_gather(
     return Transfer(start, what, row.nbytes, trace)
 
 
+class Arriving(Protocol):
+    """What is under way, and can be waited for."""
+
+    def wait(self) -> Any: ...
+
+
+Fill = Callable[[str, Tensor], Any]  # of a parameter's name, and the tensor for its first numbers
+Gather = Callable[..., Arriving]  # all_gather, or what is called as it is
+
+
 class Scattering:
     """A reduce-scatter under way: rank r gets piece r of the sum; a rank sends K (N-1)/N.
 
@@ -99,6 +109,7 @@ class FlatShard:
     """Parameters that travel together, and this rank's piece of them, `shard`.
 
     `kept` says whether the whole row stays (stages 1 and 2) or comes and goes (stage 3).
+    `fill` writes the parameters' first numbers into the row, in place of those that they have.
     `master` keeps the shard in fp32, whatever the type of the parameters; `name` is what the
     `trace` calls the row.
     """
@@ -110,10 +121,12 @@ class FlatShard:
         *,
         kept: bool = True,
         master: bool = False,
+        gather: Gather = all_gather,
+        fill: Fill | None = None,
         name: str = "the row",
         trace: Trace = SILENT,
     ):
-        self.names, self.group, self.kept = names, group, kept
+        self.names, self.group, self.kept, self.how = names, group, kept, gather
         self.name, self.trace = name, trace
         self.ranks, rank = dist.get_world_size(group), dist.get_rank(group)
         first = next(iter(names))
@@ -122,13 +135,16 @@ class FlatShard:
         self.row = torch.zeros(self.ranks * self.length, dtype=first.dtype, device=first.device)
         self.slots = self._cut(self.row)
         for p, place in self.slots.items():
-            place.copy_(p.data)
+            if fill:
+                fill(names[p], place)
+            else:
+                place.copy_(p.data)
             p.data = place
         self.piece = self.row[rank * self.length : (rank + 1) * self.length]
         own = self.piece.float() if master else self.piece
         self.shard = nn.Parameter(own if own is not self.piece or kept else own.clone())
         self.shard.requires_grad_(first.requires_grad)
-        self.arriving: Transfer | None = None
+        self.arriving: Arriving | None = None
         self.whole = True
         if not kept:
             self.release()
@@ -158,9 +174,9 @@ class FlatShard:
         self.row.untyped_storage().resize_(self.row.nbytes)
         self.arriving = self._gathering(self.shard.data.to(self.row.dtype))
 
-    def _gathering(self, piece: Tensor) -> Transfer:
+    def _gathering(self, piece: Tensor) -> Arriving:
         what = f"all-gather of {self.name}"
-        return all_gather(self.row, piece, self.group, what=what, trace=self.trace)
+        return self.how(self.row, piece, self.group, what=what, trace=self.trace)
 
     def gather(self) -> None:
         """Wait until the row is whole, and let the parameters lie in it."""
@@ -173,6 +189,8 @@ class FlatShard:
 
     def release(self) -> None:
         """Give the row's memory back. Whoever reads a parameter now sees its shape, and NaN."""
+        if self.kept:
+            return
         if self.arriving:
             self.arriving.wait()
         elif not self.whole:
@@ -188,11 +206,26 @@ class FlatShard:
         what = f"reduce-scatter of {self.name}"
         return Scattering(row, self.group, what=what, trace=self.trace)
 
-    def publish(self) -> Transfer:
+    def publish(self) -> Arriving:
         """Begin to give every rank the shard's new weights."""
         if self.shard.data.data_ptr() != self.piece.data_ptr():
             self.piece.copy_(self.shard.data)
         return self._gathering(self.piece)
+
+
+def placeholders(module: nn.Module) -> None:
+    """Give parameters that are on the meta device a place on the default one: their shape, and no
+    memory.
+    """
+    if unfilled := [name for name, buffer in module.named_buffers() if buffer.is_meta]:
+        raise InputError(f"module: {', '.join(unfilled)} on the meta device, expected with numbers")
+    made: dict[nn.Parameter, nn.Parameter] = {}
+    for part in module.modules():
+        for name, p in list(part.named_parameters(recurse=False)):
+            if p.is_meta and p not in made:
+                nothing = torch.full((), math.nan, dtype=p.dtype, device=torch.get_default_device())
+                made[p] = nn.Parameter(nothing.expand(p.shape), requires_grad=p.requires_grad)
+            setattr(part, name, made.get(p, p))
 
 
 def grouped(module: nn.Module, groups: Groups | None) -> Groups:
@@ -239,8 +272,15 @@ def optimizer_over(
 
 
 def norm(shards: Iterable[FlatShard], group: ProcessGroup | None = None) -> Tensor:
-    """The norm of the whole gradient, of which every rank of the group holds other pieces."""
-    squares = [s.shard.grad.double().square().sum() for s in shards if s.shard.grad is not None]
+    """The norm of the whole gradient, of which every rank of the group holds other pieces; a piece
+    that all of them hold counts once.
+    """
+    ranks = dist.get_world_size(group)
+    squares = [
+        s.shard.grad.double().square().sum() * (s.ranks / ranks)
+        for s in shards
+        if s.shard.grad is not None
+    ]
     total = torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
     dist.all_reduce(total, group=group)
     return total.sqrt()

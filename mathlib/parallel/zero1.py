@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
+from mathlib.checks import InputError
 from mathlib.meters.trace import Trace
 from mathlib.parallel import flat_shards
 from mathlib.parallel.ddp import MissingGradients, broadcast
@@ -47,11 +48,23 @@ class Zero1:
         self.module, self.group, self.most, self.master = module, group, clip, master
         self.ranks = dist.get_world_size(group)
         self.trace = trace or SILENT
-        broadcast([*module.parameters(), *module.buffers()], group)
+        self._start_alike()
         self.names = {p: name for name, p in module.named_parameters()}
         self.groups = flat_shards.grouped(module, groups)
         self.shards: list[FlatShard] = []
         self.optimizer = flat_shards.optimizer_over(make, self.groups, self._lay_out())
+
+    def _start_alike(self) -> None:
+        """Every rank begins with rank 0's numbers."""
+        if unreal := [name for name, p in self.module.named_parameters() if p.is_meta]:
+            raise InputError(
+                f"module: {unreal[0]} and {len(unreal) - 1} others on the meta device, expected "
+                "with numbers; Zero3 and Mics take a function `fill` that makes them"
+            )
+        self._tell_all([*self.module.parameters(), *self.module.buffers()])
+
+    def _tell_all(self, tensors: Iterable[Tensor]) -> None:
+        broadcast(tensors, self.group)
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         """Fill `shards`, and say which parameter group each one's optimizer states belong to."""

@@ -1,6 +1,6 @@
 """One step of ZeRO on two clocks, the rank's and its wire's: what computes while what is sent.
 
-L layers · N ranks · m micro_batches · W bandwidth · alpha latency · g ranks inside a node
+L layers · N ranks · m micro_batches · W bandwidth · alpha latency · K payload: all layers' weights
 Layers are equal; the wire carries one message after the other, in the order in which the program
 asks for them. As `mathlib.parallel.zero1` to `zero3` ask: the next layer's gather before a layer
 computes, a layer's gradients when its backward is done.

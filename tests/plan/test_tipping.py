@@ -46,7 +46,7 @@ def test_even_tokens_are_even(stage):
 
 def test_stage_3_needs_half_as_many_again():
     one, three = (tipping.even_tokens(stage=stage, **V100) for stage in (1, 3))
-    assert three == pytest.approx(1.5 * one) == pytest.approx(1521.7, rel=1e-4)
+    assert three == pytest.approx(1.5 * one) == pytest.approx(1400)
 
 
 def test_it_is_the_first_of_all_that_follow():
@@ -82,7 +82,7 @@ def test_the_speakers_number_needs_more_than_the_machines_figures():
     tensors = 12 * 44 + 3
     one = tipping.tipping_point(stage=3, rank_tokens=2048, latency=1e-5, messages=tensors, **NODES)
     assert 100 <= one <= 200
-    for sequences, wanted in ((75, 100), (150, 200)):
+    for sequences, wanted in ((68, 100), (137, 200)):
         small = tipping.tipping_point(stage=3, batch_tokens=sequences * 2048, **NODES)
         assert small == pytest.approx(wanted, rel=0.1)
 
