@@ -9,7 +9,7 @@ treats every element by itself does not mind that a piece begins in the middle o
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -66,6 +66,15 @@ def all_gather(
     return Transfer(start, what, row.nbytes, trace)
 
 
+class Arriving(Protocol):
+    """What is under way, and can be waited for."""
+
+    def wait(self) -> Any: ...
+
+
+Gather = Callable[..., Arriving]  # all_gather, or what is called as it is
+
+
 class Scattering:
     """A reduce-scatter under way: rank r gets piece r of the sum; a rank sends K (N-1)/N.
 
@@ -110,10 +119,11 @@ class FlatShard:
         *,
         kept: bool = True,
         master: bool = False,
+        gather: Gather = all_gather,
         name: str = "the row",
         trace: Trace = SILENT,
     ):
-        self.names, self.group, self.kept = names, group, kept
+        self.names, self.group, self.kept, self.how = names, group, kept, gather
         self.name, self.trace = name, trace
         self.ranks, rank = dist.get_world_size(group), dist.get_rank(group)
         first = next(iter(names))
@@ -128,7 +138,7 @@ class FlatShard:
         own = self.piece.float() if master else self.piece
         self.shard = nn.Parameter(own if own is not self.piece or kept else own.clone())
         self.shard.requires_grad_(first.requires_grad)
-        self.arriving: Transfer | None = None
+        self.arriving: Arriving | None = None
         self.whole = True
         if not kept:
             self.release()
@@ -158,9 +168,9 @@ class FlatShard:
         self.row.untyped_storage().resize_(self.row.nbytes)
         self.arriving = self._gathering(self.shard.data.to(self.row.dtype))
 
-    def _gathering(self, piece: Tensor) -> Transfer:
+    def _gathering(self, piece: Tensor) -> Arriving:
         what = f"all-gather of {self.name}"
-        return all_gather(self.row, piece, self.group, what=what, trace=self.trace)
+        return self.how(self.row, piece, self.group, what=what, trace=self.trace)
 
     def gather(self) -> None:
         """Wait until the row is whole, and let the parameters lie in it."""
@@ -173,6 +183,8 @@ class FlatShard:
 
     def release(self) -> None:
         """Give the row's memory back. Whoever reads a parameter now sees its shape, and NaN."""
+        if self.kept:
+            return
         if self.arriving:
             self.arriving.wait()
         elif not self.whole:
@@ -188,7 +200,7 @@ class FlatShard:
         what = f"reduce-scatter of {self.name}"
         return Scattering(row, self.group, what=what, trace=self.trace)
 
-    def publish(self) -> Transfer:
+    def publish(self) -> Arriving:
         """Begin to give every rank the shard's new weights."""
         if self.shard.data.data_ptr() != self.piece.data_ptr():
             self.piece.copy_(self.shard.data)
@@ -239,8 +251,15 @@ def optimizer_over(
 
 
 def norm(shards: Iterable[FlatShard], group: ProcessGroup | None = None) -> Tensor:
-    """The norm of the whole gradient, of which every rank of the group holds other pieces."""
-    squares = [s.shard.grad.double().square().sum() for s in shards if s.shard.grad is not None]
+    """The norm of the whole gradient, of which every rank of the group holds other pieces; a piece
+    that all of them hold counts once.
+    """
+    ranks = dist.get_world_size(group)
+    squares = [
+        s.shard.grad.double().square().sum() * (s.ranks / ranks)
+        for s in shards
+        if s.shard.grad is not None
+    ]
     total = torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
     dist.all_reduce(total, group=group)
     return total.sqrt()

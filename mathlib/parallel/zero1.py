@@ -47,11 +47,15 @@ class Zero1:
         self.module, self.group, self.most, self.master = module, group, clip, master
         self.ranks = dist.get_world_size(group)
         self.trace = trace or SILENT
-        broadcast([*module.parameters(), *module.buffers()], group)
+        self._start_alike()
         self.names = {p: name for name, p in module.named_parameters()}
         self.groups = flat_shards.grouped(module, groups)
         self.shards: list[FlatShard] = []
         self.optimizer = flat_shards.optimizer_over(make, self.groups, self._lay_out())
+
+    def _start_alike(self) -> None:
+        """Every rank begins with rank 0's numbers."""
+        broadcast([*self.module.parameters(), *self.module.buffers()], self.group)
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         """Fill `shards`, and say which parameter group each one's optimizer states belong to."""

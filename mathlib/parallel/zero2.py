@@ -89,7 +89,7 @@ class Zero2(Zero1):
             return
         self.backward, self.next = number, 0
         self.missing = {s: set(s.names) for s in self.shards}
-        self.sent: deque[tuple[FlatShard, Scattering]] = deque()
+        self.sent: deque[tuple[list[FlatShard], Scattering]] = deque()  # rows that left as one
         torch.autograd.Variable._execution_engine.queue_callback(self._finish)
 
     def _arrived(self, p: nn.Parameter) -> None:
@@ -102,13 +102,15 @@ class Zero2(Zero1):
 
     def _send(self, s: FlatShard) -> None:
         self._settle(self.most_sent - 1)
-        self.sent.append((s, s.begin_scatter(self.ranks)))
+        self.sent.append(([s], s.begin_scatter(self.ranks)))
 
     def _settle(self, left: int) -> None:
         """Wait until only so many rows are on their way, and keep what came of the others."""
         while len(self.sent) > left:
-            s, scattering = self.sent.popleft()
-            s.add(scattering.wait(s.shard.dtype))
+            rows, scattering = self.sent.popleft()
+            pieces = scattering.wait(rows[0].shard.dtype).split([s.length for s in rows])
+            for s, piece in zip(rows, pieces, strict=True):
+                s.add(piece)
 
     def _finish(self) -> None:
         """End of a backward: every row must have left."""

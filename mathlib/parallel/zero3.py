@@ -6,7 +6,7 @@ backward, where its gradients leave as soon as all have come: 3 K (N-1)/N sent b
 The next layer's gather begins before this layer computes, so that both take their time together.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ class Zero3(Zero2):
     goes.
 
     What stands in no layer, or in two, is gathered when forward begins and stays to the end of
-    backward. `prefetch` begins the next layer's gather before this layer computes.
+    backward. The gathers of the next `prefetch` layers begin before this layer computes.
     """
 
     def __init__(
@@ -33,13 +33,14 @@ class Zero3(Zero2):
         make: MakeOptimizer,
         layers: Iterable[nn.Module],
         *args: Any,
-        prefetch: bool = True,
+        prefetch: int = 1,
         **kwargs: Any,
     ):
         self.prefetch, self.layers = prefetch, list(layers)
         self.rows: dict[nn.Module, list[FlatShard]] = {}  # frozen ones too
         self.order: list[nn.Module] = []  # of the layers' calls in the last forward
         self.path: list[nn.Module] = []  # calls that backward has not come to
+        self.passing: nn.Module | None = None  # the layer that backward is in
         inner = {part for layer in self.layers for part in layer.modules() if part is not layer}
         if twice := inner & set(self.layers):
             raise InputError(
@@ -59,15 +60,20 @@ class Zero3(Zero2):
             self.rows[part] = []
             for number in (*range(len(self.groups)), None):  # None: frozen
                 mine = [p for p in self.names if owner[p] is part and group_of.get(p) == number]
-                for names in alike({p: self.names[p] for p in mine}):
-                    row = FlatShard(
-                        names, self.group, kept=False, master=self.master, trace=self.trace
-                    )
+                for names in self._rows({p: self.names[p] for p in mine}):
+                    row = self._row(names)
                     self.rows[part].append(row)
                     if number is not None:
                         self.shards.append(row)
                         found.append((number, row.shard))
         return found
+
+    def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
+        """Which parameters of a layer share a row: all that can."""
+        return list(alike(names))
+
+    def _row(self, names: dict[nn.Parameter, str]) -> FlatShard:
+        return FlatShard(names, self.group, kept=False, master=self.master, trace=self.trace)
 
     def _owners(self) -> dict[nn.Parameter, nn.Module]:
         """The layer that a parameter comes and goes with; the whole module, if it is in two."""
@@ -89,6 +95,7 @@ class Zero3(Zero2):
         super()._start()
         self._gather(self.module)
         self.order, self.path, self.last_order = [], [], self.order
+        self.passing = None
 
     def _stop(self) -> None:
         if not torch.is_grad_enabled():  # no backward will come
@@ -100,15 +107,14 @@ class Zero3(Zero2):
         if in_backward():
             return
         self.order.append(layer)
-        if self.prefetch and len(self.order) < len(self.last_order):
-            self._begin_gather(self.last_order[len(self.order)])
+        done = len(self.order)
+        self._look_ahead(self.last_order[done : done + self.prefetch])
 
     def _leave(self, layer: nn.Module, output: object) -> None:
         """A layer's forward ends: give its rows back, until the gradient of its output comes."""
         if in_backward():
             return
-        for row in self.rows[layer]:
-            row.release()
+        self._release(layer)
         outputs = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
         if outputs and torch.is_grad_enabled():
             self.path.append(layer)
@@ -119,17 +125,25 @@ class Zero3(Zero2):
         self._begin()
         while self.path and self.path.pop() is not layer:
             continue
+        if self.passing not in (None, layer):  # autograd goes through layers one after the other
+            self._release(self.passing)
+        self.passing = layer
         self._gather(layer)
-        if self.prefetch and self.path:
-            self._begin_gather(self.path[-1])
+        self._look_ahead(self.path[: -1 - self.prefetch : -1])
 
-    def _begin_gather(self, part: nn.Module) -> None:
-        for row in self.rows[part]:
-            row.begin_gather()
+    def _look_ahead(self, layers: Sequence[nn.Module]) -> None:
+        """Begin to gather what comes next."""
+        for layer in layers:
+            for row in self.rows[layer]:
+                row.begin_gather()
 
     def _gather(self, part: nn.Module) -> None:
         for row in self.rows[part]:
             row.gather()
+
+    def _release(self, part: nn.Module) -> None:
+        for row in self.rows[part]:
+            row.release()
 
     def _send(self, row: FlatShard) -> None:
         """Its gradients have all come, so nothing will read its weights any more."""
@@ -141,9 +155,8 @@ class Zero3(Zero2):
         self._release_all()
 
     def _release_all(self) -> None:
-        for rows in self.rows.values():
-            for row in rows:
-                row.release()
+        for part in self.rows:
+            self._release(part)
 
     def _publish(self) -> None:
         """Nobody needs the new weights before the next gather; what is whole still has the old."""
@@ -157,6 +170,6 @@ class Zero3(Zero2):
             self._gather(part)
             for row in rows:
                 whole |= {name: p.detach().clone() for p, name in row.names.items()}
-                row.release()
+            self._release(part)
         every = self.module.named_parameters(remove_duplicate=False)
         return {name: whole[self.names[p]] for name, p in every} | dict(self.module.named_buffers())

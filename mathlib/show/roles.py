@@ -76,10 +76,13 @@ PARTS = {  # role: names of parts that look like it
     "vocabulary": ("head",),
     "embedding": ("positions",),
     "recompute": ("recomputation",),
-    "communication": ("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
+    "communication": (
+        *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
+        "to other nodes",
+    ),
     "idle": ("latency", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),
-    "other": ("norms", "router", "context"),
+    "other": ("norms", "router", "context", "inside the node"),
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}
 UNNAMED: Look = ("#999999", "")

@@ -100,6 +100,7 @@ EXAMPLES: dict[str, object] = {
     "collective": "all-reduce",
     "payload": 1e6,
     "ranks": 8,
+    "ranks_per_node": 4,
     "algorithm": "tree",
     "bandwidth": 1e9,
     "latency": 1e-6,
@@ -216,6 +217,7 @@ OWN: dict[str, dict[str, object]] = {
     "units.show": {"value": 2e9, "kind": "byte"},
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},
     "rounding.error": {"order": "ring"},
+    "hierarchical.all_gather": {"order": "ring"},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why

@@ -1,4 +1,4 @@
-"""What the tests of the three ZeRO stages share, in a module that ranks can import."""
+"""What the tests of the three ZeRO stages and of MiCS share, in a module that ranks can import."""
 
 from functools import partial
 
@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from mathlib.model import data, gpt, oracle
+from mathlib.parallel.mics import Mics
 from mathlib.parallel.zero1 import Zero1
 from mathlib.parallel.zero2 import Zero2
 from mathlib.parallel.zero3 import Zero3
@@ -68,8 +69,8 @@ def build(problem, seed):
 
 
 def sharded(stage, model, make, problem, **options):
-    layers = [PROBLEMS[problem][3](model)] if stage == 3 else []
-    return STAGES[stage](model, make, *layers, **options)
+    layers = [PROBLEMS[problem][3](model)] if stage in (3, "mics") else []
+    return (Mics if stage == "mics" else STAGES[stage])(model, make, *layers, **options)
 
 
 def weights(zero):
@@ -80,10 +81,10 @@ def weights(zero):
     return oracle.flat_weights(zero.module)
 
 
-def by_ranks(stage, problem, optimizer, clip=float("inf"), parts=1):
+def by_ranks(stage, problem, optimizer, clip=float("inf"), parts=1, **options):
     _, batch, loss, _ = PROBLEMS[problem]
     model = build(problem, seed=dist.get_rank())  # every rank starts elsewhere
-    zero = sharded(stage, model, oracle.OPTIMIZERS[optimizer], problem, clip=clip)
+    zero = sharded(stage, model, oracle.OPTIMIZERS[optimizer], problem, clip=clip, **options)
     history = []
     for step in range(STEPS):
         whole = batch(step)

@@ -1,0 +1,78 @@
+"""An all-gather in three stages, for a group that spans nodes (Zhang et al. 2022, section 3.3).
+
+S ranks of the sharding group, node by node · g ranks inside a node · K bytes of the whole row
+1. Between nodes: the ranks with the same place in their nodes gather each other's pieces.
+2. On the spot: what came is laid where it belongs in the row.
+3. Inside the node: each stretch of g pieces is gathered among the node's g ranks.
+A node sends (S-g)/S K to the others; one ring through all ranks would send (S-1)/S K out of it.
+"""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import ProcessGroup
+
+from mathlib.checks import InputError, whole
+from mathlib.meters.trace import Trace
+from mathlib.parallel.flat_shards import SILENT, Gather, Transfer, all_gather
+from mathlib.traffic.mesh import Mesh
+
+
+class StagedGather:
+    """A gather of which the first stage is under way; `wait` does the other two."""
+
+    def __init__(
+        self,
+        row: Tensor,
+        piece: Tensor,
+        inside: ProcessGroup,
+        across: ProcessGroup,
+        *,
+        what: str = "all-gather",
+        trace: Trace = SILENT,
+    ):
+        self.inside, self.place, self.what, self.trace = inside, dist.get_rank(inside), what, trace
+        nodes, ranks = dist.get_world_size(across), dist.get_world_size(inside)
+        self.row = row.view(nodes, ranks, -1)  # the pieces, node by node
+        self.came = torch.empty_like(self.row[:, self.place])  # from this place in every node
+        between = f"{what}, between nodes"
+        self.between = all_gather(self.came.view(-1), piece, across, what=between, trace=trace)
+
+    def wait(self) -> None:
+        self.between.wait()
+        own = self.row[:, self.place]
+        own.copy_(self.came)
+        for transfer in [self._inside(*pair) for pair in zip(self.row, own, strict=True)]:
+            transfer.wait()
+
+    def _inside(self, stretch: Tensor, piece: Tensor) -> Transfer:
+        """Begin to gather the pieces of one node's ranks."""
+        what = f"{self.what}, inside the node"
+        return all_gather(stretch.view(-1), piece, self.inside, what=what, trace=self.trace)
+
+
+def by_nodes(group: ProcessGroup, ranks_per_node: int) -> Gather:
+    """The way to gather in this group: in stages if it spans nodes."""
+    S, g = dist.get_world_size(group), whole("ranks_per_node", ranks_per_node)
+    if g == 1 or g >= S:
+        return all_gather
+    if S % g:
+        raise InputError(
+            f"ranks_per_node = {g}: expected a divisor of the sharding group's {S} ranks, or as "
+            "many or more"
+        )
+    grid, members = Mesh({"inside": g, "across": S // g}), dist.get_process_group_ranks(group)
+    inside, across = (
+        dist.new_group(
+            [members[i] for i in grid.group_of(dist.get_rank(group), axis)],
+            use_local_synchronization=True,
+        )
+        for axis in ("inside", "across")
+    )
+
+    def gather(row: Tensor, piece: Tensor, _: ProcessGroup | None, **told: Any) -> StagedGather:
+        return StagedGather(row, piece, inside, across, **told)
+
+    return gather

@@ -1,0 +1,203 @@
+"""MiCS: a model is sharded over S of N ranks, and the N/S groups that hold it are replicas.
+
+N data-parallel ranks    S ranks of a sharding group    R replicas, N/S    K bytes of weights
+Weights are gathered and gradients reduce-scattered in the sharding group, as ZeRO 3 does it: 3 K
+(S-1)/S sent by a rank in a micro-batch, to neighbours. Once a step the pieces of the gradient are
+all-reduced over the replicas: 2 K/S (R-1)/R (Zhang et al. 2022, arXiv:2205.00119). S = 1 is DDP,
+S = N is ZeRO 3.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import ProcessGroup
+
+from mathlib.checks import InputError, non_negative
+from mathlib.parallel.ddp import broadcast
+from mathlib.parallel.flat_shards import FlatShard, Gather, MakeOptimizer, Scattering, all_gather
+from mathlib.parallel.hierarchical_gather import by_nodes
+from mathlib.parallel.zero2 import in_backward
+from mathlib.parallel.zero3 import Zero3
+from mathlib.traffic import mesh
+
+
+class Mics(Zero3):
+    """As Zero3, sharded over `shard` neighbours among the ranks of the group instead of all.
+
+        model = gpt.GPT(gpt.small())
+        mics = Mics(model, torch.optim.AdamW, model.blocks, shard=2, clip=1.0)
+        for part in micro_batches:
+            (model.loss(*part) / len(micro_batches)).backward()
+        mics.step()
+
+    whole_below      tensors with fewer elements stay whole on every rank, as in DDP
+    bucket_elements  gradients wait for one another until they are so many, then leave together
+    most_live        a gather ahead of its time waits while more weights would be whole than that
+    ranks_per_node   a sharding group larger than that gathers its weights in stages, between
+                     nodes first, then inside (unless `hierarchical` is False)
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        make: MakeOptimizer,
+        layers: Iterable[nn.Module],
+        group: ProcessGroup | None = None,
+        *,
+        shard: int,
+        whole_below: float = 0,
+        bucket_elements: float = 0,
+        most_live: float = math.inf,
+        ranks_per_node: int | None = None,
+        hierarchical: bool = True,
+        **options: Any,
+    ):
+        self.everyone = group
+        self.mesh = mesh_of(group, shard)
+        self.sharding, self.replicas = self._my_group("shard"), self._my_group("replica")
+        self.alone = _new_group([dist.get_rank()])
+        self.whole_below = math.inf if shard == 1 else non_negative("whole_below", whole_below)
+        self.bucket_elements, self.most_live = bucket_elements, most_live
+        self.gathering: Gather = all_gather
+        if hierarchical and ranks_per_node:
+            self.gathering = by_nodes(self.sharding, ranks_per_node)
+        self.bucket: list[tuple[FlatShard, Tensor]] = []  # packed gradients that have not left
+        super().__init__(module, make, layers, self.sharding, **options)
+        self.ranks = self.mesh.world  # the mean is over all ranks
+        self._check_limit()
+
+    def _my_group(self, axis: str) -> ProcessGroup:
+        """The process group along an axis of the mesh that this rank belongs to."""
+        members = dist.get_process_group_ranks(self.everyone)
+        mine = self.mesh.group_of(dist.get_rank(self.everyone), axis)
+        return _new_group([members[i] for i in mine])
+
+    def _start_alike(self) -> None:
+        broadcast([*self.module.parameters(), *self.module.buffers()], self.everyone)
+
+    def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
+        """Small tensors lie in rows of their own."""
+        small = {p: name for p, name in names.items() if p.numel() < self.whole_below}
+        large = {p: name for p, name in names.items() if p not in small}
+        return super()._rows(large) + super()._rows(small)
+
+    def _row(self, names: dict[nn.Parameter, str]) -> FlatShard:
+        """A row over the sharding group; over this rank alone if its tensors are small."""
+        if all(p.numel() < self.whole_below for p in names):
+            return FlatShard(names, self.alone, master=self.master)
+        row = super()._row(names)
+        row.how = self.gathering
+        return row
+
+    def _name_rows(self) -> None:
+        super()._name_rows()
+        for rows in self.rows.values():
+            for row in rows:
+                row.name += ", small tensors" if row.kept and self.mesh.sizes["shard"] > 1 else ""
+
+    def _send(self, row: FlatShard) -> None:
+        """A row's gradients have all come: they wait in the bucket for company."""
+        gradients = row.packed_gradients(self.ranks)
+        row.release()
+        if row.kept:  # it meets the other ranks at the step
+            row.add(gradients.to(row.shard.dtype))
+            return
+        if self.bucket and self.bucket[0][1].dtype != gradients.dtype:
+            self._empty_bucket()
+        self.bucket.append((row, gradients))
+        if sum(len(packed) for _, packed in self.bucket) >= self.bucket_elements:
+            self._empty_bucket()
+
+    def _empty_bucket(self) -> None:
+        """Reduce-scatter the rows of the bucket as one."""
+        if not self.bucket:
+            return
+        rows, packed = map(list, zip(*self.bucket, strict=True))
+        self.bucket.clear()
+        self._settle(self.most_sent - 1)
+        lines = [gradients.view(self.mesh.sizes["shard"], -1) for gradients in packed]
+        joined = torch.cat(lines, 1).view(-1) if len(rows) > 1 else packed[0]
+        what = f"reduce-scatter of {', '.join(row.name for row in rows)}"
+        scattering = Scattering(joined, self.sharding, what=what, trace=self.trace)
+        self.sent.append((rows, scattering))
+
+    def _start(self) -> None:
+        if not in_backward():  # a backward that broke off may have left something
+            self.bucket.clear()
+        super()._start()
+
+    def _finish(self) -> None:
+        self._empty_bucket()
+        super()._finish()
+
+    def _reduce(self) -> None:
+        """The accumulation boundary: add up the pieces over the replicas, small tensors over all
+        ranks.
+        """
+        super()._reduce()
+        for row in self.shards:
+            group = self.everyone if row.kept else self.replicas
+            if dist.get_world_size(group) > 1 and (gradient := row.shard.grad) is not None:
+                what = f"all-reduce of {row.name}"
+                with self.trace.span(what, "communication", gradient.nbytes):
+                    dist.all_reduce(gradient, group=group)
+
+    def _publish(self) -> None:
+        """Small tensors are at home here; nobody needs the others before the next gather."""
+        super()._publish()
+        for row in self.shards:
+            if row.kept:
+                row.publish().wait()
+
+    def live(self) -> int:
+        """Weights that are whole now, or about to be, because they were gathered."""
+        rows = (row for rows in self.rows.values() for row in rows if not row.kept)
+        return sum(sum(row.sizes) for row in rows if row.whole or row.arriving)
+
+    def _away(self, part: nn.Module) -> int:
+        """Weights of a part that would have to be gathered."""
+        rows = (row for row in self.rows[part] if not (row.whole or row.arriving))
+        return sum(sum(row.sizes) for row in rows)
+
+    def _check_limit(self) -> None:
+        outside, *layers = (self._away(part) for part in self.rows)
+        if self.most_live < (least := outside + max(layers, default=0)):
+            raise InputError(
+                f"most_live = {self.most_live}: expected {least} or more, what stands in no layer "
+                "and the largest layer"
+            )
+
+    def _look_ahead(self, layers: Sequence[nn.Module]) -> None:
+        """Begin to gather what comes next, as long as there is room for it."""
+        for layer in layers:
+            if self.live() + self._away(layer) > self.most_live:
+                return
+            super()._look_ahead([layer])
+
+    def _gather(self, part: nn.Module) -> None:
+        """What computes now goes first: if it has no room, what was gathered ahead was not next."""
+        if self.live() + self._away(part) > self.most_live:
+            for other in self.layers:
+                if other is not part:
+                    self._release(other)
+        super()._gather(part)
+
+
+def mesh_of(group: ProcessGroup | None, shard: int) -> mesh.Mesh:
+    """Sharding groups of neighbours among the ranks of the group, and replicas across them."""
+    ranks = dist.get_world_size(group)
+    if shard not in (degrees := mesh.valid_shards(world=ranks)):
+        raise InputError(
+            f"shard = {shard}: expected a divisor of the {ranks} data-parallel ranks: "
+            f"{', '.join(map(str, degrees))}"
+        )
+    return mesh.sagemaker(world=ranks, shard=shard)
+
+
+def _new_group(ranks: list[int]) -> ProcessGroup:
+    """A process group that only its members take part in making."""
+    return dist.new_group(ranks, use_local_synchronization=True)

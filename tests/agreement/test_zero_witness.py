@@ -1,0 +1,102 @@
+"""PyTorch's own sharded training beside ours: the same weights, and what each sends and holds.
+
+K bytes of the model, of which all but a fortieth stands in its layers    N ranks
+"""
+
+import pytest
+import witness
+
+from mathlib import launch
+from mathlib.model import gpt, oracle
+from mathlib.traffic import comm, volumes
+
+N, PATIENCE = 4, 600  # a busy machine's seconds
+NUMBER = 8  # bytes
+PARAMETERS = sum(p.numel() for p in gpt.GPT(witness.MODEL).parameters())
+LAYER = sum(p.numel() for p in gpt.GPT(witness.MODEL).blocks[0].parameters())
+LAYERS = LAYER * witness.MODEL.layers
+K = NUMBER * PARAMETERS
+
+
+@pytest.mark.parametrize(("optimizer", "ranks"), [("SGD", 4), ("Adam", 2)])
+def test_everybody_trains_to_the_weights_of_one_process(optimizer, ranks):
+    ways = [way for way in witness.WAYS if way != "HSDP" or ranks == 4]
+    wanted = witness.by_one(optimizer)
+    found = launch.run(witness.weights_after_steps, ranks, ways, optimizer, timeout=PATIENCE)
+    for way in ways:
+        for rank in found:
+            for mine, one in zip(rank[way], wanted, strict=True):
+                assert oracle.distance([mine], one) < oracle.EQUAL, way
+
+
+@pytest.fixture(scope="module")
+def found() -> list[dict[str, tuple[int, int]]]:
+    return launch.run(witness.sent_and_held, N, list(witness.WAYS), timeout=PATIENCE)
+
+
+def sent(found, way: str) -> float:
+    """By a rank, on the average, as the operating system counts."""
+    return sum(rank[way][0] for rank in found) / N
+
+
+def held(found, way: str) -> int:
+    """The least of the ranks' peaks: gloo's threads may hold a buffer a moment longer."""
+    return min(rank[way][1] for rank in found)
+
+
+def formula(stage: int, parameters: int, **options) -> float:
+    bytes_each = {"weight_bytes": NUMBER, "gradient_bytes": NUMBER}
+    return volumes.zero(parameters=parameters, data=N, stage=stage, **bytes_each, **options).total
+
+
+def doubled_reduce_scatter(ranks: int) -> float:
+    """What gloo's reduce-scatter, an all-reduce whose result is cut, sends too much."""
+    return comm.sent("reduce-scatter", payload=K, ranks=ranks)
+
+
+def test_ours_sends_the_formulas_bytes(found):
+    assert sent(found, "ZeRO-1") == pytest.approx(formula(1, PARAMETERS), rel=0.01)
+    assert sent(found, "ZeRO-2") == pytest.approx(formula(2, PARAMETERS), rel=0.01)
+    stays = formula(3, PARAMETERS - LAYERS, keep_gathered=True)
+    assert sent(found, "ZeRO-3") == pytest.approx(formula(3, LAYERS) + stays, rel=0.01)
+
+
+def test_zero_redundancy_sends_half_as_much_again(found):
+    """DDP all-reduces the gradients, then every rank broadcasts the weights that it updated: 3 K
+    where a reduce-scatter and an all-gather need 2 K.
+    """
+    theirs = sent(found, "ZeroRedundancyOptimizer")
+    assert theirs == pytest.approx(formula(1, PARAMETERS, stage_one="all-reduce"), rel=0.01)
+    assert theirs == pytest.approx(1.5 * sent(found, "ZeRO-1"), rel=0.01)
+
+
+def test_fsdp2_gathers_as_we_do_and_pays_for_gloos_reduce_scatter(found):
+    ours, theirs = sent(found, "ZeRO-3"), sent(found, "FSDP2")
+    assert theirs - ours == pytest.approx(doubled_reduce_scatter(N), rel=0.02)
+
+
+def test_hsdp_does_so_in_its_groups_and_all_reduces_across_them(found):
+    shard = {"shard": 2}
+    wanted = formula(3, LAYERS, **shard)
+    wanted += formula(3, PARAMETERS - LAYERS, keep_gathered=True, **shard)
+    wanted += doubled_reduce_scatter(2)
+    assert sent(found, "HSDP") == pytest.approx(wanted, rel=0.01)
+
+
+def test_zero_redundancy_holds_less_than_stage_one_that_packs_all_gradients_at_once(found):
+    """Its gradients are views of DDP's buckets, summed where they lie. Our row is packed, and what
+    the other ranks send arrives beside it: K more. Stage 2 sends in small rows, and needs least.
+    """
+    theirs = held(found, "ZeroRedundancyOptimizer")
+    assert held(found, "ZeRO-1") - theirs == pytest.approx(K, rel=0.05)
+    assert held(found, "ZeRO-2") < 0.8 * theirs
+
+
+def test_half_the_bytes_on_the_wire_cost_a_layers_gradients_in_memory(found):
+    """All N pieces arrive at a rank that adds them up itself; a reduce-scatter leaves it one."""
+    theirs, ours = held(found, "FSDP2"), held(found, "ZeRO-3, one row on its way")
+    layer = NUMBER * LAYER
+    assert ours - theirs == pytest.approx(layer * (N - 1) / N, abs=0.25 * layer)
+    assert ours < held(found, "ZeRO-3")  # a second row on its way is one more in memory
+    assert held(found, "ZeRO-3") < 0.75 * held(found, "ZeRO-1")
+    assert theirs < held(found, "HSDP") < held(found, "ZeRO-1")  # half of everything, not a quarter

@@ -1,0 +1,167 @@
+"""PyTorch's own sharded training beside ours on a small GPT: what each trains to, sends, holds."""
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from mathlib.meters import wire
+from mathlib.model import data, gpt, oracle
+from mathlib.parallel.zero1 import Zero1
+from mathlib.parallel.zero2 import Zero2
+from mathlib.parallel.zero3 import Zero3
+
+# No biases and a vocabulary of 64, so that every first dimension can be divided among 2 and 4:
+# FSDP2 cuts each parameter there, and pads it.
+MODEL = gpt.small(
+    layers=4, width=64, context=16, vocab=64, qkv_bias=False, output_bias=False, mlp_bias=False
+)
+OPTIMIZERS = {"SGD": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})}
+OPTIMIZERS["Adam"] = torch.optim.Adam, {"lr": 0.01}
+STEPS, SEQUENCES = 3, 4
+Trained = tuple[nn.Module, Callable[[], object], Callable[[], Tensor]]  # step; all weights in a row
+
+
+def zero_redundancy(model: nn.Module, kind: type, options: dict) -> Trained:
+    wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    optimizer = ZeroRedundancyOptimizer(
+        model.parameters(), optimizer_class=kind, parameters_as_bucket_view=True, **options
+    )
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return wrapped, step, lambda: oracle.flat_weights(model)
+
+
+def fsdp2(model: nn.Module, kind: type, options: dict, replicas: int = 1) -> Trained:
+    """One mesh axis; with replicas two, which is HSDP."""
+    ranks = dist.get_world_size()
+    shape = (replicas, ranks // replicas) if replicas > 1 else (ranks,)
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replica", "shard")[-len(shape) :])
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = kind(model.parameters(), **options)
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def weights() -> Tensor:
+        return torch.cat([p.full_tensor().detach().flatten() for p in model.parameters()])
+
+    return model, step, weights
+
+
+def ours(model: nn.Module, kind: type, options: dict, stage: int, **more: object) -> Trained:
+    def make(groups: list) -> torch.optim.Optimizer:
+        return kind(groups, **options)
+
+    if stage < 3:
+        zero = Zero1(model, make) if stage == 1 else Zero2(model, make, **more)
+        return model, zero.step, lambda: oracle.flat_weights(model)
+    zero = Zero3(model, make, list(model.blocks), **more)
+
+    def weights() -> Tensor:
+        whole = zero.full_weights()
+        return torch.cat([whole[name].flatten() for name, _ in model.named_parameters()])
+
+    return model, zero.step, weights
+
+
+WAYS: dict[str, Callable[[nn.Module, type, dict], Trained]] = {
+    "ZeRO-1": partial(ours, stage=1),
+    "ZeRO-2": partial(ours, stage=2, bucket_bytes=2**16),
+    "ZeRO-3": partial(ours, stage=3),
+    "ZeRO-3, one row on its way": partial(ours, stage=3, on_their_way=1),
+    "ZeroRedundancyOptimizer": zero_redundancy,
+    "FSDP2": fsdp2,
+    "HSDP": partial(fsdp2, replicas=2),
+}
+
+
+class Storages(TorchDispatchMode):
+    """The most bytes that all storages together had after any operation, however they came to it:
+    each is asked for its size anew, so that one whose bytes come and go counts right.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.found: dict[int, weakref.ref] = {}
+        self.peak = 0
+        for p in model.parameters():
+            self._follow(p)
+
+    def _follow(self, tensor: Tensor) -> None:
+        local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        storage = local.untyped_storage()
+        self.found.setdefault(storage._cdata, weakref.ref(storage))
+
+    def _bytes(self) -> int:
+        alive = {key: storage for key, ref in self.found.items() if (storage := ref())}
+        self.found = {key: self.found[key] for key in alive}
+        return sum(storage.nbytes() for storage in alive.values())
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self._follow(leaf)
+        self.peak = max(self.peak, self._bytes())
+        return result
+
+
+def train(way: str, optimizer: str) -> tuple[Callable[[], None], Callable[[], Tensor], nn.Module]:
+    """A step on this rank's part of the next batch; all weights in a row; the module."""
+    model = gpt.GPT(MODEL, seed=0).double()
+    wrapped, update, weights = WAYS[way](model, *OPTIMIZERS[optimizer])
+    numbers = count()
+
+    def step() -> None:
+        part = oracle.my_part(data.batch(SEQUENCES, MODEL.context, next(numbers)))
+        oracle.loss(wrapped, *part).backward()
+        update()
+
+    return step, weights, model
+
+
+def weights_after_steps(ways: list[str], optimizer: str) -> dict[str, list[Tensor]]:
+    found = {}
+    for way in ways:
+        step, weights, _ = train(way, optimizer)
+        found[way] = [(step(), weights().clone())[1] for _ in range(STEPS)]
+    return found
+
+
+def sent_and_held(ways: list[str]) -> dict[str, tuple[int, int]]:
+    """Bytes that this rank sends in a step that is not the first, and the most it holds in one."""
+    found = {}
+    for way in ways:
+        step, _, model = train(way, "SGD")
+        step()
+        with wire.tcp() as sent:
+            step()
+        with Storages(model) as storages:
+            step()
+        found[way] = sent.sent, storages.peak
+    return found
+
+
+def by_one(optimizer: str) -> list[Tensor]:
+    kind, options = OPTIMIZERS[optimizer]
+    model = gpt.GPT(MODEL, seed=0).double()
+    batches = [data.batch(SEQUENCES, MODEL.context, number) for number in range(STEPS)]
+    return oracle.one_process(model, batches, kind(model.parameters(), **options))
