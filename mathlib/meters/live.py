@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +73,8 @@ class LiveMeter(TorchDispatchMode):
         ] = {}  # live storage -> its number; addresses come again, numbers do not
         self.size: dict[int, int] = {}
         self.kind: dict[int, str] = {}
-        self.events: list[tuple[int, int]] = []  # (+1 or -1, number)
+        self.device: torch.device | None = None  # of the first storage: others are not its memory
+        self.events: list[tuple[int, int]] = []  # (bytes more or less, number)
         self.marks: list[tuple[int, str]] = []
         self._hooks = saved_tensors_hooks(self._pack, lambda tensor: tensor)
 
@@ -80,16 +82,28 @@ class LiveMeter(TorchDispatchMode):
         """Note a tensor's storage as alive; a kind, once given by name, stays."""
         storage = tensor.untyped_storage()
         key = storage._cdata
+        self.device = self.device or storage.device
+        if storage.device != self.device:
+            return
         if key not in self.serial:
             number = len(self.size)
             self.serial[key], self.size[number] = number, storage.nbytes()
-            self.events.append((+1, number))
+            self.events.append((self.size[number], number))
             weakref.finalize(storage, self._released, key)
         if kind:
             self.kind.setdefault(self.serial[key], kind)
 
     def _released(self, key: int) -> None:
-        self.events.append((-1, self.serial.pop(key)))
+        number = self.serial.pop(key)
+        self.events.append((-self.size[number], number))
+
+    def _resized(self, storage: torch.UntypedStorage, size: int) -> None:
+        """A storage that stays, while its bytes come and go: what sharding does to a row."""
+        self._resize(storage, size)
+        number = self.serial.get(storage._cdata)
+        if number is not None and size != self.size[number]:
+            self.events.append((size - self.size[number], number))
+            self.size[number] = size
 
     def _pack(self, tensor: Tensor) -> Tensor:
         self.follow(tensor, "activations")
@@ -109,17 +123,21 @@ class LiveMeter(TorchDispatchMode):
 
     def __enter__(self) -> "LiveMeter":
         self._hooks.__enter__()
+        # a storage's own method, which no dispatch mode sees
+        self._resize: Any = torch.UntypedStorage.resize_
+        torch.UntypedStorage.resize_ = lambda storage, size: self._resized(storage, size)  # type: ignore
         return super().__enter__()
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
+        torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
         self._hooks.__exit__(*error)
 
     def timeline(self) -> Timeline:
         line = Timeline(marks=self.marks)
         alive = dict.fromkeys(line.kinds, 0)
-        for sign, number in self.events:
-            alive[self.kind.get(number, "temporary")] += sign * self.size[number]
+        for change, number in self.events:
+            alive[self.kind.get(number, "temporary")] += change
             line.rows.append(dict(alive))
         return line
 

@@ -48,8 +48,11 @@ ROLES: dict[str, Look] = {
     "other": ("#a9a294", "|"),
 }
 PARTS = {  # role: names of parts that look like it
-    "weights": ("frozen weights", "weights, forward", "weights, backward"),
-    "gradients": ("gradients, replicas", "new gradients", "adapters"),
+    "weights": (
+        *("frozen weights", "weights, forward", "weights, backward", "padding"),
+        *("live layer", "prefetched layer", "outside the layers"),
+    ),
+    "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
     "optimizer": ("optimizer states", "first moment", "update"),
     "activations": (
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
@@ -78,7 +81,7 @@ PARTS = {  # role: names of parts that look like it
     "recompute": ("recomputation",),
     "communication": (
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
-        "to other nodes",
+        *("to other nodes", "rows on their way"),
     ),
     "idle": ("latency", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),

@@ -129,3 +129,25 @@ def test_where_a_smaller_device_would_give_up():
 def test_operations_get_their_keyword_arguments():
     with live.LiveMeter():
         assert torch.zeros(2, dtype=torch.int8).dtype == torch.int8
+
+
+def test_a_storage_that_stays_while_its_bytes_come_and_go():
+    row = torch.zeros(100)
+    with live.LiveMeter() as meter:
+        meter.follow(row, "weights")
+        row.untyped_storage().resize_(0)
+        row.untyped_storage().resize_(200)
+        other = torch.zeros(3)
+        del other
+        meter.mark("end")
+    line = meter.timeline()
+    assert [line.total(i) for i in range(len(line.rows))] == [400, 0, 200, 212, 200]
+    row.untyped_storage().resize_(400)
+    assert len(meter.events) == 5, "outside of the block nothing is seen"
+
+
+def test_only_one_devices_memory_is_counted():
+    with live.LiveMeter() as meter:
+        torch.zeros(3)
+        torch.empty(100, device="meta")
+    assert max(meter.size.values()) == 12

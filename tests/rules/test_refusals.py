@@ -11,6 +11,7 @@ from mathlib.checks import InputError
 
 ZERO_IS_FINE = {
     "block",
+    "bucket_bytes",
     "buffer_bytes",
     "communication",
     "compute",

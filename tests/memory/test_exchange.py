@@ -1,0 +1,48 @@
+"""Rows on their way, counted by hand."""
+
+from mathlib.memory.exchange import Exchange, Row, _filled
+
+
+def test_a_row_is_padded_and_cut():
+    row = Row(10, 4, 0)
+    assert (row.piece, row.padded) == (3, 12)
+
+
+def test_a_row_is_closed_by_the_tensor_that_fills_it():
+    rows = list(_filled([3, 4, 1, 9, 2], ranks=2, element=2, bucket=14))
+    assert rows == [Row(7, 2, 1), Row(10, 2, 3), Row(2, 2, 4)]
+
+
+ROWS = [Row(4, 2, 0), Row(6, 2, 1), Row(10, 2, 2)]
+
+
+def states(accumulation: bool) -> list[tuple[float, float, float]]:
+    way = Exchange(ROWS, [4, 6, 10], 1, element=2, piece_element=4, accumulation=accumulation)
+    found = [way.state(0, 0), way.state(1, 0), way.state(1, 1), way.state(2, 1)]
+    found += [way.state(2, 1, settling=True), way.state(2, 2), way.state(3, 3), *way.finishing()]
+    names = ("gradients", "gradients that wait", "rows on their way")
+    return [tuple(one.get(name, 0) for name in names) for one in found]
+
+
+def test_every_state_of_three_rows():
+    assert states(accumulation=False) == [
+        (0, 0, 0),
+        (0, 8, 0),  # a row's gradients wait
+        (0, 0, 16),  # it has left: there, and what arrives
+        (0, 12, 16),  # the next waits for its turn
+        (8, 12, 16),  # what came for the first is added up
+        (8, 0, 24),
+        (20, 0, 40),
+        (40, 0, 40),  # the end: its piece beside it
+    ]
+
+
+def test_with_accumulation_all_pieces_are_there():
+    first, *_, last = states(accumulation=True)
+    assert first == (40, 0, 0) and last == (40 + 20, 0, 40)
+
+
+def test_the_fullest_is_just_before_a_row_leaves():
+    way = Exchange(ROWS, [4, 6, 10], 1, element=2, piece_element=4, accumulation=False)
+    assert way.fullest(0, 2) == way.state(2, 1, settling=True)
+    assert way.fullest(0, 3) == way.state(3, 2, settling=True)

@@ -1,0 +1,115 @@
+"""What a rank holds, by hand; tests/agreement/test_zero.py holds it against real runs."""
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.compute import params
+from mathlib.memory import moments, sharded, states
+from mathlib.specs import Experts, Layout, Model
+
+SMALL = Model("small", layers=4, width=64, heads=4, vocab=251, context=32, dropout=False)
+P = params.count(SMALL).total
+LAYER = 12 * 64 * 64 + 13 * 64  # matrices, biases and norms
+OUTSIDE = P - 4 * LAYER
+
+
+def at(name: str, **options) -> dict[str, float]:
+    stage = options.pop("zero", 3)
+    layout = Layout(data=3, zero=stage, micro_batches=options.pop("micro_batches", 1))
+    one = sharded.moments(SMALL, layout, recipe="adam-fp32", **options)[name]
+    return {part: one.amount(part) for part in one}
+
+
+def padded(numbers: float) -> int:
+    return 3 * -(-numbers // 3)
+
+
+def test_stage_0_is_what_one_process_has():
+    layout = Layout(data=4)
+    found = sharded.moments(SMALL, layout, recipe="sgd")
+    wanted = moments.moments(SMALL, layout, recipe="sgd")
+    assert {n: one.total for n, one in found.items()} == {n: o.total for n, o in wanted.items()}
+
+
+def test_stage_1_sends_one_row_at_the_end_of_a_step():
+    assert at("exchange", zero=1) == {
+        "weights": 4 * P,
+        "padding": 4 * (padded(P) - P),
+        "optimizer states": 8 * padded(P) / 3,
+        "gradients": 4 * padded(P) / 3,
+        "rows on their way": 2 * 4 * padded(P),
+    }
+    assert at("update", zero=1, optimizer="for-loop")["update"] == 2 * 4 * padded(P) / 3
+
+
+def test_stage_2_has_two_rows_on_their_way():
+    found = at("layer 0", zero=2, bucket_bytes=4 * LAYER)
+    assert found["weights"] == 4 * P and found["gradients"] < 4 * P / 3
+    assert found["rows on their way"] >= 2 * 2 * 4 * LAYER
+    one = at("layer 0", zero=2, bucket_bytes=4 * LAYER, on_their_way=1)
+    assert one["rows on their way"] < found["rows on their way"]
+
+
+def test_stage_3_has_a_live_and_a_prefetched_layer():
+    found = at("layer 1")
+    assert found["live layer"] == found["prefetched layer"] == 4 * padded(LAYER)
+    assert found["outside the layers"] == 4 * padded(OUTSIDE)
+    assert found["weights"] == 4 * (4 * padded(LAYER) + padded(OUTSIDE)) / 3
+    assert found["rows on their way"] == 2 * 2 * 4 * padded(LAYER)
+    assert "prefetched layer" not in at("layer 1", prefetch=False)
+    assert "prefetched layer" not in at("layer 0"), "the last one that backward comes to"
+    assert "live layer" not in at("update") and "live layer" not in at("end of forward")
+
+
+def test_a_16_bit_shard_is_kept_if_wanted():
+    layout = Layout(data=4, zero=3)
+    made, kept = (
+        sharded.moments(SMALL, layout, recipe="mixed-adam", keep_half=keep)["update"]
+        for keep in (False, True)
+    )
+    assert "weights" not in made
+    assert kept.total - made.total == kept["weights"] == pytest.approx(2 * P / 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_what_lives_from_step_to_step_is_the_papers_share(stage):
+    """Its parts at the update, less padding, for a model that 4 ranks divide."""
+    found = sharded.moments(SMALL, Layout(data=4, zero=stage), recipe="mixed-adam", keep_half=True)[
+        "update"
+    ]
+    wanted = states.model_states(P, recipe="mixed-adam", zero=stage, shard=4)
+    for name in ("weights", "master weights", "optimizer states"):
+        assert found.amount(name) == pytest.approx(wanted.amount(name), rel=2e-3)
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_accumulation_keeps_the_pieces_through_the_forward(stage):
+    once, twice = (at("end of forward", zero=stage, micro_batches=m) for m in (1, 2))
+    assert twice["gradients"] == pytest.approx(4 * P / 3, rel=1e-3) and "gradients" not in once
+
+
+def test_more_ranks_never_need_more():
+    for stage in (1, 2, 3):
+        needed = [
+            sharded.peak(SMALL, Layout(data=n, zero=stage), recipe="sgd-momentum").total
+            for n in (2, 4, 8, 16)
+        ]
+        assert needed == sorted(needed, reverse=True)
+
+
+def test_layers_with_experts_are_larger_rows():
+    mixed = SMALL.but(experts=Experts(8, 2, 64, dense_layers=2))
+    found = sharded.moments(mixed, Layout(data=4, zero=3), recipe="sgd")
+    dense, sparse = found["layer 0"]["live layer"], found["layer 3"]["live layer"]
+    assert sparse > dense
+    layers = sum(found[f"forward {i}"].amount("live layer") for i in range(4))
+    assert layers + found["loss"].amount("outside the layers") == pytest.approx(
+        4 * params.count(mixed).total, rel=1e-3
+    )
+
+
+def test_what_it_does_not_cover_is_refused():
+    with pytest.raises(InputError, match="pipeline"):
+        sharded.moments(SMALL, Layout(pipeline=2, micro_batches=2, zero=1))
+    with pytest.raises(InputError, match="autocast"):
+        sharded.moments(SMALL, Layout(data=2, zero=1), autocast=True)
