@@ -97,3 +97,70 @@ def sharding_groups(
 def _parts(payload: float, world: int, shard: int, node: int, stages: bool, m: int) -> dict:
     grid = mesh.sagemaker(world=world, shard=shard)
     return crossing(payload, grid=grid, node=node, stages=stages, micro_batches=m)
+
+
+def tensors_of(model: str) -> dict[int, int]:
+    """How many tensors of which size a model has; queries, keys and values are one, as trained."""
+    shape, counted = specs.find_model(model), params.count(model)
+    found: dict[int, int] = {}
+
+    def add(size: float, many: int) -> None:
+        if size:
+            found[int(size)] = found.get(int(size), 0) + many
+
+    qkv = {True: 0, False: 0}  # weights, and biases
+    for m in params.matrices(shape):
+        if m.name in ("query", "key", "value"):
+            qkv[True] += m.inputs * m.outputs
+            qkv[False] += m.bias * m.outputs
+        elif m.group != "head":
+            add(m.inputs * m.outputs, m.layers * m.copies)
+            add(m.bias * m.outputs, m.layers * m.copies)
+    for size in qkv.values():
+        add(size, shape.layers)
+    for part in ("embedding", "positions", "head"):
+        add(counted.amount(part), 1)
+    norms = counted.amount("norms")
+    h = shape.width
+    add(h, round(norms / h))
+    return found
+
+
+@experiment(
+    "sharding-knobs",
+    "What the knobs cost and save",
+    doubling("threshold", "Tensors stay whole below, elements", 1, 2**30, 2**20),
+    doubling("live", "Live parameters at most, millions", 1, 16384, 1024),
+    doubling("bucket", "Bucket size, millions of elements", 1, 16384, 512),
+    Choice("model", "Model", specs.titled("models", MODELS[:-1]), "gpt-neox-20b"),
+    doubling("shard", "Sharding degree", 1, 512, 16),
+    code=(precision.bytes_per_parameter,),
+)
+def sharding_knobs(threshold: int, live: int, bucket: int, model: str, shard: int) -> str:
+    tensors = tensors_of(model)
+    small = {size: n for size, n in tensors.items() if size < threshold}
+    P = sum(size * n for size, n in tensors.items())
+    stay = sum(size * n for size, n in small.items())
+    kappa = precision.bytes_per_parameter("mixed-adam").total
+    chip = specs.find_device("a100-40gb")
+    parts = {
+        "model states": kappa * (P - stay) / shard,
+        "small tensors": kappa * stay,
+        "live weights": 2 * min(live * 1e6, P - stay) if shard > 1 else 0,
+        "gradient buckets": 2 * 2 * min(bucket * 1e6, P - stay) if shard > 1 else 0,
+    }
+    cut = sum(tensors.values()) - sum(small.values())
+    added = sum(parts.values()) - kappa * P / shard
+    say = (
+        f'<p class="mlx-say">Two gathers each for <b>{cut if shard > 1 else 0:,} of '
+        f"{sum(tensors.values()):,} tensors</b> in a micro-batch; the rest stays whole. The knobs "
+        f"add <b>{says.size(added)}</b> to {says.size(kappa * P / shard)} of states.</p>"
+    )
+    bars = svg.bars(
+        [("on a GPU", {name: size for name, size in parts.items() if size})],
+        title="Memory of a GPU, without activations",
+        show=says.size,
+        limit=chip.room,
+        limit_label=chip.title,
+    )
+    return say + bars
