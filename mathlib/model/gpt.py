@@ -145,15 +145,20 @@ def initialise(module: nn.Module, seed: int = 0, prefix: str = "") -> None:
     numbers.
     """
     for name, parameter in module.named_parameters(prefix):
-        if parameter.is_meta:
-            continue
-        if name.endswith("bias"):
-            parameter.zero_()
-        elif parameter.dim() == 1:
-            parameter.fill_(1.0)
-        else:
-            draw = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
-            parameter.copy_(0.02 * torch.randn(parameter.shape, generator=draw))
+        if not parameter.is_meta:
+            fill(name, parameter, seed)
+
+
+@torch.no_grad()
+def fill(name: str, parameter: Tensor, seed: int = 0) -> None:
+    """The first numbers of the parameter of this name."""
+    if name.endswith("bias"):
+        parameter.zero_()
+    elif parameter.dim() == 1:
+        parameter.fill_(1.0)
+    else:
+        draw = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
+        parameter.copy_(0.02 * torch.randn(parameter.shape, generator=draw))
 
 
 def small(

@@ -72,6 +72,7 @@ class Arriving(Protocol):
     def wait(self) -> Any: ...
 
 
+Fill = Callable[[str, Tensor], Any]  # of a parameter's name, and the tensor for its first numbers
 Gather = Callable[..., Arriving]  # all_gather, or what is called as it is
 
 
@@ -108,6 +109,7 @@ class FlatShard:
     """Parameters that travel together, and this rank's piece of them, `shard`.
 
     `kept` says whether the whole row stays (stages 1 and 2) or comes and goes (stage 3).
+    `fill` writes the parameters' first numbers into the row, in place of those that they have.
     `master` keeps the shard in fp32, whatever the type of the parameters; `name` is what the
     `trace` calls the row.
     """
@@ -120,6 +122,7 @@ class FlatShard:
         kept: bool = True,
         master: bool = False,
         gather: Gather = all_gather,
+        fill: Fill | None = None,
         name: str = "the row",
         trace: Trace = SILENT,
     ):
@@ -132,7 +135,10 @@ class FlatShard:
         self.row = torch.zeros(self.ranks * self.length, dtype=first.dtype, device=first.device)
         self.slots = self._cut(self.row)
         for p, place in self.slots.items():
-            place.copy_(p.data)
+            if fill:
+                fill(names[p], place)
+            else:
+                place.copy_(p.data)
             p.data = place
         self.piece = self.row[rank * self.length : (rank + 1) * self.length]
         own = self.piece.float() if master else self.piece
@@ -205,6 +211,21 @@ class FlatShard:
         if self.shard.data.data_ptr() != self.piece.data_ptr():
             self.piece.copy_(self.shard.data)
         return self._gathering(self.piece)
+
+
+def placeholders(module: nn.Module) -> None:
+    """Give parameters that are on the meta device a place on the default one: their shape, and no
+    memory.
+    """
+    if unfilled := [name for name, buffer in module.named_buffers() if buffer.is_meta]:
+        raise InputError(f"module: {', '.join(unfilled)} on the meta device, expected with numbers")
+    made: dict[nn.Parameter, nn.Parameter] = {}
+    for part in module.modules():
+        for name, p in list(part.named_parameters(recurse=False)):
+            if p.is_meta and p not in made:
+                nothing = torch.full((), math.nan, dtype=p.dtype, device=torch.get_default_device())
+                made[p] = nn.Parameter(nothing.expand(p.shape), requires_grad=p.requires_grad)
+            setattr(part, name, made.get(p, p))
 
 
 def grouped(module: nn.Module, groups: Groups | None) -> Groups:

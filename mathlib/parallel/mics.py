@@ -8,7 +8,7 @@ S = N is ZeRO 3.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
-from mathlib.checks import InputError, non_negative
+from mathlib.checks import InputError, non_negative, one_of
 from mathlib.parallel.ddp import broadcast
 from mathlib.parallel.flat_shards import FlatShard, Gather, MakeOptimizer, Scattering, all_gather
 from mathlib.parallel.hierarchical_gather import by_nodes
@@ -76,8 +76,19 @@ class Mics(Zero3):
         mine = self.mesh.group_of(dist.get_rank(self.everyone), axis)
         return _new_group([members[i] for i in mine])
 
-    def _start_alike(self) -> None:
-        broadcast([*self.module.parameters(), *self.module.buffers()], self.everyone)
+    def _tell_all(self, tensors: Iterable[Tensor]) -> None:
+        broadcast(tensors, self.everyone)
+
+    def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
+        found = super()._lay_out()
+        for row in self._every_row() if self.fill else ():  # filled by each rank for itself
+            broadcast([row.shard], self.everyone if row.kept else self.replicas)
+            if row.kept:
+                row.piece.copy_(row.shard.data)
+        return found
+
+    def _every_row(self) -> Iterator[FlatShard]:
+        return (row for rows in self.rows.values() for row in rows)
 
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
         """Small tensors lie in rows of their own."""
@@ -88,16 +99,16 @@ class Mics(Zero3):
     def _row(self, names: dict[nn.Parameter, str]) -> FlatShard:
         """A row over the sharding group; over this rank alone if its tensors are small."""
         if all(p.numel() < self.whole_below for p in names):
-            return FlatShard(names, self.alone, master=self.master)
+            return FlatShard(names, self.alone, master=self.master, fill=self.fill)
         row = super()._row(names)
         row.how = self.gathering
         return row
 
     def _name_rows(self) -> None:
         super()._name_rows()
-        for rows in self.rows.values():
-            for row in rows:
-                row.name += ", small tensors" if row.kept and self.mesh.sizes["shard"] > 1 else ""
+        for row in self._every_row():
+            if row.kept and self.mesh.sizes["shard"] > 1:
+                row.name += ", small tensors"
 
     def _send(self, row: FlatShard) -> None:
         """A row's gradients have all come: they wait in the bucket for company."""
@@ -155,8 +166,8 @@ class Mics(Zero3):
 
     def live(self) -> int:
         """Weights that are whole now, or about to be, because they were gathered."""
-        rows = (row for rows in self.rows.values() for row in rows if not row.kept)
-        return sum(sum(row.sizes) for row in rows if row.whole or row.arriving)
+        coming = (r for r in self._every_row() if not r.kept and (r.whole or r.arriving))
+        return sum(sum(row.sizes) for row in coming)
 
     def _away(self, part: nn.Module) -> int:
         """Weights of a part that would have to be gathered."""
@@ -185,6 +196,22 @@ class Mics(Zero3):
                 if other is not part:
                     self._release(other)
         super()._gather(part)
+
+
+PAGE = {  # SageMaker's word: ours, and the page's default
+    "sharded_data_parallel_degree": ("shard", 1),
+    "sdp_reduce_bucket_size": ("bucket_elements", 5e8),
+    "sdp_param_persistence_threshold": ("whole_below", 1e6),
+    "sdp_max_live_parameters": ("most_live", 1e9),
+    "sdp_hierarchical_allgather": ("hierarchical", True),
+    "sdp_gradient_clipping": ("clip", 1.0),
+}
+
+
+def from_sagemaker(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Mics' arguments for a configuration in SageMaker's words, with the page's defaults."""
+    given = {one_of("parameters", word, PAGE): value for word, value in parameters.items()}
+    return {ours: given.get(word, usual) for word, (ours, usual) in PAGE.items()}
 
 
 def mesh_of(group: ProcessGroup | None, shard: int) -> mesh.Mesh:

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
+from mathlib.checks import InputError
 from mathlib.meters.trace import Trace
 from mathlib.parallel import flat_shards
 from mathlib.parallel.ddp import MissingGradients, broadcast
@@ -55,7 +56,15 @@ class Zero1:
 
     def _start_alike(self) -> None:
         """Every rank begins with rank 0's numbers."""
-        broadcast([*self.module.parameters(), *self.module.buffers()], self.group)
+        if unreal := [name for name, p in self.module.named_parameters() if p.is_meta]:
+            raise InputError(
+                f"module: {unreal[0]} and {len(unreal) - 1} others on the meta device, expected "
+                "with numbers; Zero3 and Mics take a function `fill` that makes them"
+            )
+        self._tell_all([*self.module.parameters(), *self.module.buffers()])
+
+    def _tell_all(self, tensors: Iterable[Tensor]) -> None:
+        broadcast(tensors, self.group)
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         """Fill `shards`, and say which parameter group each one's optimizer states belong to."""

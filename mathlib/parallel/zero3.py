@@ -6,7 +6,7 @@ backward, where its gradients leave as soon as all have come: 3 K (N-1)/N sent b
 The next layer's gather begins before this layer computes, so that both take their time together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,8 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import InputError
-from mathlib.parallel.flat_shards import FlatShard, MakeOptimizer, alike
+from mathlib.parallel import flat_shards
+from mathlib.parallel.flat_shards import Fill, FlatShard, MakeOptimizer, alike
 from mathlib.parallel.zero2 import Zero2, in_backward
 
 
@@ -25,6 +26,9 @@ class Zero3(Zero2):
 
     What stands in no layer, or in two, is gathered when forward begins and stays to the end of
     backward. The gathers of the next `prefetch` layers begin before this layer computes.
+
+    A model built on the meta device, which has shapes and no numbers, needs `fill`, such as
+    gpt.fill: called with a parameter's name and a tensor, on every rank alike.
     """
 
     def __init__(
@@ -34,13 +38,16 @@ class Zero3(Zero2):
         layers: Iterable[nn.Module],
         *args: Any,
         prefetch: int = 1,
+        fill: Fill | None = None,
         **kwargs: Any,
     ):
-        self.prefetch, self.layers = prefetch, list(layers)
+        self.prefetch, self.fill, self.layers = prefetch, fill, list(layers)
         self.rows: dict[nn.Module, list[FlatShard]] = {}  # frozen ones too
         self.order: list[nn.Module] = []  # of the layers' calls in the last forward
         self.path: list[nn.Module] = []  # calls that backward has not come to
         self.passing: nn.Module | None = None  # the layer that backward is in
+        self.called = {part: name or "the rest" for name, part in module.named_modules()}
+        self.computed: Callable[[], None] = lambda: None  # ends the layer's event in the trace
         inner = {part for layer in self.layers for part in layer.modules() if part is not layer}
         if twice := inner & set(self.layers):
             raise InputError(
@@ -51,6 +58,13 @@ class Zero3(Zero2):
         for layer in self.layers:
             layer.register_forward_pre_hook(lambda layer, _: self._enter(layer))
             layer.register_forward_hook(lambda layer, _, output: self._leave(layer, output))
+
+    def _start_alike(self) -> None:
+        """With `fill`, no rank ever has all weights: each row is filled, and cut, by itself."""
+        if self.fill is None:
+            return super()._start_alike()
+        flat_shards.placeholders(self.module)
+        self._tell_all(self.module.buffers())
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         group_of = {p: number for number, group in enumerate(self.groups) for p in group["params"]}
@@ -73,7 +87,9 @@ class Zero3(Zero2):
         return list(alike(names))
 
     def _row(self, names: dict[nn.Parameter, str]) -> FlatShard:
-        return FlatShard(names, self.group, kept=False, master=self.master, trace=self.trace)
+        return FlatShard(
+            *(names, self.group), kept=False, master=self.master, fill=self.fill, trace=self.trace
+        )
 
     def _owners(self) -> dict[nn.Parameter, nn.Module]:
         """The layer that a parameter comes and goes with; the whole module, if it is in two."""
@@ -85,10 +101,9 @@ class Zero3(Zero2):
 
     def _name_rows(self) -> None:
         """What the trace calls them: the layer; with a number, if it has several rows."""
-        path = {part: name or "the rest" for name, part in self.module.named_modules()}
         for part, rows in self.rows.items():
             for number, row in enumerate(rows):
-                row.name = path[part] + (f", row {number}" if len(rows) > 1 else "")
+                row.name = self.called[part] + (f", row {number}" if len(rows) > 1 else "")
 
     def _start(self) -> None:
         """The whole module's forward begins."""
@@ -109,11 +124,13 @@ class Zero3(Zero2):
         self.order.append(layer)
         done = len(self.order)
         self._look_ahead(self.last_order[done : done + self.prefetch])
+        self.computed = self.trace.begin(f"forward of {self.called[layer]}")
 
     def _leave(self, layer: nn.Module, output: object) -> None:
         """A layer's forward ends: give its rows back, until the gradient of its output comes."""
         if in_backward():
             return
+        self.computed()
         self._release(layer)
         outputs = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
         if outputs and torch.is_grad_enabled():
@@ -125,11 +142,18 @@ class Zero3(Zero2):
         self._begin()
         while self.path and self.path.pop() is not layer:
             continue
-        if self.passing not in (None, layer):  # autograd goes through layers one after the other
-            self._release(self.passing)
+        self._pass()
         self.passing = layer
         self._gather(layer)
         self._look_ahead(self.path[: -1 - self.prefetch : -1])
+        self.computed = self.trace.begin(f"backward of {self.called[layer]}")
+
+    def _pass(self) -> None:
+        """Backward is through with a layer: autograd takes one after the other."""
+        if self.passing:
+            self.computed()
+            self._release(self.passing)
+        self.passing = None
 
     def _look_ahead(self, layers: Sequence[nn.Module]) -> None:
         """Begin to gather what comes next."""
@@ -151,6 +175,7 @@ class Zero3(Zero2):
         row.release()
 
     def _finish(self) -> None:
+        self._pass()
         super()._finish()
         self._release_all()
 
