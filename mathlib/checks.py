@@ -22,7 +22,7 @@ class InputError(ValueError):
 
 def _number(name: str, value: Any, accepted: str) -> float:
     """`value` as Python's own int or float: numpy's whole numbers would overflow without a word."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, (int, float, Real)):  # Real asks longest
         raise InputError(f"{name} = {value!r}: expected {accepted}")
     try:
         number = float(value)
@@ -32,7 +32,9 @@ def _number(name: str, value: Any, accepted: str) -> float:
         raise InputError(
             f"{name} = {number}: expected {accepted}, and a finite one of at most {LARGEST:g}"
         )
-    return int(value) if isinstance(value, Integral) else number
+    if isinstance(value, float):
+        return number
+    return int(value) if isinstance(value, (int, Integral)) else number
 
 
 def positive(name: str, value: Any) -> float:
@@ -84,9 +86,11 @@ def keep_title(spec: Any) -> None:
 
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     """A value from a list; a near miss is named."""
-    accepted = list(accepted)
+    if type(value) is str and isinstance(accepted, (dict, tuple)) and value in accepted:
+        return value  # the way of almost every call
+    accepted, is_flag = list(accepted), isinstance(value, bool)
     for one in accepted:
-        if isinstance(value, bool) == isinstance(one, bool) and value == one:  # True is not stage 1
+        if isinstance(one, bool) == is_flag and value == one:  # True is not stage 1
             return one
     from difflib import get_close_matches  # only a refusal needs it
 
@@ -103,7 +107,7 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
 
 def flag(name: str, value: Any) -> bool:
     """True or False, nothing that merely counts as one."""
-    return bool(one_of(name, value, (False, True)))
+    return value if isinstance(value, bool) else bool(one_of(name, value, (False, True)))
 
 
 def instance(name: str, value: Any, kind: type[T]) -> T:

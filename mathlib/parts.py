@@ -5,6 +5,7 @@ can be unfolded.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Union
 
 from mathlib import units
@@ -41,11 +42,13 @@ class Parts(Mapping[str, Part]):
     def amount(self, name: str) -> float:
         """One part as a number, whether or not it has parts of its own."""
         part = self[name]
+        if isinstance(part, (int, float)):  # most are, and asking for a Mapping takes long
+            return part
         return part.total if isinstance(part, Parts) else part
 
-    @property
+    @cached_property
     def total(self) -> float:
-        return sum(self.amount(name) for name in self)
+        return sum(self.amount(name) for name in self._parts)
 
     def share(self, name: str) -> float:
         return self.amount(name) / self.total

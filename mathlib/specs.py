@@ -45,7 +45,10 @@ __all__ = [
     "tensor_degree",
 ]
 
-TABLES = ("models", "devices", "clusters", "types", "recipes", "runs", "compressors")
+TABLES = (
+    *("models", "devices", "clusters", "types", "recipes", "runs", "compressors"),
+    *("nccl", "allreduces"),
+)
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),
     "an encoder": ("bert", "roberta", "distilbert", "deberta", "electra", "albert", "modernbert"),
@@ -102,6 +105,7 @@ class Cluster:
     device: str  # a name in devices.toml
     devices_per_node: int
     node_bandwidth: float  # bytes/s out of one node, one direction, all its network cards together
+    link_bandwidth: float = 0  # bytes/s between neighbours in a node, where not all of a device's
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
     title: str = field(default="", compare=False)  # what people call it; "": the name
@@ -110,6 +114,7 @@ class Cluster:
         keep_title(self)
         whole("devices_per_node", self.devices_per_node)
         positive("node_bandwidth", self.node_bandwidth)
+        non_negative("link_bandwidth", self.link_bandwidth)
 
 
 @cache
@@ -135,6 +140,11 @@ def find_model(name: str | Model) -> Model:
         return name
     if isinstance(name, str) and name not in table("models"):
         refuse_uncovered("model", name)
+    return _model(one_of("model", name, table("models")))
+
+
+@cache
+def _model(name: str) -> Model:
     row = _model_row(name)
     for part, kind in PARTS.items():
         if part in row:
@@ -153,7 +163,12 @@ def refuse_uncovered(argument: str, name: str) -> None:
 
 def find_device(name: str) -> Device:
     """A device by its name in devices.toml."""
-    return Device(name=name, **table("devices")[one_of("device", name, table("devices"))])
+    return _device(one_of("device", name, table("devices")))
+
+
+@cache
+def _device(name: str) -> Device:
+    return Device(name=name, **table("devices")[name])
 
 
 def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:

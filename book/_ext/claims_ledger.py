@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from stored import html_outputs
 
-from mathlib.show.ledger import FORMS, Verdict, claims, verdicts_in
+from mathlib.show.ledger import Verdict, claims, quotation, verdicts_in
 
 SOURCES = {  # what each is called in a filter, in full, and in the bibliography
     "interview": (
@@ -43,6 +43,7 @@ KINDS = {  # of verdicts: what one is called, and what several are
     "holds": ("holds", "hold"),
     "depends": ("holds under a condition", "hold under a condition"),
     "wrong": ("is wrong", "are wrong"),
+    "undecided": ("is undecided", "are undecided"),
     "open": ("is open", "are open"),
 }
 
@@ -63,11 +64,7 @@ def all_verdicts(root: Path) -> dict[str, tuple[Verdict, str]]:
 
 def kind(verdict: Verdict | None) -> str:
     """One of KINDS."""
-    if verdict is None:
-        return "open"
-    return dict(zip(FORMS, KINDS, strict=False))[
-        next(form for form in reversed(FORMS) if verdict.words.startswith(form))
-    ]
+    return verdict.kind()[0] if verdict else "open"
 
 
 def counts(root: Path) -> dict[str, int]:
@@ -98,7 +95,7 @@ def row(claim: str, verdict: Verdict | None, address: str) -> str:
     """One claim: number, text and verdict, and on opening the evidence with a link to the run."""
     entry, of = claims()[claim], kind(verdict)
     said = verdict.words if verdict else "open"
-    form = next((f.strip(" ,") for f in reversed(FORMS) if said.startswith(f)), said)
+    word = verdict.kind()[1] if verdict else "open"
     more = f"<p>Will be tried: {escape(entry['test'])}.</p>"
     if verdict:
         more = (
@@ -108,8 +105,8 @@ def row(claim: str, verdict: Verdict | None, address: str) -> str:
     return (
         f'<details class="mlx-claim" id="ledger-{claim}" data-source="{entry["source"]}" '
         f'data-verdict="{of}"><summary><b>{claim}</b> <span>{escape(entry["claim"])}</span> '
-        f'<em class="mlx-word mlx-{of}">{escape(form.partition(",")[0])}</em></summary>'
-        f"{more}</details>"
+        f'<em class="mlx-word mlx-{of}">{word}</em></summary>'
+        f"{quotation(claim)}{more}</details>"
     )
 
 

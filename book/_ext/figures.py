@@ -14,7 +14,9 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from stored import html_outputs
 
-FIGURE = re.compile(r'<figure class="mlx-figure"(?: id="fig-([a-z0-9-]+)")?>(.*?)</figure>', re.S)
+FIGURE = re.compile(
+    r'<figure class="mlx-figure(?: mlx-parts)?"(?: id="fig-([a-z0-9-]+)")?>(.*?)</figure>', re.S
+)
 CAPTION = "<figcaption>"
 Place = tuple[str, str]  # page, number
 

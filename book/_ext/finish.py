@@ -25,6 +25,13 @@ SECTION = re.compile(r'(<section\b[^<>]*?)aria-label="([^"]*)"')
 VIEWPORT = re.compile(r'\s*<meta name="viewport"[^>]*>')
 PAGE_NAME = re.compile(r"DOCUMENTATION_OPTIONS\.pagename = '([^']*)';")
 PAGE_NAME_SCRIPT = "DOCUMENTATION_OPTIONS.pagename = document.documentElement.dataset.pagename;"
+HOLDS_TABLE = '<div class="output text_html mlx-holds-table"><table'
+HOLDS_VERDICT = re.compile(
+    r'(<div class="cell)( [^"]*">\s*<div class="cell_output[^"]*">\s*'
+    r'<div class="output text_html">\s*<section class="mlx-verdict)'
+)
+CELL = re.compile(r"<td>(?:(?!</td>).)*</td>", re.DOTALL)
+NAME = re.compile(r'(?<=<span class="pre">)[\w./]+(?=</span>)')
 FIRST = "dataset.theme"  # the script that must run before anything is painted
 
 # A script whose file or text has the word is needed only where the page has the second.
@@ -192,11 +199,30 @@ def with_a_plain_bibliography(text: str, page: Path, site: Site) -> str:
     return text.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
 
 
+def with_names_that_break_well(text: str, page: Path, site: Site) -> str:
+    """A name of the library in a table breaks behind a point or an underscore, not anywhere."""
+
+    def broken(cell: re.Match) -> str:
+        return NAME.sub(lambda name: re.sub(r"(?<=[._/])(?=\w)", "<wbr>", name[0]), cell[0])
+
+    return CELL.sub(broken, text)
+
+
+def with_what_it_holds(text: str, page: Path, site: Site) -> str:
+    """Cells and outputs say what they hold: a style sheet that looks for it with :has() would look
+    again at every move of an experiment.
+    """
+    text = text.replace('<div class="output text_html"><table', HOLDS_TABLE)
+    return HOLDS_VERDICT.sub(r"\1 mlx-holds-verdict\2", text)
+
+
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_one_viewport,
     with_each_id_once,
     with_landmarks_apart,
     with_a_plain_bibliography,
+    with_what_it_holds,
+    with_names_that_break_well,
     without_inline_scripts,
     without_handlers,
 )

@@ -7,6 +7,7 @@ n_out biases if any.
 """
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 from mathlib.checks import InputError, one_of, whole
@@ -86,7 +87,11 @@ def matrices(model: str | Model) -> list[Matrix]:
 
     Chapter: compute
     """
-    model = find_model(model)
+    return list(_matrices(find_model(model)))
+
+
+@lru_cache(256)  # every formula begins with them
+def _matrices(model: Model) -> tuple[Matrix, ...]:
     L, h, experts = model.layers, model.width, model.experts
     found = _attention(model)
     sparse = model.expert_layers
@@ -103,7 +108,7 @@ def matrices(model: str | Model) -> list[Matrix]:
             )
         if experts.shared_gate:
             found.append(Matrix("shared experts", "output gate", h, 1, sparse))
-    return found + [Matrix("head", "head", h, model.padded_vocab, 1, model.head_bias)]
+    return (*found, Matrix("head", "head", h, model.padded_vocab, 1, model.head_bias))
 
 
 def _norms(model: Model) -> Parts:

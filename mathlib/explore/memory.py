@@ -213,7 +213,11 @@ def on_each_card(model: str, cards: int, device: str) -> str:
     where = "one card" if cards == 1 else f"{cards:,} cards"
     say = f"<b>does not fit</b> on {where}, however the states are dealt out"
     if good:
-        how = "undivided" if good[0] == 0 else f"from ZeRO stage {good[0]} on"
+        how = (
+            "undivided"
+            if good[0] == 0
+            else f"with ZeRO stage {good[0]}{' or more' if good[0] < 3 else ''}"
+        )
         say = f"<b>fits {how}</b> on {where}"
     return f'<p class="mlx-say">{escape(name)} {say}.</p>' + svg.bars(
         rows,

@@ -7,8 +7,9 @@ A layer keeps s b h (34 + 5 a s / h) bytes for e = 2 (Korthikanti et al. 2022, e
 already bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mathlib.checks import (
@@ -188,7 +189,7 @@ def _mlp(model: Model, tokens: int, how: Saving, experts: Experts | None) -> Ite
         yield Kept("mlp", "output mask", MASK * tokens * h, False)
 
 
-def _shares(kept: list[Kept], tensor: int, sequence_parallel: bool) -> dict[str, Part]:
+def _shares(kept: Iterable[Kept], tensor: int, sequence_parallel: bool) -> dict[str, Part]:
     """What one device holds of the tensors, by group."""
     groups: dict[str, dict[str, float]] = {}
     for one in kept:
@@ -243,17 +244,25 @@ def layer(
 
 def _kept(
     model: Model, s: int, b: int, t: int, how: Saving, recompute: str, index: int
-) -> list[Kept]:
+) -> tuple[Kept, ...]:
     """Every tensor that layer `index` keeps."""
+    moe = model.experts if _has_experts(model, index) else None
+    return _tensors(model, s, b, t, how, recompute, moe)
+
+
+@lru_cache(256)  # a step asks at every moment
+def _tensors(
+    model: Model, s: int, b: int, t: int, how: Saving, recompute: str, moe: Experts | None
+) -> tuple[Kept, ...]:
+    """Every tensor that a layer keeps, one with experts or one without."""
     if recompute == "full":
         size = how.stream_bytes * s * b * model.width
-        return [Kept("kept for recomputation", "layer input", size, False)]
-    moe = model.experts if _has_experts(model, index) else None
+        return (Kept("kept for recomputation", "layer input", size, False),)
     kept: list[Kept] = []
     for i in range(model.block_norms):
         kept += _norm("norms", f"{i + 1}.", model, s * b, how)
     kept += [*_attention(model, s, b, t, how), *_mlp(model, s * b, how, moe)]
-    return [one for one in kept if not (one.core and recompute == "selective")]
+    return tuple(one for one in kept if not (one.core and recompute == "selective"))
 
 
 def _has_experts(model: Model, index: int) -> bool:

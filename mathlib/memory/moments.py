@@ -47,15 +47,25 @@ class _Step:
     options: dict[str, Any]  # of activations.stage
 
     @cached_property
+    def made(self) -> dict[tuple[bool, str], Parts]:
+        """Activations of a layer so far computed, by kind."""
+        return {}
+
+    @cached_property
     def own(self) -> Parts:
         """Parameters of this device."""
         return stage_parameters(self.model, self.layout, self.stage)
 
     @cached_property
+    def whole(self) -> Parts:
+        """Bytes a parameter, by copy, before any sharding."""
+        return precision.bytes_per_parameter(self.recipe)
+
+    @cached_property
     def copies(self) -> dict[str, float]:
         """Bytes a parameter, by copy, after sharding; main gradients are apart from gradients."""
         each = per_parameter(self.recipe, zero=self.layout.zero, shard=self.layout.shard)
-        whole = precision.bytes_per_parameter(self.recipe)
+        whole = self.whole
         main = whole.amount("main gradients") if "main gradients" in whole else 0
         all_gradients = main + (whole.amount("gradients") if "gradients" in whole else 0)
         share = each.amount("gradients") / all_gradients if all_gradients else 0
@@ -65,8 +75,7 @@ class _Step:
     @cached_property
     def gradient_bytes(self) -> float:
         """Bytes of a gradient as backward writes it, before any sharding."""
-        whole = precision.bytes_per_parameter(self.recipe)
-        return whole.amount("gradients" if "gradients" in whole else "weights")
+        return self.whole.amount("gradients" if "gradients" in self.whole else "weights")
 
     @property
     def n(self) -> int:
@@ -93,6 +102,7 @@ class _Step:
             activations.stage(self.model, self.layout, stage=self.stage, **self.options).items()
         )
 
+    @cached_property
     def resident(self) -> dict[str, Part]:
         """Alive from step to step."""
         P = self.own.total
@@ -113,7 +123,13 @@ class _Step:
         return alive * self.copies["gradients"]
 
     def layer(self, index: int, recompute: str) -> Parts:
-        """Activations of one layer and one micro-batch."""
+        """Activations of one layer and one micro-batch; those of a kind are alike."""
+        kind = activations._has_experts(self.model, index), recompute
+        if kind not in self.made:
+            self.made[kind] = self._layer(index, recompute)
+        return self.made[kind]
+
+    def _layer(self, index: int, recompute: str) -> Parts:
         options = {k: v for k, v in self.options.items() if k not in ("schedule", "logits_bytes")}
         return activations.layer(
             self.model,
@@ -135,7 +151,7 @@ class _Step:
         """Bytes of a probability that the loss keeps."""
         return self.options.get("logits_bytes", 4)
 
-    @property
+    @cached_property
     def cast_weights(self) -> float:
         """Autocast's copies of the matrices, which the backward pass needs."""
         if not self.how.autocast:
@@ -158,10 +174,20 @@ class _Step:
         """
         if self.layout.shard == 1 or self.layout.zero < 2:
             return 0
-        whole = per_parameter(self.recipe)
-        each = whole.amount("weights") if self.layout.zero == 3 else 0
+        each = self.whole.amount("weights") if self.layout.zero == 3 else 0
         each += self.gradient_bytes if backward else 0
-        return each * _largest_piece(self.model, self.layout.tensor, self.own)
+        return each * self.largest_piece
+
+    @cached_property
+    def largest_piece(self) -> float:
+        """Parameters of the largest layer or table on a device."""
+        kinds = {activations._has_experts(self.model, i): i for i in range(self.model.layers)}
+        norms = params.count(self.model)["norms"]
+        assert isinstance(norms, Parts)
+        each = sum(norms.amount(n) for n in norms if n not in ENDS) / self.model.layers
+        layers = [self._parameters([i]) + each for i in kinds.values()]
+        tables = [self.own.amount(name) for name in ("embedding", "head") if name in self.own]
+        return max(layers + tables)
 
     @property
     def stream(self) -> float:
@@ -217,10 +243,10 @@ class _Step:
     def moment(self, name: str, **parts: Part) -> Parts:
         """What is alive together, under the name of the moment and the conventions taken."""
         words = {key.replace("_", " "): part for key, part in parts.items()}
-        alive = {key: part for key, part in words.items() if isinstance(part, Parts) or part}
+        alive = {key: part for key, part in words.items() if part or isinstance(part, Parts)}
         where = f"{self.model.title}, training on a device of stage {self.stage}"
         taken = f"{self.how.words}, {self.optimizer} optimizer, {self.loss} loss"
-        return Parts(f"{where}, most at {name} ({taken})", "byte", self.resident() | alive)
+        return Parts(f"{where}, most at {name} ({taken})", "byte", self.resident | alive)
 
     def forward_end(self) -> Parts:
         """Every activation; on the last stage the logits beside their probabilities, which take
@@ -299,8 +325,9 @@ class _Step:
         for kind in ("layers", "expert layers"):
             if kind in alive and gone:
                 alive[kind] = self._less(kind, gone)
-        done += self._parameters(gone)
-        casts = max(0, casts - CAST * self._parameters(gone))
+        behind = self._parameters(gone)
+        done += behind
+        casts = max(0, casts - CAST * behind)
         again, work, own = self.inside(index)
         waits = self.head_parameters if self._head_is_table else 0  # until the embedding's comes
         fresh = (self._down(index) + waits) * self.gradient_bytes if self.accumulation else 0
@@ -329,7 +356,8 @@ class _Step:
         experts, kept = kind == "expert layers", self.kept[kind]
         assert isinstance(kept, Parts)
         done = [i for i in gone if activations._has_experts(self.model, i) == experts]
-        return kept.total - sum(self.layer(i, self.layout.recompute).total for i in done)
+        each = self.layer(done[0], self.layout.recompute).total if done else 0
+        return kept.total - sum([each] * len(done))
 
     def embedding_backward(self) -> Parts:
         """All gradients, and the table's new one where it is added to what is there; with a tied
@@ -451,13 +479,3 @@ def _in_gib(moments: dict[str, Parts]) -> dict[str, Parts]:
         name: Parts(one.title, "byte", dict(one.items()), binary=True)
         for name, one in moments.items()
     }
-
-
-def _largest_piece(model: Model, tensor: int, own: Parts) -> float:
-    """Parameters of the largest layer or table on a device."""
-    kinds = {activations._has_experts(model, i): i for i in range(model.layers)}
-    norms = params.count(model)["norms"]
-    assert isinstance(norms, Parts)
-    every = sum(norms.amount(n) for n in norms if n not in ENDS) / model.layers
-    layers = [sum(_layer_parameters(model, tensor, [i]).values()) + every for i in kinds.values()]
-    return max([*layers, *(own.amount(name) for name in ("embedding", "head") if name in own)])

@@ -7,6 +7,7 @@ it keeps.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from math import prod
 
 from mathlib import specs
@@ -111,9 +112,12 @@ def number_type(dtype: str) -> NumberType:
 
     Chapter: precision
     """
-    return NumberType(
-        name=dtype, **specs.table("types")[one_of("dtype", dtype, specs.table("types"))]
-    )
+    return _type(one_of("dtype", dtype, specs.table("types")))
+
+
+@cache
+def _type(name: str) -> NumberType:
+    return NumberType(name=name, **specs.table("types")[name])
 
 
 def bytes_of(dtype: str) -> float:
@@ -128,9 +132,12 @@ def _found(recipe: str | Recipe) -> Recipe:
     """A recipe by its name; a Recipe is returned as it is, so that formulas take either."""
     if isinstance(recipe, Recipe):
         return recipe
-    return Recipe(
-        name=recipe, **specs.table("recipes")[one_of("recipe", recipe, specs.table("recipes"))]
-    )
+    return _recipe(one_of("recipe", recipe, specs.table("recipes")))
+
+
+@cache
+def _recipe(name: str) -> Recipe:
+    return Recipe(name=name, **specs.table("recipes")[name])
 
 
 def recipe(recipe: str | Recipe, **changes: str | int) -> Recipe:

@@ -35,6 +35,17 @@ class _Rank(_Step):
     prefetch: bool
     keep_half: bool
 
+    @cached_property
+    def _of_kind(self) -> dict[tuple[bool, str], Parts]:
+        return {}
+
+    def layer(self, index: int, recompute: str) -> Parts:
+        """As alone, counted once for all layers of a kind."""
+        kind = activations._has_experts(self.model, index), recompute
+        if kind not in self._of_kind:
+            self._of_kind[kind] = super().layer(index, recompute)
+        return self._of_kind[kind]
+
     # Parameters and rows
 
     @cached_property
@@ -111,13 +122,14 @@ class _Rank(_Step):
         layers = [Row(sum(n), S, i) for n, i in zip(self.layers, last, strict=True)]
         return [*layers, Row(self.outside, S, end)]
 
-    @property
+    @cached_property
     def pieces(self) -> int:
         """Numbers that a rank keeps of all rows."""
         return sum(row.piece for row in self.rows)
 
     # What is alive from step to step
 
+    @cached_property
     def resident(self) -> dict[str, Part]:
         """Weights, masters and states, padded; without a 16-bit shard where it is made from its
         master each time.

@@ -205,7 +205,7 @@ def _layer_parameters(model: Model, t: int, held: list[int]) -> dict[str, float]
     """Matrices of the layers held: attention in each, experts where the model has them, an MLP in
     the rest; attention sinks are split with the heads.
     """
-    sparse = sum(activations._has_experts(model, i) for i in held)
+    sparse = sum(activations._has_experts(model, i) for i in held) if model.experts else 0
     layers, parts = {"attention": len(held), "mlp": len(held) - sparse}, dict[str, float]()
     for m in params.matrices(model)[:-1]:
         each = _on_device(m, model, t) * layers.get(m.group, sparse)

@@ -10,7 +10,7 @@ from mathlib.show.figures import figure
 from mathlib.show.ledger import verdict
 from mathlib.show.link_chart import links
 from mathlib.show.memory_chart import memory_line
-from mathlib.show.pictures import parts_picture
+from mathlib.show.pictures import parts_bar, parts_picture
 from mathlib.show.prediction import predict
 from mathlib.show.tables import source, table
 from mathlib.show.timelines import ranks_timeline
@@ -25,6 +25,7 @@ __all__ = [
     "graph",
     "links",
     "memory_line",
+    "parts_bar",
     "predict",
     "ranks_timeline",
     "source",

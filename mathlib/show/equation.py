@@ -7,7 +7,9 @@ sheet needed.
 
 import ast
 import math
+from functools import cache
 from html import escape
+from types import CodeType
 
 from mathlib.checks import InputError
 from mathlib.show.says import plain
@@ -101,20 +103,26 @@ class _Writer(ast.NodeVisitor):
         return _brackets(self.visit(node)) if needed else self.visit(node)
 
 
+@cache
+def _parsed(law: str) -> tuple[str, ast.Expression, set[str], CodeType]:
+    """The letter on the left; of the right-hand side the tree, the letters, and the code."""
+    left, _, right = law.partition("=")
+    tree = ast.parse(right.strip(), mode="eval")
+    symbols = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS)
+    return left.strip(), tree, symbols, compile(tree, law, "eval")
+
+
 def equation(law: str, **numbers: Number) -> str:
     """The law as MathML, every symbol with its number beneath; refused when the numbers do not
     satisfy it.
     """
-    left, _, right = law.partition("=")
-    name = left.strip()
-    tree = ast.parse(right.strip(), mode="eval")
+    name, tree, symbols, code = _parsed(law)
     values = {n: v[0] if isinstance(v, tuple) else v for n, v in numbers.items()}
     shown = {n: v[1] if isinstance(v, tuple) else plain(v) for n, v in numbers.items()}
-    symbols = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(FUNCTIONS)
     missing = (symbols | {name}) - set(values)
     if missing:
         raise InputError(f"numbers: {law!r} also needs {', '.join(sorted(missing))}")
-    result = eval(compile(tree, law, "eval"), {"__builtins__": {}, **FUNCTIONS}, values)
+    result = eval(code, {"__builtins__": {}, **FUNCTIONS}, values)
     if not math.isclose(result, values[name], rel_tol=1e-9):
         raise InputError(f"{name} = {values[name]!r}: {law!r} gives {result!r}")
     writer = _Writer(shown)

@@ -22,7 +22,7 @@ def both(draw: Draw) -> str:
     return draw(WIDE) + draw(NARROW)
 
 
-def figure_html(inside: str, caption: str = "", name: str = "") -> str:
+def figure_html(inside: str, caption: str = "", name: str = "", kind: str = "mlx-figure") -> str:
     """The figure around a picture. A caption is a sentence; `name` is what the text refers to."""
     if name and not NAME.fullmatch(name):
         raise InputError(f"name = {name!r}: expected small letters, digits and hyphens")
@@ -30,7 +30,7 @@ def figure_html(inside: str, caption: str = "", name: str = "") -> str:
         raise InputError(f"caption = '': expected a sentence for the figure {name!r}")
     place = f' id="fig-{name}"' if name else ""
     said = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f'<figure class="mlx-figure"{place}>{inside}{said}</figure>'
+    return f'<figure class="{kind}"{place}>{inside}{said}</figure>'
 
 
 def figure(draw: Draw, *, caption: str = "", name: str = "", words: str = "") -> Shown:

@@ -10,10 +10,10 @@ def held_after(ranks: int, steps: int) -> tuple[Held, list[int]]:
     """What every rank holds after so many steps, and which piece came to it last."""
     held: Held = [[frozenset([r])] * ranks for r in range(ranks)]
     came = [-1] * ranks
+    turns = [comm.ring_steps(range(ranks), r) for r in range(ranks)]
     for step in range(steps):
         before = [list(row) for row in held]
-        for r in range(ranks):
-            scatter, gather = comm.ring_steps(range(ranks), r)
+        for r, (scatter, gather) in enumerate(turns):
             _, p = [*scatter, *gather][step]
             held[r][p] = before[r - 1][p]
             if step < len(scatter):  # add to it what is there

@@ -14,13 +14,30 @@ from importlib.resources import files
 from mathlib.checks import InputError, one_of
 from mathlib.show.says import html
 
-FORMS = ("holds", "holds when ", "wrong, rather ")
+FORMS = ("holds", "holds when ", "wrong, rather ", "undecided, because ")
+KINDS = ("holds", "depends", "wrong", "undecided")
+LANGUAGES = {"interview": "zh-Hant", "ddp": "zh-Hans", "sagemaker": "de", "pipeline": "zh-Hans"}
 
 
 @cache
 def claims() -> dict[str, dict[str, str]]:
-    """Every claim by its number: source, chapter, text, and the test it has to pass."""
+    """Every claim by its number: source, chapter, text, the test it has to pass; some with the
+    source's own words (`quote`) and, where these are not English, their translation (`quote_en`).
+    """
     return tomllib.loads((files("mathlib") / "data" / "claims.toml").read_text("utf-8"))
+
+
+def quotation(claim: str) -> str:
+    """The source's own words and their translation as HTML; nothing for a claim without them."""
+    row = claims()[claim]
+    if "quote" not in row:
+        return ""
+    language = LANGUAGES[row["source"]] if "quote_en" in row else "en"
+    translated = f"<span>{escape(row['quote_en'])}</span>" if "quote_en" in row else ""
+    return (
+        f'<blockquote class="mlx-quote"><span lang="{language}">{escape(row["quote"])}</span>'
+        f"{translated}</blockquote>"
+    )
 
 
 class Verdict:
@@ -38,7 +55,7 @@ class Verdict:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        kind, word = self._kind()
+        kind, word = self.kind()
         data = (
             f'data-claim="{self.claim}" data-words="{escape(self.words)}" '
             f'data-evidence="{escape(self.evidence)}"'
@@ -48,29 +65,29 @@ class Verdict:
             f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} '
             f'aria-label="Claim {self.claim}">'
             f'<p class="mlx-claim"><b>{self.claim}</b> {html(row["claim"])} '
-            f"<small>({escape(row['source'])})</small></p>"
+            f"<small>({escape(row['source'])})</small></p>{quotation(self.claim)}"
             f'<details><summary><b class="mlx-word">{word}</b>'
             f"{html(self.words.removeprefix(word))}</summary>"
             f"<p>{html(self.evidence)}</p></details></section>"
         )
 
-    def _kind(self) -> tuple[str, str]:
+    def kind(self) -> tuple[str, str]:
         """What the verdict is, and the words that say so."""
-        if self.words == "holds":
-            return "holds", "holds"
-        return ("wrong", "wrong") if self.words.startswith("wrong") else ("depends", "holds when")
+        form = next(form for form in reversed(FORMS) if self.words.startswith(form))
+        return KINDS[FORMS.index(form)], form.partition(",")[0].strip()
 
 
 def verdict(claim: str, words: str, *, check: bool, evidence: str) -> Verdict:
     """The verdict on a claim, refused unless `check`, computed in the same cell, is true.
 
-    `words` is "holds", "holds when ...", or "wrong, rather ..."; `evidence` says in a sentence what
-    was computed.
+    `words` is "holds", "holds when ...", "wrong, rather ..." or "undecided, because ...";
+    `evidence` says in a sentence what was computed.
     """
     one_of("claim", claim, claims())
     if not (words == FORMS[0] or words.startswith(FORMS[1:])):
         raise InputError(
-            f"words = {words!r}: expected 'holds', 'holds when ...' or 'wrong, rather ...'"
+            f"words = {words!r}: expected 'holds', 'holds when ...', 'wrong, rather ...' or "
+            "'undecided, because ...'"
         )
     if not evidence.strip():
         raise InputError("evidence = '': expected a sentence with the computed numbers")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mathlib import units
 from mathlib.show import says, svg
 from mathlib.show.figures import both, figure_html
 from mathlib.show.kit.sheet import Sheet, number, place
@@ -84,8 +83,8 @@ def _said(rows: Sequence[Row], marks: Sequence[Mark]) -> str:
     """The peak in words: how much, when, and what it is made of."""
     peak = max(range(len(rows)), key=lambda event: sum(rows[event].values()))
     phase = next(name for end, name in marks if peak < end)
-    inside = ", ".join(f"{kind} {units.show(rows[peak][kind], 'byte')}" for kind in _kinds(rows))
-    return f"Peak {units.show(sum(rows[peak].values()), 'byte')} during {phase}: {inside}"
+    inside = ", ".join(f"{kind} {says.size(rows[peak][kind])}" for kind in _kinds(rows))
+    return f"Peak {says.size(sum(rows[peak].values()))} during {phase}: {inside}"
 
 
 def _levels(page: Sheet, levels: Sequence[tuple[float, str]], frame: Frame) -> None:

@@ -6,10 +6,16 @@ from html import escape
 from mathlib import units
 from mathlib.parts import Parts
 from mathlib.show import svg
-from mathlib.show.figures import both
+from mathlib.show.figures import both, figure_html
+from mathlib.show.tables import Shown
 
 
-def parts_picture(parts: Parts) -> str:
+def parts_bar(parts: Parts, *, caption: str, name: str = "") -> Shown:
+    """A sum as a figure of a chapter, with the sentence it proves."""
+    return Shown(parts_picture(parts, caption, name), str(parts))
+
+
+def parts_picture(parts: Parts, caption: str = "", name: str = "") -> str:
     """A sum as one stacked bar, and beneath it every part with its amount and share, parts of parts
     indented.
     """
@@ -27,7 +33,5 @@ def parts_picture(parts: Parts) -> str:
         f"<td>{escape(show(value))}</td><td>{f'{value / whole:.1%}' if whole else ''}</td></tr>"
         for depth, name, value in parts.rows()
     )
-    return (
-        f'<figure class="mlx-figure mlx-parts">{both(draw)}'
-        f"<table><tbody>{rows}</tbody></table></figure>"
-    )
+    inside = f"{both(draw)}<table><tbody>{rows}</tbody></table>"
+    return figure_html(inside, caption, name, "mlx-figure mlx-parts")

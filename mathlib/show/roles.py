@@ -4,6 +4,7 @@ A part's name is a role, or PART_ROLES says whose look it takes; any other name 
 """
 
 from collections.abc import Iterable
+from functools import cache
 
 Look = tuple[str, str]  # (colour, hatch)
 
@@ -18,30 +19,30 @@ HATCHES = {
 }
 ROLES: dict[str, Look] = {
     # What lives in memory.
-    "weights": ("#2f62ad", ""),
+    "weights": ("#3460a4", ""),
     "gradients": ("#ea8050", "/"),
-    "optimizer": ("#30a08a", "\\"),
+    "optimizer": ("#009e90", "\\"),
     "activations": ("#efc252", "."),
-    "temporary": ("#a33388", "x"),
-    "logits": ("#7c5530", "-"),
+    "temporary": ("#8a6482", "x"),
+    "logits": ("#6d371e", "-"),
     "master weights": ("#16346b", "|"),
     "main gradients": ("#b4502a", "-"),
     "second moment": ("#8fd0c2", "x"),
-    "scales": ("#5f6f5a", "|"),
+    "scales": ("#a3b596", "|"),
     "cache": ("#86b049", "-"),
     # What takes time.
     "forward": ("#98abc0", ""),
     "backward": ("#475861", "/"),
-    "recompute": ("#c9b6a2", "x"),
+    "recompute": ("#dccab6", "x"),
     "communication": ("#a76fd6", "\\"),
     "idle": ("#cfd4da", "."),
     # The parts of a model.
-    "attention": ("#3f8fb5", "|"),
-    "attention scores": ("#8ecbe3", "x"),
-    "attention values": ("#5aaccb", "."),
-    "mlp": ("#d9a05b", "/"),
+    "attention": ("#327fa6", "|"),
+    "attention scores": ("#97d3ea", "x"),
+    "attention values": ("#52a5c8", "."),
+    "mlp": ("#dfa75f", "/"),
     "vocabulary": ("#8d4f6e", "."),
-    "embedding": ("#b98aa4", "-"),
+    "embedding": ("#b07a97", "-"),
     # Two numbers beside each other.
     "predicted": ("#7f8f9f", ""),
     "measured": ("#c2456b", "/"),
@@ -83,7 +84,7 @@ PARTS = {  # role: names of parts that look like it
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
         *("to other nodes", "rows on their way"),
     ),
-    "idle": ("latency", "idle in the pipeline", "waiting after failures"),
+    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),
     "other": ("norms", "router", "context", "inside the node", "small tensors"),
 }
@@ -109,6 +110,7 @@ def look(name: str) -> Look:
     return ROLES.get(PART_ROLES.get(name, name), UNNAMED)
 
 
+@cache
 def rank_look(rank: int, ranks: int) -> Look:
     """The look of what a rank brought."""
     if ranks > len(RANKS):

@@ -7,6 +7,7 @@ Text is the same everywhere, `3.14 × 10²³ FLOP`; `html` adds <sup> and no-bre
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from html import escape
 
 from mathlib import units
@@ -79,6 +80,7 @@ def percent(share: float) -> str:
     return f"{number(float(f'{100 * share:.2g}'))}%"
 
 
+@lru_cache(4096)  # a picture says each number twice, in its wide and in its narrow drawing
 def amount(value: float, unit: str) -> str:
     """A number with its unit: 16 GB, 12 µs, 3.14 × 10²³ FLOP, 1.05 times."""
     if unit in units.KINDS:

@@ -1,6 +1,6 @@
 """One step of ZeRO on two clocks, the rank's and its wire's: what computes while what is sent.
 
-L layers · N ranks · m micro_batches · W bandwidth · alpha latency · g ranks inside a node
+L layers · N ranks · m micro_batches · W bandwidth · alpha latency · K payload: all layers' weights
 Layers are equal; the wire carries one message after the other, in the order in which the program
 asks for them. As `mathlib.parallel.zero1` to `zero3` ask: the next layer's gather before a layer
 computes, a layer's gradients when its backward is done.
@@ -174,8 +174,8 @@ def step(
         def seconds(size: float) -> float:
             if not size:
                 return 0.0
-            link = {"bandwidth": W, "latency": alpha}
-            return comm.time(collective, payload=size, ranks=N, **link).total
+            took = comm.time(collective, payload=size, ranks=N, bandwidth=W, latency=alpha)
+            return took.total
 
         return seconds
 
@@ -211,6 +211,7 @@ def ring_bandwidth(cluster: str | Cluster, ranks: int) -> float:
 
     Chapter: zero
     """
-    found = find_cluster(cluster) if isinstance(cluster, str) else cluster
-    link, N = find_device(found.device).link_bandwidth, whole("ranks", ranks)
+    found = cluster if isinstance(cluster, Cluster) else find_cluster(cluster)
+    link = found.link_bandwidth or find_device(found.device).link_bandwidth
+    N = whole("ranks", ranks)
     return link if found.devices_per_node >= N else min(link, found.node_bandwidth)

@@ -8,7 +8,8 @@ SERIOUS = ("serious", "critical")
 
 
 def violations(page, *impacts: str) -> list[str]:
-    page.add_script_tag(path=AXE)
+    source = AXE.read_text("utf-8")  # handed over so, and not as a script: the policy forbids one
+    page.evaluate(f"() => {{ if (!window.axe) {{ {source} }} }}")
     page.add_style_tag(content=STILL)
     found = []
     for scheme in ("light", "dark"):

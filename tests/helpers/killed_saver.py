@@ -2,10 +2,10 @@
 
     python killed_saver.py <folder> <times> <seed>
 
-Each time two ranks resume from the latest checkpoint, train a step, save, train a step, and save:
-at a moment that chance picks among all calls and returns of this last save, one of them kills
-itself, and the other is killed as soon as that is seen. Ranks are forked from this process, which
-has imported torch.
+Each time two ranks resume from the latest checkpoint, train a step and save: at a moment that
+chance picks among all calls and returns of this save, one of them kills itself, and the other is
+killed as soon as that is seen. Every fifth time, a step whose save is left alone comes first.
+Ranks are forked from this process, which has imported torch.
 """
 
 import os
@@ -70,15 +70,17 @@ class Moments:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def go_on(folder: Path, last: int) -> None:
-    """Resume, a step and its save, a step and a save that does not come to its end."""
+def go_on(folder: Path, alone: bool, last: int) -> None:
+    """Resume, perhaps a step and its save, a step and a save that does not come to its end."""
     zero = build()
     found = checkpoint.latest(folder)
     step, _ = checkpoint.resume(zero, found) if found else (0, None)
+    if alone:
+        train(zero, step)
+        step += 1
+        checkpoint.save(zero, folder, step)
     train(zero, step)
-    checkpoint.save(zero, folder, step + 1)
-    train(zero, step + 1)
-    Moments(last).watch(lambda: checkpoint.save(zero, folder, step + 2))
+    Moments(last).watch(lambda: checkpoint.save(zero, folder, step + 1))
 
 
 def fork(rank: int, meet: Path, work: Callable[[], None]) -> int:
@@ -131,19 +133,20 @@ def main(folder: Path, times: int, seed: int) -> None:
     history, draw = told[0][0], random.Random(seed)
     step = left = kills = number = 0
     while kills < times:
+        alone = number % 5 == 0
         number += 1
         victim = draw.randrange(RANKS)
         last = [-1] * RANKS
         last[victim] = draw.randint(1, told[victim][1])
         meet = folder / f"meet-{number}"
-        ranks = [fork(r, meet, partial(go_on, runs, last[r])) for r in range(RANKS)]
+        ranks = [fork(r, meet, partial(go_on, runs, alone, last[r])) for r in range(RANKS)]
         killed = ended(ranks[victim]) == -signal.SIGKILL  # else it was done before its moment
         kills += killed
         os.kill(ranks[1 - victim], signal.SIGKILL)
         ended(ranks[1 - victim])
         now = check(runs, history)
-        assert now in (step + 1, step + 2), "the previous is gone"
-        left += now == step + 1
+        assert now in (step + alone, step + alone + 1), "the previous is gone"
+        left += now == step + alone
         step = now
     print(f"{kills} kills, {left} before the save had its name, {step} steps")
 

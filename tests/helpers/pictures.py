@@ -61,6 +61,7 @@ SCHEMES = {
     "sums.cards": sums.cards,
     "sums.additions": sums.additions,
     "sums.additions, odd": lambda: sums.additions(5),
+    "data_parallel.sent_by_a_rank": data_parallel.sent_by_a_rank,
     "data_parallel.replicas": data_parallel.replicas,
     "data_parallel.buckets": data_parallel.buckets,
     "data_parallel.buckets, slow": lambda: data_parallel.buckets(

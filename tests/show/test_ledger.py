@@ -11,7 +11,12 @@ CLAIM = next(iter(claims()))
 
 @pytest.mark.parametrize(
     ("words", "kind"),
-    [("holds", "holds"), ("holds when N > 2", "depends"), ("wrong, rather 3", "wrong")],
+    [
+        ("holds", "holds"),
+        ("holds when N > 2", "depends"),
+        ("wrong, rather 3", "wrong"),
+        ("undecided, because nobody says when", "undecided"),
+    ],
 )
 def test_a_verdict_is_marked_as_what_it_is(words, kind):
     html = verdict(CLAIM, words, check=True, evidence="1 & 2")._repr_html_()
@@ -44,6 +49,10 @@ def test_a_verdict_needs_a_known_claim_its_form_and_evidence(claim, words, evide
     [
         ("holds", '<b class="mlx-word">holds</b></summary>'),
         ("holds when N > 2", '<b class="mlx-word">holds when</b> N &gt; 2</summary>'),
+        (
+            "undecided, because 2 < 3",
+            '<b class="mlx-word">undecided</b>, because 2 &lt; 3</summary>',
+        ),
         ("wrong, rather 3e23", '<b class="mlx-word">wrong</b>, rather 3\u00a0×\u00a010<sup>23'),
     ],
 )
@@ -52,3 +61,27 @@ def test_the_verdict_shows_its_word_and_keeps_its_evidence_folded(words, said):
     before, after = html.split("<details>")
     assert said in after and "<p>16\u00a0GB here</p></details>" in after
     assert f"<b>{CLAIM}</b>" in before
+
+
+def quoted(monkeypatch, **words):
+    rows = {CLAIM: {**claims()[CLAIM], "source": "ddp", **words}}
+    monkeypatch.setattr("mathlib.show.ledger.claims", lambda: rows)
+    return verdict(CLAIM, "holds", check=True, evidence="16 GB")._repr_html_()
+
+
+def test_a_quote_stands_between_the_claim_and_its_verdict(monkeypatch):
+    html = quoted(monkeypatch, quote="2K*(1-1/N) ~= 2K <br>", quote_en="about 2K & so on")
+    claim, rest = html.split('<blockquote class="mlx-quote">')
+    said, after = rest.split("</blockquote>")
+    assert f"<b>{CLAIM}</b>" in claim and "<details>" in after
+    assert said == (
+        '<span lang="zh-Hans">2K*(1-1/N) ~= 2K &lt;br&gt;</span><span>about 2K &amp; so on</span>'
+    )
+    assert [v.evidence for v in verdicts_in(html)] == ["16 GB"]
+
+
+def test_a_quote_without_translation_is_english_and_a_claim_may_have_none(monkeypatch):
+    assert '<span lang="en">as it was said</span></blockquote>' in quoted(
+        monkeypatch, quote="as it was said"
+    )
+    assert "blockquote" not in quoted(monkeypatch)

@@ -5,6 +5,7 @@ import re
 from charts import boxes, drawn
 
 from mathlib.parts import Parts
+from mathlib.show import parts_bar
 from mathlib.show.pictures import parts_picture
 
 INNER = Parts("act", "byte", {"attention": 1e9, "mlp": 3e9})
@@ -39,3 +40,11 @@ def test_binary_units_stay_binary_and_names_are_escaped():
 def test_a_sum_of_nothing_has_no_shares():
     html = parts_picture(Parts("Nothing", "byte", {"weights": 0}))
     assert "%</td>" not in html and "0 byte" in html
+
+
+def test_in_a_chapter_it_has_a_caption_and_a_name():
+    shown = parts_bar(Parts("Memory", "byte", {"weights": 4e9}), caption="All of it.", name="all")
+    html = shown._repr_html_()
+    assert html.startswith('<figure class="mlx-figure mlx-parts" id="fig-all">')
+    assert html.endswith("<figcaption>All of it.</figcaption></figure>")
+    assert repr(shown).startswith("Memory\n  weights")

@@ -127,6 +127,24 @@ def test_the_main_roles_are_told_apart_by_all_eyes(eyes):
             assert distance(ROLES[one][0], ROLES[other][0], eyes) > 0.07, (one, other)
 
 
+TOGETHER = (  # roles that stand in one legend, from dark to light
+    ("master weights", "logits", "weights", "temporary", "optimizer", "gradients", "activations"),
+    ("master weights", "weights", "main gradients", "optimizer", "gradients", "second moment"),
+    ("main gradients", "optimizer", "gradients", "scales", "second moment"),
+    ("vocabulary", "attention", "embedding", "attention values", "mlp", "attention scores"),
+    ("backward", "communication", "forward", "recompute"),
+)
+
+
+@pytest.mark.parametrize("roles_together", TOGETHER, ids=lambda names: names[0])
+def test_swatches_of_a_legend_are_told_apart_in_grey(roles_together):
+    """As a screen or a printer without colours shows them: by luminance, in steps of L*."""
+    shares = [dict(zip("rgb", light(ROLES[role][0]), strict=True)) for role in roles_together]
+    luminance = [0.2126 * one["r"] + 0.7152 * one["g"] + 0.0722 * one["b"] for one in shares]
+    lights = [116 * one ** (1 / 3) - 16 for one in luminance]
+    assert all(b - a > 5 for a, b in zip(lights, lights[1:], strict=False)), lights
+
+
 @pytest.mark.parametrize("pair", NEIGHBOURS, ids=" and ".join)
 def test_neighbours_are_told_apart_in_grey(pair):
     one, other = (oklab(light(ROLES[role][0]))[0] for role in pair)

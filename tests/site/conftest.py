@@ -1,14 +1,25 @@
-"""The built site, served below a sub-path, in a real browser that cannot reach anything else."""
+"""The built site, served below a sub-path, in a real browser that cannot reach anything else.
 
+`visit` opens a page in a fresh profile: for tests that touch it. Tests that only look share pages:
+`desk`, `phone` and `plain` (without scripts) are every page of the book in turn, each opened once;
+`look` keeps the last few that were asked for.
+"""
+
+import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from browser import flags, installed
-from pages import PREFIX, SITE, broken
+from pages import PREFIX, SITE, broken, toc_pages
 from playwright.sync_api import Browser, Page, Request, Route, sync_playwright
 from serve import served
+
+DESK = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+KEPT = 3  # shared pages open at once
 
 
 @dataclass
@@ -17,14 +28,17 @@ class Visit:
 
     page: Page
     origin: str
+    name: str = ""
     foreign: list[str] = field(default_factory=list)  # requests to anybody else; they were refused
     complaints: list[str] = field(
         default_factory=list
     )  # console errors, uncaught errors, failed requests
     finished: list[Request] = field(default_factory=list)
+    untouched: tuple[Request, ...] = ()  # what was asked for before anybody did anything
 
     def goto(self, name: str) -> "Visit":
         self.page.goto(f"{self.origin}{name}.html", wait_until="networkidle")
+        self.name, self.untouched = name, tuple(self.finished)
         return self
 
     def weight(self) -> int:
@@ -54,41 +68,79 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@contextmanager
+def opened(browser: Browser, origin: str, name: str, **options: object) -> Iterator[Visit]:
+    """A page in a fresh profile, and an ear for what it asks for and complains about."""
+    context = browser.new_context(**options)
+    seen = Visit(context.new_page(), origin)
+
+    def guard(route: Route, request: Request) -> None:
+        if request.url.startswith((origin, "data:", "blob:")):
+            return route.continue_()
+        seen.foreign.append(request.url)
+        return route.abort()
+
+    context.route("**/*", guard)
+    context.on("requestfinished", lambda request: seen.finished.append(request))
+    context.on(
+        "requestfailed",
+        lambda request: broken(request) and seen.complaints.append(f"failed: {request.url}"),
+    )
+    context.on(
+        "response",
+        lambda r: seen.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
+    )
+    context.on(
+        "console",
+        lambda m: seen.complaints.append(f"console: {m.text}") if m.type == "error" else None,
+    )
+    context.on("weberror", lambda e: seen.complaints.append(f"uncaught: {e.error}"))
+    yield seen.goto(name)
+    context.close()
+
+
 @pytest.fixture
 def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
     """`visit("chapters/01_compute", viewport=..., java_script_enabled=...)` opens a page in a fresh
     profile.
     """
-    contexts = []
+    with ExitStack() as pages:
+        yield lambda name, **options: pages.enter_context(opened(chromium, origin, name, **options))
 
-    def open_page(name: str, **options: object) -> Visit:
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        seen = Visit(context.new_page(), origin)
 
-        def guard(route: Route, request: Request) -> None:
-            if request.url.startswith((origin, "data:", "blob:")):
-                return route.continue_()
-            seen.foreign.append(request.url)
-            return route.abort()
+def each_page(**options: object) -> Callable[..., Iterator[Visit]]:
+    """A fixture: every page of the book, opened once for all tests that only look at it."""
 
-        context.route("**/*", guard)
-        context.on("requestfinished", lambda request: seen.finished.append(request))
-        context.on(
-            "requestfailed",
-            lambda request: broken(request) and seen.complaints.append(f"failed: {request.url}"),
-        )
-        context.on(
-            "response",
-            lambda r: seen.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
-        )
-        context.on(
-            "console",
-            lambda m: seen.complaints.append(f"console: {m.text}") if m.type == "error" else None,
-        )
-        context.on("weberror", lambda e: seen.complaints.append(f"uncaught: {e.error}"))
-        return seen.goto(name)
+    @pytest.fixture(scope="session", params=toc_pages())
+    def page_once(
+        request: pytest.FixtureRequest, chromium: Browser, origin: str
+    ) -> Iterator[Visit]:
+        with opened(chromium, origin, request.param, **options) as seen:
+            yield seen
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return page_once
+
+
+desk = each_page(viewport=DESK)
+phone = each_page(viewport=PHONE)
+plain = each_page(viewport=DESK, java_script_enabled=False)
+
+
+@pytest.fixture(scope="session")
+def look(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
+    """Like `visit`, for tests that leave a page as it is: the same one for all that ask alike."""
+    kept: dict[str, tuple[Visit, ExitStack]] = {}
+
+    def shared(name: str, **options: object) -> Visit:
+        key = json.dumps([name, options], sort_keys=True)
+        if key not in kept:
+            if len(kept) == KEPT:
+                kept.pop(next(iter(kept)))[1].close()
+            closing = ExitStack()
+            seen = closing.enter_context(opened(chromium, origin, name, **options))
+            kept[key] = seen, closing
+        return kept[key][0]
+
+    yield shared
+    for _, closing in kept.values():
+        closing.close()

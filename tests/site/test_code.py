@@ -5,9 +5,8 @@ from folding import only_imports, words
 from listings import dress
 from pages import toc_pages
 
-PAGES = toc_pages()
-CHAPTERS = [name for name in PAGES if name.startswith("chapters/")]
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
+WIDE = {"width": 1280, "height": 900}
 CUT = """() => [...document.querySelectorAll(
     'article :is(pre, .katex-display, table)')].filter((e) => {
     let box = e;  // what scrolls, or would: the thing itself or a frame around it
@@ -27,14 +26,13 @@ SHADED = """() => [...document.querySelectorAll('article *')].filter((e) =>
 COLOURS = "es => new Set(es.map(e => getComputedStyle(e).color)).size"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_no_code_no_formula_and_no_table_is_cut_at_1280(visit, name):
-    assert visit(name, viewport=WIDE).page.evaluate(CUT) == []
+def test_no_code_no_formula_and_no_table_is_cut_at_1280(desk):
+    assert desk.page.viewport_size["width"] == 1280
+    assert desk.page.evaluate(CUT) == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_what_scrolls_sideways_on_a_phone_shows_that_there_is_more(visit, name):
-    assert visit(name, viewport=PHONE).page.evaluate(SHADED) == []
+def test_what_scrolls_sideways_on_a_phone_shows_that_there_is_more(phone):
+    assert phone.page.evaluate(SHADED) == []
 
 
 def test_a_line_of_88_characters_fits_the_column_and_can_be_read(visit):
@@ -45,12 +43,11 @@ def test_a_line_of_88_characters_fits_the_column_and_can_be_read(visit):
     assert block.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 12.5
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_folded_code_is_one_quiet_line_below_its_result(visit, name):
-    page = visit(name, java_script_enabled=False).page
+def test_folded_code_is_one_quiet_line_below_its_result(plain):
+    page = plain.page
     assert "code cell source" not in page.content()
     cells = page.locator(".cell.tag_hide-input")
-    assert cells.count()
+    assert cells.count() or plain.name not in CHAPTERS
     for cell in cells.all():
         if cell.locator("> .cell_output :is(.mlx, .mlx-listing)").count():
             continue  # an experiment or a listing, which has no code beside it
@@ -60,25 +57,27 @@ def test_folded_code_is_one_quiet_line_below_its_result(visit, name):
         if result.count():
             assert result.bounding_box()["y"] < line.bounding_box()["y"]
         assert not cell.locator(".cell_input pre").first.is_visible()
-    first = cells.first
-    first.locator("details.mlx-fold > summary").focus()
-    page.keyboard.press("Enter")
-    assert first.locator(".cell_input pre").is_visible()
+    if cells.count():
+        first = cells.first
+        for visible in (True, False):  # as it was, for the next test
+            first.locator("details.mlx-fold > summary").focus()
+            page.keyboard.press("Enter")
+            assert first.locator(".cell_input pre").is_visible() == visible
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_an_experiment_and_a_listing_need_no_line_of_code(visit, name):
-    page = visit(name).page
-    assert page.locator(".cell_output :is(.mlx, .mlx-listing)").count()
+def test_an_experiment_and_a_listing_need_no_line_of_code(desk):
+    page = desk.page
+    shown = page.locator(".cell_output :is(.mlx, .mlx-listing)").count()
+    assert shown or desk.name not in CHAPTERS
     calls = page.locator(".cell_input pre").all_inner_texts()
     assert not [call for call in calls if call.startswith(("explore(", "source("))]
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_a_solution_waits_under_its_title_without_scripts(visit, name):
-    page = visit(name, java_script_enabled=False).page
+def test_a_solution_waits_under_its_title_without_scripts(plain):
+    page = plain.page
     solutions = page.locator("details.solution")
-    assert solutions.count() and page.locator("[id=exercise-content]").count() == 0
+    assert solutions.count() or plain.name not in CHAPTERS
+    assert page.locator("[id=exercise-content]").count() == 0
     for solution in solutions.all():
         assert solution.locator("summary").first.inner_text().startswith("Solution to Exercise")
         assert solution.evaluate("e => !e.open")

@@ -41,6 +41,12 @@ def test_numbers_go_into_captions_in_order():
     assert html.count("mlx-figure-number") == 2 and "Figure 4.4.</span> A." in html
 
 
+def test_a_sum_of_parts_counts_like_any_other_picture():
+    parts = ONE.replace('class="mlx-figure"', 'class="mlx-figure mlx-parts"')
+    html, count = figures.numbered(parts + TWO, "chapters/02_memory", 0)
+    assert count == 2 and html.index("Figure 2.1.") < html.index("Figure 2.2.")
+
+
 def test_a_page_that_is_no_chapter_counts_from_one():
     assert "Figure 1." in figures.numbered(ONE, "book/index", 0)[0]
 

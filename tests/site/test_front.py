@@ -24,8 +24,8 @@ def bottom(page, selector: str) -> float:
     )
 
 
-def test_one_screen_shows_what_this_is_and_why_to_trust_it(visit):
-    page = visit("book/index", viewport=DESK).page
+def test_one_screen_shows_what_this_is_and_why_to_trust_it(look):
+    page = look("book/index", viewport=DESK).page
     for selector in (".mlx-promise", ".mlx .mlx-output svg", ".mlx-results", ".mlx-trial"):
         assert bottom(page, selector) < DESK["height"], selector
     assert page.locator(".mlx-card").first.bounding_box()["y"] < DESK["height"] - 150
@@ -55,8 +55,8 @@ def test_on_a_phone_promise_picture_and_cards_in_one_column(visit):
     assert page.locator(".mlx-output svg:visible").first.bounding_box()["y"] < PHONE["height"] / 2
 
 
-def test_every_chapter_has_a_card_with_drawing_minutes_and_claims(visit):
-    page = visit("book/index").page
+def test_every_chapter_has_a_card_with_drawing_minutes_and_claims(look):
+    page = look("book/index", viewport=DESK).page
     chapters = [name for name in toc_pages() if name.startswith("chapters/")]
     cards = page.locator("a.mlx-card")
     found = [a.get_attribute("href") for a in cards.all()]
@@ -81,8 +81,8 @@ def test_minutes_count_open_prose_only():
     assert minutes({"cells": []}) == 1
 
 
-def test_results_are_read_from_the_runs_they_link_to(visit):
-    page = visit("book/index").page
+def test_results_are_read_from_the_runs_they_link_to(look):
+    page = look("book/index", viewport=DESK).page
     settled = all_verdicts(ROOT)
     results = page.locator("a.mlx-result")
     assert results.count() == 3
@@ -133,8 +133,8 @@ def test_the_bar_counts_every_claim(site):
     assert widths == [n for n in found.values() if n]
 
 
-def test_author_and_licence_are_told(visit):
-    page = visit("book/index").page
+def test_author_and_licence_are_told(look):
+    page = look("book/index", viewport=DESK).page
     told = page.locator(".mlx-byline").inner_text()
     assert "authors" in told and "CC BY 4.0" in told and "MIT" in told
     footer = page.locator("footer .component-author").inner_text().strip()
@@ -184,8 +184,8 @@ def test_evidence_opens_and_leads_to_the_run(visit):
     assert row.locator("a").get_attribute("href") == f"../{chapter}.html#claim-{claim}"
 
 
-def test_verdicts_have_colours_of_their_own(visit):
-    page = visit("book/ledger").page
+def test_verdicts_have_colours_of_their_own(look):
+    page = look("book/ledger").page
     seen = {
         kind: page.locator(f"em.mlx-{kind}").first.evaluate("e => getComputedStyle(e).color")
         for kind, n in counts(ROOT).items()

@@ -17,7 +17,8 @@ def test_the_page_repeats_the_chapters(site):
     )
     settled = all_verdicts(ROOT)
     for claim, row in claims().items():
-        assert re.sub(r"\s+", " ", f"{claim} {row['claim']}") in page
+        for said in (f"{claim} {row['claim']}", row.get("quote", ""), row.get("quote_en", "")):
+            assert re.sub(r"\s+", " ", said) in page
     for said, _ in settled.values():
         assert said.words in page and said.evidence in page
     assert f"{len(claims()) - len(settled)} are open" in page

@@ -21,41 +21,31 @@ SPLIT = """() => [...document.querySelectorAll('article :is(figure, svg, table, 
     .map((e) => e.outerHTML.slice(0, 80))"""
 
 
-@pytest.fixture
-def paper(visit):
-    def show(name):
-        page = visit(name, viewport=PAPER, color_scheme="dark").page
-        page.emulate_media(media="print")
-        return page
-
-    return show
+@pytest.fixture(scope="module", params=CHAPTERS)
+def paper(request, look):
+    page = look(request.param, viewport=PAPER, color_scheme="dark").page
+    page.emulate_media(media="print")
+    return page
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_what_can_only_be_clicked_is_not_printed(paper, name):
-    assert [e.inner_text()[:40] for e in paper(name).locator(DEAD).all() if e.is_visible()] == []
+def test_what_can_only_be_clicked_is_not_printed(paper):
+    assert [e.inner_text()[:40] for e in paper.locator(DEAD).all() if e.is_visible()] == []
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_nothing_is_cut_and_no_picture_is_split(paper, name):
-    page = paper(name)
-    assert page.evaluate(TOO_WIDE) == [] and page.evaluate(SPLIT) == []
+def test_nothing_is_cut_and_no_picture_is_split(paper):
+    assert paper.evaluate(TOO_WIDE) == [] and paper.evaluate(SPLIT) == []
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_answers_verdicts_and_solutions_are_printed(paper, name):
-    page = paper(name)
+def test_answers_verdicts_and_solutions_are_printed(paper):
     for selector in (".mlx-predict dd", ".mlx-verdict details > p", "details.solution section"):
-        found = page.locator(selector)
+        found = paper.locator(selector)
         assert found.count(), selector
         for one in found.all():
             assert one.bounding_box() and one.bounding_box()["height"] > 5, selector
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_paper_is_white_and_a_chapter_is_no_pile_of_it(paper, name):
-    page = paper(name)
-    ink = page.locator("article p").first.evaluate("e => getComputedStyle(e).color")
+def test_paper_is_white_and_a_chapter_is_no_pile_of_it(paper):
+    ink = paper.locator("article p").first.evaluate("e => getComputedStyle(e).color")
     assert sum(map(int, re.findall(r"\d+", ink)[:3])) < 200, "dark ink on white, in dark mode too"
-    pdf = page.pdf(format="A4")
+    pdf = paper.pdf(format="A4")
     assert 5 < len(re.findall(rb"/Type\s*/Page\b", pdf)) < 40

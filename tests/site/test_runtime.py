@@ -41,8 +41,8 @@ def open_with(visit, answer: Callable[[Route], None], name: str = HEAVY) -> Page
     return page
 
 
-def test_the_price_is_told_before_anything_starts(visit):
-    page = visit(CHAPTER).page
+def test_the_price_is_told_before_anything_starts(look):
+    page = look(CHAPTER).page
     assert re.search(r"Python, \d\.\d MB, starts when you move a control", said(page))
 
 
@@ -217,8 +217,8 @@ def test_back_without_the_page_cache_controls_agree_with_the_result(visit):
         ("1,5,2", None),
     ],
 )
-def test_a_guess_is_read_as_it_was_meant(visit, typed, number):
-    page = visit(CHAPTER).page
+def test_a_guess_is_read_as_it_was_meant(look, typed, number):
+    page = look(CHAPTER).page
     read = page.evaluate(
         """async (typed) => {
             const script = document.querySelector('script[src*="live.mjs"]').src;

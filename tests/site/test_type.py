@@ -12,6 +12,13 @@ FACES = {
     "article h2": "Source Sans 3",
     "nav.bd-links a": "Source Sans 3",
     "article div.cell pre": "Source Code Pro",
+    "article .mlx-title": "Source Sans 3",
+    "article .mlx-control label": "Source Sans 3",
+    "article .mlx-control output": "Source Sans 3",
+    "article .mlx-control select": "Source Sans 3",
+    "article .mlx-actions button": "Source Sans 3",
+    "article .mlx-status": "Source Sans 3",
+    "article .mlx-say": "Source Serif 4",
 }
 STYLE = "(e, name) => getComputedStyle(e)[name]"
 WIDTH_OF_70 = """() => {
@@ -44,8 +51,8 @@ def pixels(page, selector: str, name: str = "fontSize") -> float:
     return float(style(page, selector, name).removesuffix("px"))
 
 
-def test_every_part_of_the_page_is_set_in_its_face_and_the_face_has_arrived(visit):
-    page = visit(CHAPTER, viewport=WIDE).page
+def test_every_part_of_the_page_is_set_in_its_face_and_the_face_has_arrived(look):
+    page = look(CHAPTER, viewport=WIDE).page
     for selector, face in FACES.items():
         assert style(page, selector, "fontFamily").replace('"', "").startswith(face), selector
         loaded = "f => [...document.fonts].some(x => x.status === 'loaded' && x.family.includes(f))"
@@ -62,8 +69,8 @@ def test_faces_weigh_little_and_the_first_screens_are_asked_for_at_once(visit, n
     assert links.count() == 2 and not [c for c in seen.complaints if "preload" in c]
 
 
-def test_text_is_large_enough_its_lines_short_enough_and_headings_step_down(visit):
-    page = visit(CHAPTER, viewport=WIDE).page
+def test_text_is_large_enough_its_lines_short_enough_and_headings_step_down(look):
+    page = look(CHAPTER, viewport=WIDE).page
     size = pixels(page, "article > section > p")
     assert 17 <= size <= 18
     assert 1.5 <= pixels(page, "article > section > p", "lineHeight") / size <= 1.6
@@ -72,9 +79,9 @@ def test_text_is_large_enough_its_lines_short_enough_and_headings_step_down(visi
     assert 32 <= sizes[0] <= 40 and sizes[0] > 1.3 * sizes[1] > 1.3 * 1.2 * size
 
 
-def test_the_column_and_its_margins_fill_the_window(visit):
+def test_the_column_and_its_margins_fill_the_window(look):
     """At 1280 px there is no empty third: navigation, text, and the page's contents beside it."""
-    page = visit(CHAPTER, viewport=WIDE).page
+    page = look(CHAPTER, viewport=WIDE).page
     article, contents = page.locator("article.bd-article"), page.locator("nav.page-toc")
     box, beside = article.bounding_box(), contents.bounding_box()
     assert 700 <= page.locator("article div.cell_input").first.bounding_box()["width"] <= 730
@@ -96,5 +103,5 @@ def test_the_palette_is_the_books_own_with_and_without_scripts(visit, scheme, sc
     ), "neither pure black nor the other scheme"
 
 
-def test_no_footer_for_its_own_sake(visit):
-    assert "By The authors" not in visit(CHAPTER).page.locator("body").inner_text()
+def test_no_footer_for_its_own_sake(look):
+    assert "By The authors" not in look(CHAPTER, viewport=WIDE).page.locator("body").inner_text()

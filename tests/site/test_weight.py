@@ -15,9 +15,7 @@ SIZES = """async () => {
 }"""
 
 
-@pytest.mark.parametrize("name", [*toc_pages(), "search", "genindex"])
-def test_a_page_is_light_before_the_first_touch(visit, name):
-    page = visit(name).page
+def light(page) -> None:
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")  # nothing is left for later
     page.wait_for_load_state("networkidle")
     sizes = page.evaluate(SIZES)
@@ -25,11 +23,29 @@ def test_a_page_is_light_before_the_first_touch(visit, name):
     assert total <= UNTOUCHED, f"{total:,} bytes, most of them in {sizes[:4]}"
 
 
-@pytest.mark.parametrize("name", toc_pages())
-def test_a_page_asks_for_nothing_that_it_does_not_use(visit, name):
-    asked = " ".join(request.url for request in visit(name).finished)
+def iconless(page) -> list[str]:
+    """Icons of the theme without a drawing in icons.css."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll(':is(.fa-solid, .fas, .fa-brands, .fab)')]
+            .filter((e) => !getComputedStyle(e).getPropertyValue('--icon'))
+            .map((e) => e.className)"""
+    )
+
+
+def test_a_page_is_light_before_the_first_touch_and_asks_for_nothing_it_does_not_use(desk):
+    asked = " ".join(request.url for request in desk.untouched)
+    assert asked
     for unused in ("fontawesome", "searchindex", "thebe", "design-tabs", "webfonts"):
         assert unused not in asked, unused
+    light(desk.page)
+    assert iconless(desk.page) == [], "icons are drawn without a font"
+
+
+@pytest.mark.parametrize("name", ["search", "genindex"])
+def test_a_page_beside_the_book_is_light_too(visit, name):
+    page = visit(name).page
+    light(page)
+    assert iconless(page) == []
 
 
 def test_the_search_page_has_what_it_needs(visit):
@@ -56,14 +72,3 @@ def test_python_is_within_its_budget(visit):
         }"""
     )
     assert seen.weight() - before == pytest.approx(told, rel=0.03), "not what the page announces"
-
-
-def test_icons_are_drawn_without_a_font(visit):
-    """Every icon of the theme that a page uses has a drawing in icons.css."""
-    for name in (*toc_pages(), "search"):
-        blank = visit(name).page.evaluate(
-            """() => [...document.querySelectorAll(':is(.fa-solid, .fas, .fa-brands, .fab)')]
-                .filter((e) => !getComputedStyle(e).getPropertyValue('--icon'))
-                .map((e) => e.className)"""
-        )
-        assert blank == [], name

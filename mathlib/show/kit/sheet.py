@@ -6,6 +6,7 @@ as the page's. Colours are those of mathlib.show.roles; hatches show in print an
 """
 
 import zlib
+from functools import lru_cache
 from html import escape
 
 from mathlib.show.kit import letters
@@ -19,9 +20,10 @@ HIDDEN = ' style="display:none"'
 Point = tuple[float, float]
 
 
+@lru_cache(8192)  # heights and widths of a picture are few
 def number(value: float) -> str:
     """A length with one decimal, without a zero that says nothing."""
-    return f"{value:.1f}".removesuffix(".0")
+    return f"{value + 0.0:.1f}".removesuffix(".0")  # -0.0 is 0.0, whichever came first
 
 
 def place(x: float, y: float) -> str:
@@ -79,18 +81,20 @@ class Sheet:
         words of the page's colour; its edge has the full colour.
         """
         colour, hatch = look
-        title = f"<title>{escape(hint)}</title>" if hint else ""
+        end = closed("rect", f"<title>{escape(hint)}</title>") if hint else "/>"
         round_ = f' rx="{number(radius)}"' if radius else ""
         paint = f'fill="{colour}"'  # the edge is that of all fills
         if tint:
             paint += f' fill-opacity=".18" stroke="{colour}" stroke-opacity="1" stroke-width="1.5"'
+        left, top, wide, high = number(x), number(y), number(width), number(height)
         self.fills.append(
-            f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" '
-            f'height="{number(height)}"{round_} {paint}{closed("rect", title)}'
+            f'<rect x="{left}" y="{top}" width="{wide}" height="{high}"{round_} {paint}{end}'
         )
         if hatch and hatched:
-            self.hatched.setdefault(hatch, []).append(outline(x, y, width, height))
-        self.bottom = max(self.bottom, y + height)
+            path = f"M{left} {top}h{wide}v{high}h-{wide}z"
+            self.hatched.setdefault(hatch, []).append(path)
+        if y + height > self.bottom:
+            self.bottom = y + height
 
     def cell(self, x: float, y: float, width: float, height: float, colour: str) -> None:
         """A filled rectangle of which there are many: those of a colour are one path."""

@@ -21,6 +21,11 @@ BUCKETS = (
     "Backward goes from the last layer to the first; a full bucket leaves at once, so that only "
     "the last one keeps the optimizer waiting."
 )
+SENT = (
+    "What a rank sends, piece by piece: one piece less than all in each half, so that two ranks "
+    "send K each, more ranks send more, and no number of ranks makes it 2 K."
+)
+HALVES = {"partial sums": "communication", "finished pieces": "gradients"}
 NO_SYNC = "With no_sync the gradients of several micro-batches are added up and sent once."
 
 
@@ -117,6 +122,34 @@ def _span(
     label = next((w for w in (span.what, number) if page.wide(w, page.small) + 6 < wide), "")
     strip = page.strip([(label, 1, look)], wide=max(wide, 0.5), high=30)
     return page.at(strip, left + span.start * scale, y)
+
+
+def sent_by_a_rank(*ranks: int, caption: str = SENT, name: str = "") -> Shown:
+    """A line for each number of ranks: N - 1 pieces of K/N in either half of an all-reduce."""
+    counts = [whole("ranks", n, least=2) for n in ranks or (2, 4, 8)]
+    return figure(partial(_sent_by_a_rank, counts=counts), caption=caption, name=name)
+
+
+def _sent_by_a_rank(width: float, counts: Sequence[int]) -> str:
+    page = Canvas(width, "What one rank sends in an all-reduce of K bytes")
+    colours = [(half, ROLES[role]) for half, role in HALVES.items()]
+    page.bottom = page.legend(colours, page.bottom)
+    told = {n: f"{n} ranks: {2 * (n - 1) / n:.3g} K" for n in counts}
+    left = max(page.wide(words) for words in told.values()) + 14
+    each = (width - left - 12) / 2  # as long as K
+    top = page.bottom + 22
+    for line, n in enumerate(counts):
+        x, y = left, top + 6 + 38 * line
+        page.text(0, y + 20, told[n])
+        for role in HALVES.values():
+            wide = each * (n - 1) / n
+            page.at(page.strip([("", 1, role)] * (n - 1), wide=wide, high=28), x, y)
+            x += wide
+    for times, words in ((1, "K"), (2, "2 K")):
+        x = left + times * each
+        page.line(f"M{place(x, top)}v{38 * len(counts) + 4}", dash="3 3", opacity=0.7)
+        page.text(x, top - 5, words, anchor="middle", size=page.small, bold=True)
+    return page.done("; ".join(told.values()) + ": always less than 2 K")
 
 
 def accumulation(micro_batches: int = 4, *, caption: str = NO_SYNC, name: str = "") -> Shown:

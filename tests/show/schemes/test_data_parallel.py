@@ -37,6 +37,21 @@ def test_buckets_are_drawn_where_they_are_sent():
     assert f"{step.hidden:.0%} of the communication is hidden" in said(chart)
 
 
+def test_a_rank_sends_all_pieces_but_one_in_either_half():
+    chart = drawn(data_parallel.sent_by_a_rank(2, 5))
+    lines: dict[float, list[float]] = {}
+    for _, y, wide, high in (
+        tuple(float(box.get(k)) for k in ("x", "y", "width", "height"))
+        for box in chart.iter(f"{SPACE}rect")
+    ):
+        if high == 28:
+            lines.setdefault(y, []).append(wide)
+    two, five = lines.values()
+    assert (len(two), len(five)) == (2, 8)
+    assert sum(five) / sum(two) == pytest.approx(1.6, rel=0.01)
+    assert "5 ranks: 1.6 K" in said(chart) and {"K", "2 K"} <= set(words(chart))
+
+
 def test_without_sync_there_is_one_message():
     hints = list(boxes(drawn(data_parallel.accumulation(3))))
     assert [hint for hint in hints if "all-reduce" in hint] == [
