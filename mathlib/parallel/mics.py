@@ -39,6 +39,9 @@ class Mics(Zero3):
     most_live        a gather ahead of its time waits while more weights would be whole than that
     ranks_per_node   a sharding group larger than that gathers its weights in stages, between
                      nodes first, then inside (unless `hierarchical` is False)
+
+    The rest is as in Zero3: groups, clip, master, trace; prefetch, and fill for a model on the
+    meta device. from_sagemaker gives these words for SageMaker's.
     """
 
     def __init__(
