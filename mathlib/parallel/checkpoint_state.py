@@ -12,20 +12,20 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError
 from mathlib.parallel.alike import told_by_all
 from mathlib.parallel.boxes import Held, stretch, whole
 from mathlib.parallel.flat_shards import FlatShard
+from mathlib.parallel.live_shards import rows_of
+from mathlib.parallel.mics import Mics
 from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero3 import Zero3
 
 
-def rows_of(zero: Zero1) -> list[FlatShard]:
-    """Every row, those of frozen parameters too."""
-    if isinstance(zero, Zero3):
-        return [row for rows in zero.rows.values() for row in rows]
-    return zero.shards
+def everyone(zero: Zero1) -> ProcessGroup | None:
+    """The group of all ranks that train together; of MiCS, all replicas."""
+    return zero.everyone if isinstance(zero, Mics) else zero.group
 
 
 def _pieces(row: FlatShard, flat: Tensor) -> Iterator[tuple[str, Held]]:
@@ -82,7 +82,7 @@ def state_of(zero: Zero1, step: int, progress: Any) -> dict[str, Any]:
     mine = {"torch": torch.get_rng_state(), "python": random.getstate(), "progress": progress}
     run = {
         "step": step,
-        "ranks": told_by_all(mine, zero.group),
+        "ranks": told_by_all(mine, everyone(zero)),
         "optimizer": type(zero.optimizer).__name__,
         "groups": _groups(zero),
         "others": others,

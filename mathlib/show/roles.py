@@ -84,7 +84,7 @@ PARTS = {  # role: names of parts that look like it
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
         *("to other nodes", "rows on their way"),
     ),
-    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
+    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures", "saving"),
     "predicted": ("rule",),
     "other": ("norms", "router", "context", "inside the node", "small tensors"),
 }

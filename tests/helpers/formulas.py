@@ -69,6 +69,11 @@ EXAMPLES: dict[str, object] = {
     "steps": 10,
     "time_between_failures": 1e9,
     "time_per_failure": 600.0,
+    "time_between_saves": 3600.0,
+    "time_per_save": 60.0,
+    "time_behind": 60.0,
+    "storage_bandwidth": 1e10,
+    "method": "daly",
     "tensors": (4, 4, 1, 3),
     "config": {
         "model_type": "llama",

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
@@ -64,6 +65,41 @@ def saved(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("saved")
     launch.run(save_all_stages, 2, str(folder))
     return str(folder)
+
+
+MICS = {"shard": 2, "whole_below": 6}  # biases stay whole on every rank
+
+
+def save_replicas(folder: str) -> None:
+    for stage, options in (("mics", MICS), (3, {})):
+        zero = sharded(stage, seed=dist.get_rank(), **options)
+        for step in range(2):
+            train(zero, step)
+        checkpoint.save(zero, f"{folder}/{stage}", 2)
+
+
+def resume_replicas(folder: str, stage, **options) -> list[torch.Tensor]:
+    found = []
+    for saved in ("mics", 3):
+        zero = sharded(stage, seed=7 + dist.get_rank(), **options)
+        step, _ = checkpoint.resume(zero, checkpoint.latest(f"{folder}/{saved}"))
+        train(zero, step)
+        found.append(sharding.weights(zero))
+    return found
+
+
+def test_of_replicas_one_is_saved_and_any_way_of_sharding_goes_on(tmp_path):
+    launch.run(save_replicas, 4, str(tmp_path))
+    *_, wanted = sharding.by_one("odd", "Adam")
+    for ranks, stage, options in ((4, "mics", MICS), (2, 3, {})):
+        for found in launch.run(resume_replicas, ranks, str(tmp_path), stage, **options):
+            assert oracle.distance(found, wanted) < oracle.EQUAL, stage
+    for kind in ("mics", "3"):
+        reader = dcp.FileSystemReader(checkpoint.latest(tmp_path / kind))
+        saved = reader.read_metadata().state_dict_metadata.values()
+        tensors = [tensor for tensor in saved if isinstance(tensor, TensorStorageMetadata)]
+        boxes = sum(box.sizes.numel() for tensor in tensors for box in tensor.chunks)
+        assert boxes == sum(tensor.size.numel() for tensor in tensors), kind  # each number once
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
