@@ -32,19 +32,8 @@ class _Rank(_Step):
 
     bucket_bytes: float
     on_their_way: int
-    prefetch: bool
+    prefetch: int
     keep_half: bool
-
-    @cached_property
-    def _of_kind(self) -> dict[tuple[bool, str], Parts]:
-        return {}
-
-    def layer(self, index: int, recompute: str) -> Parts:
-        """As alone, counted once for all layers of a kind."""
-        kind = activations._has_experts(self.model, index), recompute
-        if kind not in self._of_kind:
-            self._of_kind[kind] = super().layer(index, recompute)
-        return self._of_kind[kind]
 
     # Parameters and rows
 
@@ -159,17 +148,17 @@ class _Rank(_Step):
         """What stands in no layer is whole from the begin of forward to the end of backward."""
         return self.copy_bytes["weights"] * self.rows[-1].padded if self.layout.zero == 3 else 0
 
-    def whole_layers(self, place: int, after: int) -> dict[str, float]:
-        """The layer that computes, and the one after it, if there is one."""
+    def whole_layers(self, place: int, on: int) -> dict[str, float]:
+        """The layer that computes, and those that come after it, 1 on or -1."""
         if self.layout.zero < 3:
             return {}
-        e = self.copy_bytes["weights"]
+        e, made = self.copy_bytes["weights"], self.copy_bytes["master weights"]
+        cast = e if made and not self.keep_half else 0  # of the piece that is sent
+        after = [place + on * (n + 1) for n in range(self.prefetch)]
+        coming = [self.rows[n] for n in after if 0 <= n < len(self.layers)]
         parts = {"live layer": e * self.rows[place].padded}
-        if self.prefetch and 0 <= after < len(self.layers):
-            coming = self.rows[after]
-            made = self.copy_bytes["master weights"] and not self.keep_half
-            parts["prefetched layer"] = e * (coming.padded + (coming.piece if made else 0))
-        return parts
+        ahead = sum(e * row.padded + cast * row.piece for row in coming)
+        return parts | ({"prefetched layers": ahead} if ahead else {})
 
     def forward_parts(self, index: int) -> Parts:
         """The end of a layer's forward: what layers up to it have kept."""
@@ -184,7 +173,7 @@ class _Rank(_Step):
             gradients=self.gradients(0),
             activations=Parts("activations", "byte", alive),
             outside_the_layers=self.gathered(backward=False),
-            **self.whole_layers(place, place - 1),
+            **self.whole_layers(place, -1),
         )
 
     # Gradients on their way
@@ -263,7 +252,7 @@ class _Rank(_Step):
                 "new gradients": self.in_autograd,
                 "outside the layers": self.gathered(backward=True),
             }
-            parts |= self.fullest(begin, end) | self.whole_layers(place, place + 1)
+            parts |= self.fullest(begin, end) | self.whole_layers(place, 1)
             found.append(self.moment(f"the backward of layer {index}", **parts))
             begin = end
         return max(found, key=lambda one: one.total)
@@ -355,7 +344,7 @@ def moments(
     accumulation: bool | None = None,
     bucket_bytes: float = 25 * MIB,
     on_their_way: int = 2,
-    prefetch: bool = True,
+    prefetch: int = 1,
     keep_half: bool = False,
     buffers: dict[str, float] | None = None,
     binary: bool = False,
@@ -364,10 +353,11 @@ def moments(
     """Bytes alive on a rank at each moment of a step: its share of the states, a live and
     a prefetched layer, 2 e times each row on its way, what stands in no layer.
 
-    Stage 0 is what one process has (`memory.moments`). `bucket_bytes` is stage 2's,
-    `prefetch` stage 3's. `keep_half`: stage 3 keeps a 16-bit shard beside its fp32
-    master, as DeepSpeed does; ours and FSDP2 make it anew for every gather. All else as
-    in `memory.moments`. Held against real runs, within 3%.
+    Stage 0 is what one process has (`memory.moments`). `bucket_bytes` is stage 2's;
+    `prefetch`, layers gathered ahead, stage 3's. `keep_half`: stage 3
+    keeps a 16-bit shard beside its fp32 master, as DeepSpeed does; ours and FSDP2 make it
+    anew for every gather. All else as in `memory.moments`. Held against real runs, within
+    3%.
 
     Chapter: zero
     """
@@ -375,7 +365,7 @@ def moments(
     asked = (one_of("loss", loss, LOSSES), "none", _accumulates(accumulation, layout, "none"))
     alone = (model, layout, 0, recipe, _kernel(optimizer, recipe), *asked, _sizes(buffers))
     rows = (non_negative("bucket_bytes", bucket_bytes), whole("on_their_way", on_their_way))
-    switches = (flag("prefetch", prefetch), flag("keep_half", keep_half))
+    switches = (whole("prefetch", prefetch, least=0), flag("keep_half", keep_half))
     rank = _Rank(*alone, activation, *rows, *switches)
     step = rank if layout.zero else _Step(*alone, activation)
     return _in_gib(step.all()) if flag("binary", binary) else step.all()

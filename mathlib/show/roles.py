@@ -51,7 +51,7 @@ ROLES: dict[str, Look] = {
 PARTS = {  # role: names of parts that look like it
     "weights": (
         *("frozen weights", "weights, forward", "weights, backward", "padding"),
-        *("live layer", "prefetched layer", "outside the layers", "live weights"),
+        *("live layer", "prefetched layers", "outside the layers", "live weights"),
     ),
     "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
     "optimizer": ("model states", "optimizer states", "first moment", "update"),

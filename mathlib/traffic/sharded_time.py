@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mathlib.checks import flag, non_negative, one_of, positive, whole
+from mathlib.checks import non_negative, one_of, positive, whole
 from mathlib.specs import Cluster, find_cluster, find_device
 from mathlib.traffic import comm
 from mathlib.traffic.overlap import Span
@@ -63,7 +63,7 @@ class _Run:
     weights: float  # bytes of a layer
     gradients: float
     outside: tuple[float, float]  # bytes of weights and of gradients in no layer
-    prefetch: bool
+    prefetch: int
     on_their_way: int
     now: float = 0.0
     compute: list[Span] = field(default_factory=list)
@@ -88,14 +88,16 @@ class _Run:
         if self.stage == 3 and layer not in self.arrives:
             self.arrives[layer] = self.send(f"gather {layer}", self.gather(self.weights))
 
-    def whole(self, layer: int, after: int) -> None:
-        """Wait for a layer, and ask for the one after it."""
+    def whole(self, layer: int, on: int) -> None:
+        """Wait for a layer, and ask for those after it, 1 on or -1."""
         if self.stage < 3:
             return
         self.fetch(layer)
         self.now = max(self.now, self.arrives.pop(layer))
-        if self.prefetch and 0 <= after < self.layers:
-            self.fetch(after)
+        for n in range(self.prefetch):
+            after = layer + on * (n + 1)
+            if 0 <= after < self.layers:
+                self.fetch(after)
 
     def leave(self, what: str, seconds: float) -> None:
         """Send gradients; so many messages may be on their way, then the rank waits."""
@@ -108,13 +110,13 @@ class _Run:
         if self.stage == 3:
             self.now = self.send("gather outside", self.gather(self.outside[0]))
         for i in range(self.layers):
-            self.whole(i, i + 1)
+            self.whole(i, 1)
             self.work(f"forward {i}", self.forward)
         self.work("head", self.head)
         exchange = self.reduce if self.stage == 0 else self.scatter
         sends = self.stage >= 2 or (self.stage == 0 and last)
         for i in reversed(range(self.layers)):
-            self.whole(i, i - 1)
+            self.whole(i, -1)
             self.work(f"backward {i}", self.backward)
             if sends:
                 self.leave(f"scatter {i}", exchange(self.gradients))
@@ -150,7 +152,7 @@ def step(
     head: float = 0.0,
     bandwidth: float,
     latency: float = 0.0,
-    prefetch: bool = True,
+    prefetch: int = 1,
     micro_batches: int = 1,
     on_their_way: int = 2,
 ) -> Step:
@@ -158,9 +160,9 @@ def step(
     K_i (N-1)/(N W), and the rank waits for what it needs and has not got.
 
     `forward`, `backward`: seconds of all layers and one micro-batch; `head`: those
-    between the two. `weights` and `gradients` (0: as many): bytes of all layers;
-    `outside`: bytes of weights that stand in no layer. In stage 2 a layer is a bucket.
-    Held against the order in which the program asks and waits.
+    between the two; `prefetch`: layers gathered ahead. `weights` and `gradients` (0: as
+    many): bytes of all layers; `outside`: bytes of weights that stand in no layer. In
+    stage 2 a layer is a bucket. Held against the order in which the program asks and waits.
 
     Chapter: zero
     """
@@ -192,7 +194,7 @@ def step(
         K / L,
         share * K / L,
         (rest, share * rest),
-        flag("prefetch", prefetch),
+        whole("prefetch", prefetch, least=0),
         whole("on_their_way", on_their_way),
     )
     m = whole("micro_batches", micro_batches)

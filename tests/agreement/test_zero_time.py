@@ -70,8 +70,8 @@ def moved_by_the_program(clock, layer_rows):
         clock.ask(self, "all-gather", self.row.nbytes)
         return publish(self)
 
-    def started(self, row, *group):
-        start(self, row, *group)
+    def started(self, row, *group, **named):
+        start(self, row, *group, **named)
         clock.ask(self, "reduce-scatter", row.nbytes)
 
     def waited(self, dtype):
@@ -113,7 +113,7 @@ def on_the_clock(stage, prefetch, micro_batches, bandwidth, ranks) -> float:
 CASES = [
     (stage, prefetch, m, bandwidth)
     for stage in (1, 2, 3)
-    for prefetch in ((True, False) if stage == 3 else (True,))
+    for prefetch in ((0, 1, 2) if stage == 3 else (1,))
     for m in (1, 2)
     for bandwidth in (50.0, 150.0, 1000.0)  # the wire is the bottleneck, about even, the rank is
 ]

@@ -88,7 +88,7 @@ EXAMPLES: dict[str, object] = {
     "elements": 12,
     "bucket_bytes": 1e6,
     "on_their_way": 2,
-    "prefetch": False,
+    "prefetch": 1,
     "keep_half": True,
     "forward": 0.05,
     "weights": 1e6,

@@ -52,12 +52,14 @@ def test_stage_2_has_two_rows_on_their_way():
 
 def test_stage_3_has_a_live_and_a_prefetched_layer():
     found = at("layer 1")
-    assert found["live layer"] == found["prefetched layer"] == 4 * padded(LAYER)
+    assert found["live layer"] == found["prefetched layers"] == 4 * padded(LAYER)
     assert found["outside the layers"] == 4 * padded(OUTSIDE)
     assert found["weights"] == 4 * (4 * padded(LAYER) + padded(OUTSIDE)) / 3
     assert found["rows on their way"] == 2 * 2 * 4 * padded(LAYER)
-    assert "prefetched layer" not in at("layer 1", prefetch=False)
-    assert "prefetched layer" not in at("layer 0"), "the last one that backward comes to"
+    assert "prefetched layers" not in at("layer 1", prefetch=0)
+    assert at("layer 2", prefetch=2)["prefetched layers"] == 2 * found["live layer"]
+    assert at("layer 1", prefetch=2)["prefetched layers"] == found["live layer"]
+    assert "prefetched layers" not in at("layer 0"), "the last one that backward comes to"
     assert "live layer" not in at("update") and "live layer" not in at("end of forward")
 
 

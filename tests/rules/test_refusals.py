@@ -30,6 +30,7 @@ ZERO_IS_FINE = {
     "outside",
     "overlap",
     "payload",
+    "prefetch",
     "rank",
     "rank_tokens",
     "reserve",

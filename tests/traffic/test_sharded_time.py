@@ -37,7 +37,7 @@ def test_a_step_of_stage_3_by_hand():
 
 
 def test_without_prefetch_every_gather_is_seen():
-    found = sharded_time.step(stage=3, weights=3.0, prefetch=False, **GIVEN)
+    found = sharded_time.step(stage=3, weights=3.0, prefetch=0, **GIVEN)
     assert found.exposed == 6 * 0.5 + 0.5 + 2 * 0.5  # gathers behind a reduce-scatter wait for it
     assert found.computing == 9.0
 
@@ -80,8 +80,8 @@ def test_stage_1_hides_nothing_and_stage_2_its_gradients():
 
 
 def test_latency_counts_each_message():
-    plain = sharded_time.step(stage=3, weights=3.0, prefetch=False, **GIVEN)
-    late = sharded_time.step(stage=3, weights=3.0, prefetch=False, latency=0.25, **GIVEN)
+    plain = sharded_time.step(stage=3, weights=3.0, prefetch=0, **GIVEN)
+    late = sharded_time.step(stage=3, weights=3.0, prefetch=0, latency=0.25, **GIVEN)
     assert late.sending - plain.sending == 9 * 0.25
 
 
