@@ -1,10 +1,15 @@
 """Bytes of a data-parallel step: formula, program and operating system, to the byte."""
 
+import sys
+import time
+
 import pytest
 import torch
+import torch.distributed as dist
+from torch import nn
 
 from mathlib import launch
-from mathlib.meters import wire
+from mathlib.meters import slow_wires, wire
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel import collectives, ddp
 from mathlib.traffic import comm, overlap
@@ -76,3 +81,41 @@ def test_the_formulas_buckets_are_those_that_the_program_fills():
             tensors=sizes,
         )
         assert len(plan.buckets) == len(filled), bucket
+
+
+LINK, MATRIX = {"bandwidth": 10e6, "latency": 0.02}, 4 * 512 * 512
+BURST = 10 * 64 * 1024  # bytes that the kernel lets pass at first
+
+
+def step_of_torchs_ddp(bucket: int, slow: bool) -> tuple[int, float]:
+    """Buckets and seconds of a step of four matrices, from a barrier to the last rank's end."""
+    inner = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(4)))
+    model, sizes = nn.parallel.DistributedDataParallel(inner, bucket_cap_mb=bucket / 2**20), []
+    carry = slow_wires.all_reducer(latency=LINK["latency"] if slow else 0.0)
+
+    def hook(state, bucket):
+        sizes.append(bucket.buffer().nbytes)
+        return carry(bucket.buffer().div_(dist.get_world_size()))
+
+    model.register_comm_hook(None, hook)
+    for _ in range(2):  # after the first, the buckets are packed anew
+        value = model(torch.ones(1, 512)).sum()
+        sizes.clear()
+        dist.barrier()
+        begin = time.perf_counter()
+        with slow_wires.wires(bandwidth=LINK["bandwidth"] if slow else 1e12):
+            value.backward()
+    return len(sizes), time.perf_counter() - begin
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel holds the bandwidth")
+@pytest.mark.parametrize("matrices", [1, 4])
+def test_no_step_on_a_slow_wire_is_shorter_than_the_model(matrices):
+    """A busy machine only adds, so this holds on any; and no slow wire, no such time."""
+    bucket = matrices * MATRIX
+    given = {"layers": 4, "ranks": 2, "backward": 1e-9, "payload": 4 * MATRIX, "bucket": bucket}
+    model = overlap.bucketed(**given, **LINK)
+    least = model.exposed - BURST / LINK["bandwidth"]
+    for buckets, seconds in launch.run(step_of_torchs_ddp, 2, bucket, True):
+        assert buckets == len(model.buckets) == 4 // matrices
+        assert seconds > least

@@ -8,6 +8,7 @@ import math
 import socket
 import struct
 import sys
+import threading
 
 import pytest
 import torch
@@ -160,3 +161,41 @@ def test_who_holds_the_bandwidth_unless_told_and_nothing_is_held_unless_asked(pl
             return nothing_asked()
 
     assert launch.run(there, 2) == [(by, 0.0)] * 2
+
+
+def carried() -> tuple[list[float], list[float], str]:
+    """Two buffers sent at once, with pauses that are counted, not slept; and one that fails."""
+    slept: list[float] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slow_wires.time, "sleep", slept.append)
+        begin = slow_wires.all_reducer(latency=LATENCY)
+        futures = [begin(torch.full((2,), x + dist.get_rank())) for x in (1.0, 10.0)]
+        sums = [future.wait()[0].item() for future in futures]
+        with pytest.raises(Exception) as caught:  # a type that gloo cannot add
+            begin(torch.ones(1, dtype=torch.float8_e4m3fn)).wait()
+    return slept, sums, str(caught.value)
+
+
+def test_an_all_reduce_in_a_thread_pauses_as_a_ring_does_and_brings_the_sum_or_the_error():
+    for slept, sums, told in launch.run(carried, 3):
+        assert slept == [pytest.approx(2 * 2 * LATENCY)] * 3, "2 (N-1) alpha before each"
+        assert sums == [1 + 2 + 3, 10 + 11 + 12]
+        assert told
+    with pytest.raises(InputError, match="latency = -1"):
+        slow_wires.all_reducer(latency=-1)
+
+
+def beside() -> bool:
+    """Whether the rank goes on while the buffer waits for its turn."""
+    go_on = threading.Event()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slow_wires.time, "sleep", lambda _: go_on.wait(30))
+        future = slow_wires.all_reducer(latency=1.0)(torch.ones(1))
+        done_too_early = future.done()
+        go_on.set()
+        future.wait()
+    return not done_too_early
+
+
+def test_a_rank_computes_on_while_its_buffer_is_carried():
+    assert all(launch.run(beside, 2))
