@@ -140,17 +140,17 @@ def zero(
     keep_gathered: bool = False,
     large_group: bool = False,
 ) -> Parts:
-    """Data-parallel bytes a rank sends in a step, times (N-1)/N: 2 P for stages 0 to 2, 3 P for 3
-    (ZeRO, section 7).
+    """Data-parallel bytes a rank sends in a step, times (N-1)/N: 2 P for stages 0 to 2,
+    3 P for 3 (ZeRO, section 7).
 
-    Accumulating over m micro-batches, stage 2 reduce-scatters and stage 3 also gathers twice at
-    every one (`each_micro_batch` False: gradients only once); `keep_gathered` saves stage 3 its
-    second gather.
+    Accumulating over m micro-batches, stage 2 reduce-scatters and stage 3 also gathers
+    twice at every one (`each_micro_batch` False: gradients only once); `keep_gathered`
+    saves stage 3 its second gather.
     `stage_one` "all-reduce": gradients all-reduced, then weights gathered: 3 P, not 2.
-    MiCS (arXiv:2205.00119): sharding over S of N ranks adds an all-reduce of P/S over the N/S
-    replicas, once a step.
+    MiCS (arXiv:2205.00119): sharding over S of N ranks adds an all-reduce of P/S over
+    the N/S replicas, once a step.
 
-    Chapter: zero
+    Chapter: zero (eq-zero-many)
     """
     one_of("stage", stage, (0, 1, 2, 3))
     one_of("stage_one", stage_one, ("reduce-scatter", "all-reduce"))
@@ -170,9 +170,8 @@ def zero(
         parts["weights"] = ring * weights
     if S < N:
         parts["gradients, replicas"] = 2 * _share(N // S, large_group) * gradients / S
-    return Parts(
-        f"Data parallel, ZeRO stage {stage}, {N} ranks: sent by a rank in a step", "byte", parts
-    )
+    title = f"Data parallel, ZeRO stage {stage}, {N} ranks: sent by a rank in a step"
+    return Parts(title, "byte", parts)
 
 
 def zero_plus_plus(

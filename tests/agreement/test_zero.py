@@ -1,125 +1,79 @@
-"""Sharded training: the formulas against counted runs of the three stages."""
+"""ZeRO's bytes on the wire: formula, program and operating system, to the byte; and its weights."""
 
 import pytest
+import sharding
 import torch
+import torch.distributed as dist
 
 from mathlib import launch
-from mathlib.memory import sharded
-from mathlib.model import gpt
-from mathlib.parallel import live_shards
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
-from mathlib.specs import Layout
+from mathlib.meters import wire
+from mathlib.model import data, gpt, oracle
+from mathlib.parallel import ddp
+from mathlib.traffic import comm, volumes
 
-BUCKET = 100_000
-OPTIMIZERS = {
-    "momentum": lambda groups: torch.optim.SGD(groups, lr=0.1, momentum=0.9),
-    "adam": lambda groups: torch.optim.AdamW(groups, foreach=False),
-}
-RECIPES = {
-    "momentum": "sgd-momentum",
-    "adam": "adam-fp32",
-    "mixed": "mixed-adam-fp32-gradients",
-}
-# Every part weighs something in these; V/h is Llama 2's and Llama 3's. Widths and vocabularies that
-# no number of ranks divides need padding.
-SHAPES = {
-    "activations": (gpt.small(layers=4, width=128, vocab=1000, context=64), 4),
-    "states": (gpt.small(layers=6, width=128, vocab=1000, context=16), 1),
-    "two tables": (gpt.small(layers=5, width=128, vocab=4008, context=16, tied=False), 1),
-    "odd": (gpt.small(layers=3, width=60, heads=5, vocab=977, context=23, tied=False), 2),
-}
-CASES = [  # shape, optimizer, recomputation, micro-batches, prefetch
-    ("activations", "adam", "none", 1, 1),
-    ("activations", "momentum", "full", 2, 1),
-    ("activations", "mixed", "selective", 1, 0),
-    ("states", "adam", "none", 1, 1),
-    ("states", "momentum", "none", 2, 0),
-    ("states", "mixed", "full", 1, 1),
-    ("two tables", "mixed", "none", 1, 2),
-    ("two tables", "adam", "full", 2, 1),
-    ("odd", "adam", "none", 1, 0),
-    ("odd", "mixed", "none", 2, 1),
-]
+SHAPE = gpt.small(layers=3, width=40, context=16, vocab=len(data.vocabulary()))  # no padding for 4
+# bytes that gloo adds to a collective for each other rank: two messages, or one
+HEADERS = {"allreduce_": 576, "_allgather_base_": 288, "alltoall_base_": 144}
+PASSES = {"allreduce_": 2, "_allgather_base_": 1, "alltoall_base_": 1}  # around the ring
 
 
-def build(stage, model, make, master, prefetch):
-    if stage == 3:
-        return Zero3(model, make, list(model.blocks), master=master, prefetch=prefetch)
-    return (
-        Zero2(model, make, master=master, bucket_bytes=BUCKET)
-        if stage == 2
-        else Zero1(model, make, master=master)
-    )
+def step(stage, model, owner, m):
+    batch = data.batch(2 * m, SHAPE.context, dist.get_rank())
+    for i, part in enumerate(zip(*(t.chunk(m) for t in batch), strict=True)):
+        if stage == 0 and i < m - 1:
+            with owner.no_sync():
+                (oracle.loss(owner, *part) / m).backward()
+        else:
+            (oracle.loss(owner if stage == 0 else model, *part) / m).backward()
+    if stage:
+        owner.step()
 
 
-def peaks(stage, cases, steps=3) -> list[dict[str, int]]:
-    """The most bytes alive in forward, backward and step, of each case: the least over the steps
-    after the first, because the transport may hold a message a moment longer than it needs to.
+def counted(m):
+    """By stage: bytes of the program's collectives, of the system without headers; and numbers
+    that stay gathered.
     """
-    found = []
-    for name, optimizer, recompute, accumulation, prefetch in cases:
-        shape, sequences = SHAPES[name]
-        model, master = gpt.GPT(shape, recompute=recompute), optimizer == "mixed"
-        model = model.bfloat16() if master else model
-        make = OPTIMIZERS["adam" if master else optimizer]
-        zero = build(stage, model, make, master, prefetch)
-        batches = (
-            (torch.randint(shape.vocab, (sequences, shape.context)),) * 2
-            for _ in range(steps * accumulation)
-        )
-        line = live_shards.step_timeline(zero, batches, accumulation)
-        spans = line.steps()[1:]
-        found.append(
-            {
-                phase: min(
-                    max(line.total(row) for row in range(*span) if line.phase(row) == phase)
-                    for span in spans
-                )
-                for phase in ("forward", "backward", "step")
-            }
-        )
+    found, others = {}, dist.get_world_size() - 1
+    for stage in range(4):
+        model = gpt.GPT(SHAPE)
+        make = oracle.OPTIMIZERS["Adam"]
+        owner = sharding.sharded(stage, model, make, "gpt") if stage else ddp.DDP(model)
+        step(stage, model, owner, m)
+        with wire.tcp() as system, wire.counted() as program:
+            step(stage, model, owner, m)
+        sent = sum(PASSES[name] * size for name, size in program.payload.items())
+        added = others * sum(HEADERS[name] * n for name, n in program.calls.items())
+        stay = sum(s.ranks * s.length for s in owner.rows[model]) if stage == 3 else 0
+        rows = sum(s.ranks * s.length for s in owner.shards) if stage else 0
+        found[stage] = (sent * others / (others + 1), system.sent - added, stay, rows)
     return found
 
 
-def predicted(stage, n, name, optimizer, recompute, accumulation, prefetch) -> dict[str, float]:
-    shape, sequences = SHAPES[name]
-    wide = 2 if optimizer == "mixed" else 4
-    found = sharded.moments(
-        shape,
-        Layout(
-            data=n,
-            zero=stage,
-            micro_batch=sequences,
-            micro_batches=accumulation,
-            recompute=recompute,
-        ),
-        recipe=RECIPES[optimizer],
-        optimizer="for-loop",
-        bucket_bytes=BUCKET,
-        prefetch=prefetch,
-        small_tensors=True,
-        bytes_per_element=wide,
-        logits_bytes=wide,
-    )
-    most = {"forward": 0.0, "backward": 0.0, "step": 0.0}
-    for moment, one in found.items():
-        phase = "forward" if "forward" in moment else "backward"
-        phase = "step" if moment in ("exchange", "update") else phase
-        most[phase] = max(most[phase], one.total)
-    return most
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("n", [2, 4])
+def test_three_counts_of_a_steps_bytes_agree(m, n):
+    P = sum(p.numel() for p in gpt.GPT(SHAPE).parameters())
+    for stage, (program, system, stay, rows) in launch.run(counted, n, m)[0].items():
+        how = {"data": n, "stage": stage, "micro_batches": m}
+        how |= {"weight_bytes": 4, "gradient_bytes": 4}
+        formula = volumes.zero(parameters=(rows or P) - stay, **how).total
+        if stay:
+            formula += volumes.zero(parameters=stay, keep_gathered=True, **how).total
+        assert program == formula, stage
+        assert system == formula, stage
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
-@pytest.mark.parametrize("n", [2, 3])
-def test_the_peak_of_every_stage(n, stage):
-    cases = CASES[n % 2 :: 2]  # every second one, the others on the other number of ranks
-    by_rank = launch.run(peaks, n, stage, cases, timeout=300)
-    for i, case in enumerate(cases):
-        wanted = predicted(stage, n, *case)
-        # rank by rank the same shapes, so the least is what the program itself needs
-        found = {phase: min(one[i][phase] for one in by_rank) for phase in wanted}
-        assert max(wanted.values()) == pytest.approx(max(found.values()), rel=0.03), case
-        assert wanted["backward"] == pytest.approx(found["backward"], rel=0.03), case
-        assert wanted["step"] == pytest.approx(found["step"], rel=0.03), case
+def test_gloos_own_reduce_scatter_sends_an_all_reduce():
+    scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+    def run(numbers):
+        row = torch.ones(numbers)
+        with wire.tcp() as system:
+            scatter(torch.empty(numbers // dist.get_world_size()), row)
+        return system.sent
+
+    for n in (2, 3, 4):
+        sent = launch.run(run, n, 12_000)[0]
+        assert sent - HEADERS["allreduce_"] * (n - 1) == comm.sent(
+            "all-reduce", payload=48_000, ranks=n
+        )

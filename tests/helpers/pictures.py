@@ -4,7 +4,7 @@ from mathlib import specs
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
 from mathlib.plan import bill
-from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory, sums
+from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory, sums, zero
 from mathlib.specs import Layout
 
 
@@ -68,4 +68,11 @@ SCHEMES = {
         layers=16, bandwidth=2e10, bucket=1e9
     ),
     "data_parallel.accumulation": data_parallel.accumulation,
+    "zero.copies": lambda: zero.copies(7.5e9),
+    "zero.slices": lambda: zero.slices({"embedding": 12, "weight": 20, "bias": 5, "scale": 1}),
+    "zero.step": zero.step,
+    "zero.step, few": lambda: zero.step(2),
+    "zero.gradients_leave": zero.gradients_leave,
+    "zero.layers_come": zero.layers_come,
+    "zero.accumulated": zero.accumulated,
 }

@@ -1,0 +1,31 @@
+"""The shard explorer: bars are the formulas', and the sentence says what they show."""
+
+from charts import drawn, outside
+
+from mathlib.memory import fit
+from mathlib.show import says
+from mathlib.show.experiments import find
+from mathlib.specs import Layout
+from mathlib.traffic import volumes
+
+
+def test_the_bars_are_those_of_the_formulas():
+    html = find("shards").run({"model": "llama2-7b", "ranks": 64, "micro_batches": 4})
+    for stage in range(4):
+        layout = Layout(data=64, zero=stage, micro_batches=4, recompute="full")
+        assert says.html(says.size(fit.training("llama2-7b", layout).total)) in says.html(html)
+        sent = volumes.zero(parameters=6.738e9, data=64, stage=stage, micro_batches=4)
+        assert says.size(sent.total) in html.replace("\u00a0", " ")
+    assert not outside(drawn(html))
+
+
+def test_the_first_stage_that_fits_is_named_with_its_price():
+    html = find("shards").run({"model": "llama2-7b", "ranks": 64, "micro_batches": 1})
+    assert "<b>Stage 1</b> is the first that fits" in html and "1.00 times" in html
+    html = find("shards").run({"model": "llama2-13b", "device": "v100-16gb", "micro_batches": 4})
+    assert "<b>Stage 3</b> is the first that fits" in html and "6.00 times" in html
+
+
+def test_nothing_fits_where_the_states_are_not_what_is_too_much():
+    html = find("shards").run({"model": "llama2-70b", "ranks": 1})
+    assert "No stage fits" in html
