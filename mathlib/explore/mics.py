@@ -5,13 +5,13 @@ from functools import partial
 from mathlib import specs
 from mathlib.compute import params
 from mathlib.memory import precision
+from mathlib.plan import goodput
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
 from mathlib.show.figures import both, figure_html
 from mathlib.show.kit import Canvas
 from mathlib.show.schemes.mics import rank_rows
-from mathlib.plan import goodput
 from mathlib.traffic import hierarchical, mesh
 
 MODELS = ("gpt2-xl", "llama2-7b", "llama2-13b", "gpt-neox-20b", "llama2-70b", "gpt3-175b")
@@ -82,7 +82,7 @@ def sharding_groups(
     rows += [
         (f"degree {S}{why}", _parts(2 * P, N, S, node, stages, micro_batches))
         for S, why in ((node, ", one node"), (N, ", all GPUs"))
-        if S != shard
+        if shard != S
     ]
     bars = svg.bars(rows, title="From a node to other nodes in a step", show=says.size)
     law = equation(
@@ -191,9 +191,7 @@ def checkpoints(
     model: str, minutes: int, devices: int, days: int, storage: float, restart: int
 ) -> str:
     K = 12 * params.count(model).total  # fp32 weights and two moments
-    save = goodput.write_time(
-        payload=K, ranks=devices, bandwidth=1e9, storage_bandwidth=storage
-    )
+    save = goodput.write_time(payload=K, ranks=devices, bandwidth=1e9, storage_bandwidth=storage)
     failures = days * 86400 / devices
     best = goodput.interval(time_per_save=save, time_between_failures=failures)
     run = {
