@@ -1,19 +1,21 @@
-"""The experiment of the zero chapter: what each stage needs on a device and sends in a step."""
+"""Experiments of the zero chapter: what each stage needs and sends, and a step on two clocks."""
 
 from collections.abc import Mapping
 
 from mathlib import specs
 from mathlib.compute import params
-from mathlib.memory import fit
+from mathlib.memory import sharded
 from mathlib.parts import Parts
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
 from mathlib.specs import Layout
-from mathlib.traffic import volumes
+from mathlib.traffic import sharded_time, volumes
 
 MODELS = ("gpt2-xl", "llama2-7b", "llama3-8b", "llama2-13b", "gpt-neox-20b", "llama2-70b")
 DEVICES = ("v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100-sxm", "h200-sxm")
+PEAK = specs.find_device("h100-sxm").flops_per_second("bf16")
+WIRE = {"gather": "weights", "scatter": "gradients"}  # what a message carries
 STAGES = {0: "no sharding", 1: "stage 1", 2: "stage 2", 3: "stage 3"}
 
 
@@ -26,7 +28,7 @@ STAGES = {0: "no sharding", 1: "stage 1", 2: "stage 2", 3: "stage 3"}
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
     doubling("sequences", "Sequences in a micro-batch", 1, 16, 1),
     Toggle("recompute", "Recompute all activations", True),
-    code=(fit.training, volumes.zero),
+    code=(sharded.peak, volumes.zero),
 )
 def shards(
     model: str, ranks: int, micro_batches: int, device: str, sequences: int, recompute: bool
@@ -41,7 +43,7 @@ def shards(
             micro_batches=m,
             recompute="full" if recompute else "none",
         )
-        needed[stage] = fit.training(model, layout)
+        needed[stage] = sharded.peak(model, layout)
         sent[stage] = volumes.zero(parameters=P, data=ranks, stage=stage, micro_batches=m)
     bars, wires = _rows(needed), _rows(sent)
     memory = svg.bars(
@@ -83,4 +85,51 @@ def _law(P: float, N: int, m: int, total: float) -> str:
         m=m,
         K=(2 * P, says.size(2 * P)),
         N=N,
+    )
+
+
+@experiment(
+    "sharded-step",
+    "A step on two clocks",
+    Choice("stage", "ZeRO stage", (("1", 1), ("2", 2), ("3", 3)), 3),
+    doubling("tokens", "Tokens of a micro-batch", 256, 32768, 2048),
+    Toggle("prefetch", "Prefetch the next layer", True),
+    doubling("micro_batches", "Micro-batches of a step", 1, 4, 1),
+    doubling("ranks", "Ranks", 2, 512, 64),
+    doubling("gigabits", "Link of the ring, one direction", 25, 3200, 3200, "Gbit/s"),
+    doubling("latency", "Latency of a message", 1, 64, 8, "microseconds"),
+    code=(sharded_time.step,),
+)
+def sharded_step(
+    stage: int,
+    tokens: int,
+    prefetch: bool,
+    micro_batches: int,
+    ranks: int,
+    gigabits: int,
+    latency: int,
+) -> str:
+    model, X = specs.find_model("llama2-7b"), 0.4 * PEAK
+    P = params.count(model).total
+    forward = 2 * P * tokens / X
+    found = sharded_time.step(
+        stage=stage,
+        layers=model.layers,
+        ranks=ranks,
+        forward=forward,
+        backward=2 * forward,
+        weights=2 * P,
+        bandwidth=gigabits * 1e9 / 8,
+        latency=latency * 1e-6,
+        prefetch=prefetch,
+        micro_batches=micro_batches,
+    )
+    rows = [
+        ("rank", [(span.what.split()[0], *span[1:], span.what) for span in found.compute]),
+        ("wire", [(WIRE[span.what.split()[0]], *span[1:], span.what) for span in found.wire]),
+    ]
+    chart = svg.timeline(rows, title="Llama 2 7B on H100s", show=says.time, axis_title="time")
+    return (
+        f'<p class="mlx-say">The rank waits <b>{says.time(found.exposed)}</b> of '
+        f"{says.time(found.seconds)}; {found.hidden:.0%} of the communication is hidden.</p>{chart}"
     )

@@ -31,16 +31,16 @@ SHAPES = {
     "odd": (gpt.small(layers=3, width=60, heads=5, vocab=977, context=23, tied=False), 2),
 }
 CASES = [  # shape, optimizer, recomputation, micro-batches, prefetch
-    ("activations", "adam", "none", 1, True),
-    ("activations", "momentum", "full", 2, True),
-    ("activations", "mixed", "selective", 1, False),
-    ("states", "adam", "none", 1, True),
-    ("states", "momentum", "none", 2, False),
-    ("states", "mixed", "full", 1, True),
-    ("two tables", "mixed", "none", 1, True),
-    ("two tables", "adam", "full", 2, True),
-    ("odd", "adam", "none", 1, False),
-    ("odd", "mixed", "none", 2, True),
+    ("activations", "adam", "none", 1, 1),
+    ("activations", "momentum", "full", 2, 1),
+    ("activations", "mixed", "selective", 1, 0),
+    ("states", "adam", "none", 1, 1),
+    ("states", "momentum", "none", 2, 0),
+    ("states", "mixed", "full", 1, 1),
+    ("two tables", "mixed", "none", 1, 2),
+    ("two tables", "adam", "full", 2, 1),
+    ("odd", "adam", "none", 1, 0),
+    ("odd", "mixed", "none", 2, 1),
 ]
 
 

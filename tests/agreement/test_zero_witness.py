@@ -75,12 +75,12 @@ def test_fsdp2_gathers_as_we_do_and_pays_for_gloos_reduce_scatter(found):
     assert theirs - ours == pytest.approx(doubled_reduce_scatter(N), rel=0.02)
 
 
-def test_hsdp_does_so_in_its_groups_and_all_reduces_across_them(found):
+def test_mics_and_hsdp_do_so_in_their_groups_and_all_reduce_across_them(found):
     shard = {"shard": 2}
     wanted = formula(3, LAYERS, **shard)
     wanted += formula(3, PARAMETERS - LAYERS, keep_gathered=True, **shard)
-    wanted += doubled_reduce_scatter(2)
-    assert sent(found, "HSDP") == pytest.approx(wanted, rel=0.01)
+    assert sent(found, "MiCS") == pytest.approx(wanted, rel=0.01)
+    assert sent(found, "HSDP") == pytest.approx(wanted + doubled_reduce_scatter(2), rel=0.01)
 
 
 def test_zero_redundancy_holds_less_than_stage_one_that_packs_all_gradients_at_once(found):
@@ -100,3 +100,4 @@ def test_half_the_bytes_on_the_wire_cost_a_layers_gradients_in_memory(found):
     assert ours < held(found, "ZeRO-3")  # a second row on its way is one more in memory
     assert held(found, "ZeRO-3") < 0.75 * held(found, "ZeRO-1")
     assert theirs < held(found, "HSDP") < held(found, "ZeRO-1")  # half of everything, not a quarter
+    assert ours < held(found, "MiCS") < held(found, "ZeRO-1")

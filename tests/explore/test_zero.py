@@ -1,8 +1,9 @@
-"""The shard explorer: bars are the formulas', and the sentence says what they show."""
+"""The shard explorer and the step on two clocks: what is drawn is what the formulas say."""
 
-from charts import drawn, outside
+import pytest
+from charts import boxes, drawn, outside
 
-from mathlib.memory import fit
+from mathlib.memory import sharded
 from mathlib.show import says
 from mathlib.show.experiments import find
 from mathlib.specs import Layout
@@ -13,7 +14,7 @@ def test_the_bars_are_those_of_the_formulas():
     html = find("shards").run({"model": "llama2-7b", "ranks": 64, "micro_batches": 4})
     for stage in range(4):
         layout = Layout(data=64, zero=stage, micro_batches=4, recompute="full")
-        assert says.html(says.size(fit.training("llama2-7b", layout).total)) in says.html(html)
+        assert says.html(says.size(sharded.peak("llama2-7b", layout).total)) in says.html(html)
         sent = volumes.zero(parameters=6.738e9, data=64, stage=stage, micro_batches=4)
         assert says.size(sent.total) in html.replace("\u00a0", " ")
     assert not outside(drawn(html))
@@ -29,3 +30,17 @@ def test_the_first_stage_that_fits_is_named_with_its_price():
 def test_nothing_fits_where_the_states_are_not_what_is_too_much():
     html = find("shards").run({"model": "llama2-70b", "ranks": 1})
     assert "No stage fits" in html
+
+
+def test_without_prefetch_the_rank_waits_longer():
+    with_it, without = (find("sharded-step").run({"prefetch": way}) for way in (True, False))
+    assert "97% of the communication is hidden" in with_it
+    assert "hidden" in without and "97%" not in without
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_every_message_of_a_step_is_drawn(stage):
+    html = find("sharded-step").run({"stage": stage, "tokens": 8192})
+    wire = [hint for hint in boxes(drawn(html)) if hint.startswith("wire, ")]
+    assert len(wire) >= {1: 2, 2: 64, 3: 96}[stage]
+    assert not outside(drawn(html))

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
+from mathlib.parallel.mics import Mics
 from mathlib.parallel.zero1 import Zero1
 from mathlib.parallel.zero2 import Zero2
 from mathlib.parallel.zero3 import Zero3
@@ -73,7 +74,7 @@ def ours(model: nn.Module, kind: type, options: dict, stage: int, **more: object
     if stage < 3:
         zero = Zero1(model, make) if stage == 1 else Zero2(model, make, **more)
         return model, zero.step, lambda: oracle.flat_weights(model)
-    zero = Zero3(model, make, list(model.blocks), **more)
+    zero = (Mics if "shard" in more else Zero3)(model, make, list(model.blocks), **more)
 
     def weights() -> Tensor:
         whole = zero.full_weights()
@@ -87,6 +88,7 @@ WAYS: dict[str, Callable[[nn.Module, type, dict], Trained]] = {
     "ZeRO-2": partial(ours, stage=2, bucket_bytes=2**16),
     "ZeRO-3": partial(ours, stage=3),
     "ZeRO-3, one row on its way": partial(ours, stage=3, on_their_way=1),
+    "MiCS": partial(ours, stage=3, shard=2),
     "ZeroRedundancyOptimizer": zero_redundancy,
     "FSDP2": fsdp2,
     "HSDP": partial(fsdp2, replicas=2),

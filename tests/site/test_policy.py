@@ -76,6 +76,9 @@ def use_the_tools(page) -> None:
             folded.click()
     for folded in page.locator(".toggle-button:visible").all():
         folded.click()
+    page.mouse.move(0, 0)  # the button's tooltip goes
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_selector(".tooltip", state="detached")
 
 
 def bring_to_life(page) -> None:

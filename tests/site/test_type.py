@@ -17,7 +17,7 @@ FACES = {
     "article .mlx-control output": "Source Sans 3",
     "article .mlx-control select": "Source Sans 3",
     "article .mlx-actions button": "Source Sans 3",
-    "article .mlx-status": "Source Sans 3",
+    "article .mlx > .mlx-status": "Source Sans 3",
     "article .mlx-say": "Source Serif 4",
 }
 STYLE = "(e, name) => getComputedStyle(e)[name]"

@@ -54,3 +54,19 @@ def test_cards_that_no_message_uses_are_idle():
 def test_nodes_must_be_full():
     with pytest.raises(InputError, match="multiple of node = 4"):
         sums.levels(6, 4)
+
+
+@pytest.mark.parametrize("ranks", [3, 4, 7])
+def test_the_proof_has_a_message_for_each_other_rank_on_either_side(ranks):
+    chart = drawn(sums.first_sum(ranks))
+    assert len(lines(chart, "C")) == 2 * (ranks - 1)
+    texts = [t.text for t in chart.iter(f"{SPACE}text")]
+    assert {f"before: {ranks - 1} messages", f"after: {ranks - 1} messages"} <= set(texts)
+
+
+def test_rings_use_every_card_and_a_tree_one_for_each_of_two_chunks():
+    chart = drawn(sums.nccl(4))
+    across = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray")]
+    assert len(across) == 2  # there and back, of the second chunk
+    assert len(lines(chart, "C")) == 2 * 2 * 3  # chains in two nodes, of rings and of the tree
+    assert sum(t.text == "switch" for t in chart.iter(f"{SPACE}text")) == 2
