@@ -11,7 +11,7 @@ from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
 from mathlib.show.figures import both, figure_html
 from mathlib.show.kit import Canvas
-from mathlib.show.schemes.mics import rank_rows
+from mathlib.show.rank_grid import rank_rows
 from mathlib.traffic import hierarchical, mesh
 
 MODELS = ("gpt2-xl", "llama2-7b", "llama2-13b", "gpt-neox-20b", "llama2-70b", "gpt3-175b")
@@ -27,8 +27,8 @@ def crossing(
     K, S, R, m = payload, grid.sizes["shard"], grid.sizes["replica"], micro_batches
     order = "between nodes first" if stages else "ring"
     shape = {"payload": K, "ranks": S, "ranks_per_node": min(S, node)}
-    gather = hierarchical.all_gather(**shape, order=order)["to other nodes"]
-    scatter = hierarchical.all_gather(**shape, order="ring")["to other nodes"]
+    gather = hierarchical.all_gather(**shape, order=order).amount("to other nodes")
+    scatter = hierarchical.all_gather(**shape, order="ring").amount("to other nodes")
     away = R > 1 and grid.world > node
     rings = min(S, node)  # each leaves the node once, with a piece of the gradient
     return {
