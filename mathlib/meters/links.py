@@ -18,9 +18,10 @@ def peers(group: dist.ProcessGroup | None = None) -> dict[int, int]:
     """Which rank of the group is at the other end of each of this rank's connections."""
     ends = [(inode, sock.getsockname(), sock.getpeername()) for inode, sock in wire.connections()]
     told: list[list[object]] = [[] for _ in range(dist.get_world_size(group))]
-    dist.all_gather_object(told, [own for _, own, _ in ends], group)
-    rank_at = {end: rank for rank, theirs in enumerate(told) for end in theirs}
-    return {inode: rank_at[other] for inode, _, other in ends if other in rank_at}
+    # both ends: two ranks may use one port, each to a different other
+    dist.all_gather_object(told, [(own, other) for _, own, other in ends], group)
+    rank_at = {pair: rank for rank, theirs in enumerate(told) for pair in theirs}
+    return {inode: rank_at[other, own] for inode, own, other in ends if (other, own) in rank_at}
 
 
 @contextlib.contextmanager

@@ -51,10 +51,10 @@ ROLES: dict[str, Look] = {
 PARTS = {  # role: names of parts that look like it
     "weights": (
         *("frozen weights", "weights, forward", "weights, backward", "padding"),
-        *("live layer", "prefetched layers", "outside the layers"),
+        *("live layer", "prefetched layers", "outside the layers", "live weights"),
     ),
     "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
-    "optimizer": ("optimizer states", "first moment", "update"),
+    "optimizer": ("model states", "optimizer states", "first moment", "update"),
     "activations": (
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
         *("1. norm statistics", "2. norm statistics", "block", "final"),
@@ -86,7 +86,7 @@ PARTS = {  # role: names of parts that look like it
     ),
     "idle": ("latency", "start", "idle in the pipeline", "waiting after failures", "saving"),
     "predicted": ("rule",),
-    "other": ("norms", "router", "context", "inside the node"),
+    "other": ("norms", "router", "context", "inside the node", "small tensors"),
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}
 UNNAMED: Look = ("#999999", "")

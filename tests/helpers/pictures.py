@@ -4,7 +4,16 @@ from mathlib import specs
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
 from mathlib.plan import bill
-from mathlib.show.schemes import autograd, collectives, compute, data_parallel, memory, sums, zero
+from mathlib.show.schemes import (
+    autograd,
+    collectives,
+    compute,
+    data_parallel,
+    memory,
+    mics,
+    sums,
+    zero,
+)
 from mathlib.specs import Layout
 
 
@@ -24,6 +33,12 @@ ROUNDS = {
     "nearest first": collectives.halving_rounds(8),
     "farthest first": collectives.halving_rounds(8, nearest_first=False),
 }
+MESSAGES = {
+    "forward": [("all-gather of the rest", 9600), ("all-gather of blocks.0", 50816)],
+    "backward": [("reduce-scatter of blocks.0", 50816)] * 9,
+    "step": [("all-reduce of blocks.0", 25408)],
+}
+LIVE = {"all": {"layer 0": [True, True, True, False], "layer 1": [False, True, True, True]}}
 SCHEMES = {
     "compute.linear_layer": compute.linear_layer,
     "compute.block": lambda: compute.block("gpt2"),
@@ -75,4 +90,15 @@ SCHEMES = {
     "zero.gradients_leave": zero.gradients_leave,
     "zero.layers_come": zero.layers_come,
     "zero.accumulated": zero.accumulated,
+    "mics.groups": mics.groups,
+    "mics.groups, two in a node": lambda: mics.groups(8, 2, 4),
+    "mics.groups, over two nodes": lambda: mics.groups(16, 8, 4),
+    "mics.two_orders": mics.two_orders,
+    "mics.two_orders, four": lambda: mics.two_orders(2, 4),
+    "mics.step": lambda: mics.step(MESSAGES),
+    "mics.live": lambda: mics.live(
+        ["f0", "f1", "b1", "b0"], LIVE, title="Whole", caption="Two at once."
+    ),
+    "mics.cut_anew": mics.cut_anew,
+    "mics.knobs": mics.knobs,
 }

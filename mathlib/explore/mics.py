@@ -1,0 +1,222 @@
+"""Experiments of the MiCS chapter: which rank holds which piece, and what crosses the node."""
+
+from functools import partial
+
+from mathlib import specs
+from mathlib.compute import params
+from mathlib.memory import precision
+from mathlib.plan import goodput
+from mathlib.show import says, svg
+from mathlib.show.equation import equation
+from mathlib.show.experiments import Choice, Toggle, doubling, experiment
+from mathlib.show.figures import both, figure_html
+from mathlib.show.kit import Canvas
+from mathlib.show.rank_grid import rank_rows
+from mathlib.traffic import hierarchical, mesh
+
+MODELS = ("gpt2-xl", "llama2-7b", "llama2-13b", "gpt-neox-20b", "llama2-70b", "gpt3-175b")
+DRAWN = 6  # nodes
+
+
+def crossing(
+    payload: float, *, grid: mesh.Mesh, node: int, stages: bool, micro_batches: int
+) -> dict[str, float]:
+    """Bytes a node sends to others in a step: two gathers and a scatter a micro-batch in the
+    sharding group, one sum over the copies.
+    """
+    K, S, R, m = payload, grid.sizes["shard"], grid.sizes["replica"], micro_batches
+    order = "between nodes first" if stages else "ring"
+    shape = {"payload": K, "ranks": S, "ranks_per_node": min(S, node)}
+    gather = hierarchical.all_gather(**shape, order=order).amount("to other nodes")
+    scatter = hierarchical.all_gather(**shape, order="ring").amount("to other nodes")
+    away = R > 1 and grid.world > node
+    rings = min(S, node)  # each leaves the node once, with a piece of the gradient
+    return {
+        "weights": 2 * m * gather,
+        "gradients": m * scatter,
+        "gradients, replicas": rings * 2 * (R - 1) / R * K / S if away else 0.0,
+    }
+
+
+def groups_picture(grid: mesh.Mesh, node: int, title: str) -> str:
+    """Nodes as rows of ranks; a colour is a piece."""
+    return figure_html(both(partial(_groups, grid=grid, node=node, title=title)))
+
+
+def _groups(width: float, grid: mesh.Mesh, node: int, title: str) -> str:
+    page = Canvas(width, title)
+    nodes = grid.world // node
+    rank_rows(page, grid, node, min(nodes, DRAWN))
+    if nodes > DRAWN:
+        page.note(f"and {nodes - DRAWN} nodes more")
+    S = grid.sizes["shard"]
+    return page.done(f"{nodes} nodes of {node}; ranks {S} apart hold the same piece")
+
+
+@experiment(
+    "sharding-groups",
+    "Which rank holds which piece?",
+    doubling("nodes", "Nodes", 1, 64, 2),
+    doubling("node", "GPUs in a node", 2, 8, 8),
+    doubling("shard", "Sharding degree", 1, 512, 8),
+    Choice("model", "Model", specs.titled("models", MODELS), "gpt-neox-20b"),
+    doubling("micro_batches", "Micro-batches in a step", 1, 16, 1),
+    Toggle("stages", "Gather in stages, between nodes first", True),
+    code=(mesh.sagemaker, hierarchical.all_gather),
+)
+def sharding_groups(
+    nodes: int, node: int, shard: int, model: str, micro_batches: int, stages: bool
+) -> str:
+    P, N = params.count(model).total, nodes * node
+    grid = mesh.sagemaker(world=N, shard=shard)
+    here = crossing(2 * P, grid=grid, node=node, stages=stages, micro_batches=micro_batches)
+    states = precision.bytes_per_parameter("mixed-adam").total * P / shard
+    copies = N // shard
+    say = (
+        f'<p class="mlx-say"><b>{copies} {"copies" if copies > 1 else "copy"} of the model</b>, '
+        f"{says.size(states)} of states on each GPU. In a step a node sends "
+        f"<b>{says.size(sum(here.values()))}</b> to other nodes.</p>"
+    )
+    picture = groups_picture(grid, node, f"{N} GPUs, sharded over {shard}")
+    rows = [(f"degree {shard}", here)]
+    rows += [
+        (f"degree {S}{why}", _parts(2 * P, N, S, node, stages, micro_batches))
+        for S, why in ((node, ", one node"), (N, ", all GPUs"))
+        if shard != S
+    ]
+    bars = svg.bars(rows, title="From a node to other nodes in a step", show=says.size)
+    law = equation(
+        "M = kappa * P / S",
+        M=(states, says.size(states)),
+        kappa=(16, "16 bytes"),
+        P=(P, says.count(P)),
+        S=shard,
+    )
+    return f"{say}{picture}{bars}<p>The states on a GPU:</p>{law}"
+
+
+def _parts(payload: float, world: int, shard: int, node: int, stages: bool, m: int) -> dict:
+    grid = mesh.sagemaker(world=world, shard=shard)
+    return crossing(payload, grid=grid, node=node, stages=stages, micro_batches=m)
+
+
+def tensors_of(model: str) -> dict[int, int]:
+    """How many tensors of which size a model has; queries, keys and values are one, as trained."""
+    shape, counted = specs.find_model(model), params.count(model)
+    found: dict[int, int] = {}
+
+    def add(size: float, many: int) -> None:
+        if size:
+            found[int(size)] = found.get(int(size), 0) + many
+
+    qkv = {True: 0, False: 0}  # weights, and biases
+    for m in params.matrices(shape):
+        if m.name in ("query", "key", "value"):
+            qkv[True] += m.inputs * m.outputs
+            qkv[False] += m.bias * m.outputs
+        elif m.group != "head":
+            add(m.inputs * m.outputs, m.layers * m.copies)
+            add(m.bias * m.outputs, m.layers * m.copies)
+    for size in qkv.values():
+        add(size, shape.layers)
+    for part in ("embedding", "positions", "head"):
+        add(counted.amount(part), 1)
+    norms = counted.amount("norms")
+    h = shape.width
+    add(h, round(norms / h))
+    return found
+
+
+@experiment(
+    "sharding-knobs",
+    "What the knobs cost and save",
+    doubling("threshold", "Tensors stay whole below, elements", 1, 2**30, 2**20),
+    doubling("live", "Live parameters at most, millions", 1, 16384, 1024),
+    doubling("bucket", "Bucket size, millions of elements", 1, 16384, 512),
+    Choice("model", "Model", specs.titled("models", MODELS[:-1]), "gpt-neox-20b"),
+    doubling("shard", "Sharding degree", 1, 512, 16),
+    code=(precision.bytes_per_parameter,),
+)
+def sharding_knobs(threshold: int, live: int, bucket: int, model: str, shard: int) -> str:
+    tensors = tensors_of(model)
+    small = {size: n for size, n in tensors.items() if size < threshold}
+    P = sum(size * n for size, n in tensors.items())
+    stay = sum(size * n for size, n in small.items())
+    kappa = precision.bytes_per_parameter("mixed-adam").total
+    chip = specs.find_device("a100-40gb")
+    parts = {
+        "model states": kappa * (P - stay) / shard,
+        "small tensors": kappa * stay,
+        "live weights": 2 * min(live * 1e6, P - stay) if shard > 1 else 0,
+        "gradient buckets": 2 * 2 * min(bucket * 1e6, P - stay) if shard > 1 else 0,
+    }
+    cut = sum(tensors.values()) - sum(small.values())
+    added = sum(parts.values()) - kappa * P / shard
+    say = (
+        f'<p class="mlx-say">Two gathers each for <b>{cut if shard > 1 else 0:,} of '
+        f"{sum(tensors.values()):,} tensors</b> in a micro-batch; the rest stays whole. The knobs "
+        f"add <b>{says.size(added)}</b> to {says.size(kappa * P / shard)} of states.</p>"
+    )
+    bars = svg.bars(
+        [("on a GPU", {name: size for name, size in parts.items() if size})],
+        title="Memory of a GPU, without activations",
+        show=says.size,
+        limit=chip.room,
+        limit_label=chip.title,
+    )
+    return say + bars
+
+
+GIGABYTES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+@experiment(
+    "checkpoints",
+    "What checkpoints cost",
+    Choice("model", "Model", specs.titled("models", MODELS), "gpt-neox-20b"),
+    doubling("minutes", "Minutes between checkpoints", 1, 1024, 64),
+    doubling("devices", "GPUs", 8, 16384, 64),
+    doubling("days", "Days until a GPU fails, on average", 64, 16384, 1024),
+    Choice(
+        "storage",
+        "Storage takes",
+        tuple((says.rate(g * 1e9), g * 1e9) for g in GIGABYTES),
+        10e9,
+        True,
+    ),
+    doubling("restart", "Minutes from a failure to the next step", 1, 64, 16),
+    code=(goodput.write_time, goodput.interval, goodput.time_for),
+)
+def checkpoints(
+    model: str, minutes: int, devices: int, days: int, storage: float, restart: int
+) -> str:
+    K = 12 * params.count(model).total  # fp32 weights and two moments
+    save = goodput.write_time(payload=K, ranks=devices, bandwidth=1e9, storage_bandwidth=storage)
+    failures = days * 86400 / devices
+    best = goodput.interval(time_per_save=save, time_between_failures=failures)
+    run = {
+        "seconds": 86400.0,
+        "time_per_save": save,
+        "time_between_failures": failures,
+        "time_per_failure": 60.0 * restart,
+    }
+
+    def shares(between: float) -> dict[str, float]:
+        day = goodput.time_for(**run, time_between_saves=between)
+        return {part: day.share(part) for part in day}
+
+    here, ideal = shares(60.0 * minutes), shares(best)
+    say = (
+        f'<p class="mlx-say">A checkpoint of {says.size(K)} takes {says.time(save)}. '
+        f"<b>{says.percent(here['compute'])} of the time is training</b>; at best it would be "
+        f"{says.percent(ideal['compute'])}, with a checkpoint every {says.time(best)}.</p>"
+    )
+    rows = [(f"every {says.time(60.0 * minutes)}", here), (f"every {says.time(best)}", ideal)]
+    bars = svg.bars(rows, title="Where the time goes", show=says.percent)
+    law = equation(
+        "T = sqrt(2 * T_save * F)",
+        T=(best, says.time(best)),
+        T_save=(save, says.time(save)),
+        F=(failures, says.time(failures)),
+    )
+    return f"{say}{bars}<p>The best interval, for short saves:</p>{law}"
