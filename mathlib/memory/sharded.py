@@ -372,8 +372,8 @@ def moments(
 
 
 def peak(model: str | Model, layout: Layout, **options: Any) -> Parts:
-    """Bytes a rank needs: the most that is alive at one of its `moments`, which the title
-    names.
+    """Bytes a rank needs: the most that is alive at one of its `moments`, which the
+    title names.
 
     Chapter: zero
     """

@@ -162,7 +162,8 @@ def step(
     `forward`, `backward`: seconds of all layers and one micro-batch; `head`: those
     between the two; `prefetch`: layers gathered ahead. `weights` and `gradients` (0: as
     many): bytes of all layers; `outside`: bytes of weights that stand in no layer. In
-    stage 2 a layer is a bucket. Held against the order in which the program asks and waits.
+    stage 2 a layer is a bucket. Held against the order in which the program asks and
+    waits.
 
     Chapter: zero
     """
@@ -176,7 +177,8 @@ def step(
         def seconds(size: float) -> float:
             if not size:
                 return 0.0
-            took = comm.time(collective, payload=size, ranks=N, bandwidth=W, latency=alpha)
+            link = {"ranks": N, "bandwidth": W, "latency": alpha}
+            took = comm.time(collective, payload=size, **link)
             return took.total
 
         return seconds
