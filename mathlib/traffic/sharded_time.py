@@ -177,8 +177,8 @@ def step(
         def seconds(size: float) -> float:
             if not size:
                 return 0.0
-            link = {"ranks": N, "bandwidth": W, "latency": alpha}
-            took = comm.time(collective, payload=size, **link)
+            link = {"bandwidth": W, "latency": alpha}
+            took = comm.time(collective, payload=size, ranks=N, **link)
             return took.total
 
         return seconds
