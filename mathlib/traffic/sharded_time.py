@@ -177,8 +177,13 @@ def step(
         def seconds(size: float) -> float:
             if not size:
                 return 0.0
-            link = {"bandwidth": W, "latency": alpha}
-            took = comm.time(collective, payload=size, ranks=N, **link)
+            took = comm.time(
+                collective,
+                payload=size,
+                ranks=N,
+                bandwidth=W,
+                latency=alpha,
+            )
             return took.total
 
         return seconds
