@@ -1,6 +1,7 @@
 """Experiments of the MiCS chapter: which rank holds which piece, and what crosses the node."""
 
 from functools import partial
+from typing import Any
 
 from mathlib import specs
 from mathlib.compute import params
@@ -26,7 +27,7 @@ def crossing(
     """
     K, S, R, m = payload, grid.sizes["shard"], grid.sizes["replica"], micro_batches
     order = "between nodes first" if stages else "ring"
-    shape = {"payload": K, "ranks": S, "ranks_per_node": min(S, node)}
+    shape: dict[str, Any] = {"payload": K, "ranks": S, "ranks_per_node": min(S, node)}
     gather = hierarchical.all_gather(**shape, order=order).amount("to other nodes")
     scatter = hierarchical.all_gather(**shape, order="ring").amount("to other nodes")
     away = R > 1 and grid.world > node
