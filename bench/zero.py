@@ -123,7 +123,7 @@ def saving(folder: str, model: Model, quick: bool, steps: int = 8) -> tuple[roun
             "no checkpoint": lambda: train(lambda _: None),
         }
         ways = {name: lambda way=way: (way(), background.wait()) for name, way in ways.items()}
-        times = rounds.on_ranks(ways, rounds=2 if quick else 12)
+        times = rounds.on_ranks(ways, rounds=2 if quick else 8)
     dist.barrier()
     written = sum(file.stat().st_size for file in checkpoint.latest(folder).iterdir())
     return times, written
@@ -147,7 +147,7 @@ def rows(quick: bool) -> Iterator[dict]:
             label = f"GPT step, {layers} layers of width {width}, {ranks} ranks"
             yield rounds.row(label, times, ours, theirs, ranks=ranks, **held)
     with tempfile.TemporaryDirectory() as folder:
-        times, written = launch.run(saving, 2, folder, shape(), quick, timeout=900)[0]
+        times, written = launch.run(saving, 2, folder, shape(layers=4), quick, timeout=900)[0]
     label = f"8 steps and a checkpoint of {written / 1e6:.0f} MB, 2 ranks"
     for theirs in ("synchronous", "no checkpoint"):
         yield rounds.row(label, times, "in the background", theirs, ranks=2, bytes=written)

@@ -121,7 +121,7 @@ def sharded_step(
         weights=2 * P,
         bandwidth=gigabits * 1e9 / 8,
         latency=latency * 1e-6,
-        prefetch=prefetch,
+        prefetch=int(prefetch),
         micro_batches=micro_batches,
     )
     rows = [

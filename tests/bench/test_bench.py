@@ -55,3 +55,6 @@ def test_what_is_compared_runs(bench):
         assert {"gloo", "ring", "tree"} < set(times)
     times, size = launch.run(bench("ddp").race, 2, True)[0]
     assert {"mini DDP", "torch DDP", "naive"} < set(times) and size > 25e6
+    small = bench("zero").shape(layers=1, width=32)
+    names = list(bench("zero").CANDIDATES)
+    assert set(launch.run(bench("zero").race, 4, names, small, True, timeout=300)[0]) == set(names)

@@ -1,6 +1,5 @@
 """PyTorch's own sharded training beside ours on a small GPT: what each trains to, sends, holds."""
 
-import weakref
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -11,12 +10,10 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from mathlib.meters import wire
+from mathlib.meters.storages import Storages
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel.mics import Mics
 from mathlib.parallel.zero1 import Zero1
@@ -93,37 +90,6 @@ WAYS: dict[str, Callable[[nn.Module, type, dict], Trained]] = {
     "FSDP2": fsdp2,
     "HSDP": partial(fsdp2, replicas=2),
 }
-
-
-class Storages(TorchDispatchMode):
-    """The most bytes that all storages together had after any operation, however they came to it:
-    each is asked for its size anew, so that one whose bytes come and go counts right.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.found: dict[int, weakref.ref] = {}
-        self.peak = 0
-        for p in model.parameters():
-            self._follow(p)
-
-    def _follow(self, tensor: Tensor) -> None:
-        local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
-        storage = local.untyped_storage()
-        self.found.setdefault(storage._cdata, weakref.ref(storage))
-
-    def _bytes(self) -> int:
-        alive = {key: storage for key, ref in self.found.items() if (storage := ref())}
-        self.found = {key: self.found[key] for key in alive}
-        return sum(storage.nbytes() for storage in alive.values())
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                self._follow(leaf)
-        self.peak = max(self.peak, self._bytes())
-        return result
 
 
 def train(way: str, optimizer: str) -> tuple[Callable[[], None], Callable[[], Tensor], nn.Module]:

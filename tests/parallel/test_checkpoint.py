@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from mathlib.model import gpt, oracle
 from mathlib.parallel import checkpoint
 from mathlib.parallel.zero1 import Zero1
 
+on_ranks = partial(launch.run, timeout=300)  # seconds of a busy machine
 MODEL = gpt.small(width=16, context=8, vocab=64)
 
 
@@ -63,7 +65,7 @@ def resume_all_stages(folder: str) -> dict[tuple[int, int], torch.Tensor]:
 def saved(tmp_path_factory) -> str:
     """By two ranks, after two steps."""
     folder = tmp_path_factory.mktemp("saved")
-    launch.run(save_all_stages, 2, str(folder))
+    on_ranks(save_all_stages, 2, str(folder))
     return str(folder)
 
 
@@ -89,10 +91,10 @@ def resume_replicas(folder: str, stage, **options) -> list[torch.Tensor]:
 
 
 def test_of_replicas_one_is_saved_and_any_way_of_sharding_goes_on(tmp_path):
-    launch.run(save_replicas, 4, str(tmp_path))
+    on_ranks(save_replicas, 4, str(tmp_path))
     *_, wanted = sharding.by_one("odd", "Adam")
     for ranks, stage, options in ((4, "mics", MICS), (2, 3, {})):
-        for found in launch.run(resume_replicas, ranks, str(tmp_path), stage, **options):
+        for found in on_ranks(resume_replicas, ranks, str(tmp_path), stage, **options):
             assert oracle.distance(found, wanted) < oracle.EQUAL, stage
     for kind in ("mics", "3"):
         reader = dcp.FileSystemReader(checkpoint.latest(tmp_path / kind))
@@ -105,7 +107,7 @@ def test_of_replicas_one_is_saved_and_any_way_of_sharding_goes_on(tmp_path):
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_any_number_of_ranks_of_any_stage_goes_on_from_two_ranks(saved, ranks):
     *_, wanted = sharding.by_one("odd", "Adam")
-    for found in launch.run(resume_all_stages, ranks, saved):
+    for found in on_ranks(resume_all_stages, ranks, saved):
         assert len(found) == 9
         for pair, one in found.items():
             assert oracle.distance([one], wanted) < oracle.EQUAL, pair
@@ -117,7 +119,7 @@ def test_without_the_optimizers_states_the_weights_are_apart(saved):
         return resume_all_stages(saved)[1, 3]
 
     *_, wanted = sharding.by_one("odd", "Adam")
-    assert oracle.distance(launch.run(run, 2), wanted) > 1e-6
+    assert oracle.distance(on_ranks(run, 2), wanted) > 1e-6
 
 
 class Chancy(nn.Module):
@@ -159,10 +161,10 @@ def losses(stage: int, folder: str, resumed: bool, chance: bool = True) -> list[
 
 @pytest.mark.parametrize("stage", sharding.STAGES)
 def test_resumed_losses_are_those_of_the_uninterrupted_run_bit_for_bit(stage, tmp_path):
-    wanted = launch.run(losses, 2, stage, str(tmp_path), False)
-    assert launch.run(losses, 2, stage, str(tmp_path), True) == wanted
+    wanted = on_ranks(losses, 2, stage, str(tmp_path), False)
+    assert on_ranks(losses, 2, stage, str(tmp_path), True) == wanted
     if stage == 1:  # other random numbers: the oracle can tell
-        assert launch.run(losses, 2, stage, str(tmp_path), True, False) != wanted
+        assert on_ranks(losses, 2, stage, str(tmp_path), True, False) != wanted
 
 
 def test_a_plain_module_loads_it(saved):
@@ -192,9 +194,9 @@ def test_pytorchs_own_loader_and_fsdp2_read_it(tmp_path):
         zero = Zero1(model, oracle.OPTIMIZERS["SGD"])
         checkpoint.save(zero, folder, 1)
 
-    launch.run(run, 3, str(tmp_path))
+    on_ranks(run, 3, str(tmp_path))
     wanted = oracle.flat_weights(gpt.GPT(MODEL, seed=0))
-    for found in launch.run(fsdp2_reads, 2, str(tmp_path), timeout=300):
+    for found in on_ranks(fsdp2_reads, 2, str(tmp_path)):
         assert all(torch.equal(one, wanted) for one in found)
 
 
@@ -226,7 +228,7 @@ def test_what_is_saved_in_the_background_is_the_state_it_was_asked_for(tmp_path)
         return found, two, sharding.weights(again), sharding.weights(zero)
 
     _, two, three = sharding.by_one("odd", "Adam")
-    for found, at_two, at_three, last in launch.run(run, 2, str(tmp_path)):
+    for found, at_two, at_three, last in on_ranks(run, 2, str(tmp_path)):
         assert found == (2, {"read": 1})
         assert oracle.distance([at_two], two) < oracle.EQUAL
         assert oracle.distance([at_three, last], three) < oracle.EQUAL
@@ -240,7 +242,7 @@ def test_what_goes_wrong_in_the_background_is_raised_by_the_next_call(tmp_path):
         with pytest.raises(InputError, match="step = 1"), checkpoint.Background(zero, folder) as b:
             b.save(1)
 
-    launch.run(run, 1, str(tmp_path))
+    on_ranks(run, 1, str(tmp_path))
 
 
 def test_whenever_a_save_is_killed_the_checkpoint_before_is_whole(tmp_path):

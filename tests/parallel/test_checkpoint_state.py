@@ -1,5 +1,7 @@
 """What of a sharded training is saved and comes back; what does not fit is refused by name."""
 
+from functools import partial
+
 import pytest
 import sharding
 import torch
@@ -11,6 +13,7 @@ from mathlib.model import gpt, oracle
 from mathlib.parallel import checkpoint
 from mathlib.parallel.zero1 import Zero1
 
+on_ranks = partial(launch.run, timeout=300)  # seconds of a busy machine
 MODEL = gpt.small(width=16, context=8, vocab=64)
 
 
@@ -30,7 +33,7 @@ def test_master_weights_and_a_groups_options_come_back(tmp_path):
         same += [torch.equal(*(oracle.flat_weights(zero.module) for zero in (first, second)))]
         return lr, second.shards[0].shard.dtype, same
 
-    assert launch.run(run, 2, str(tmp_path)) == [(0.1, torch.float32, [True, True])] * 2
+    assert on_ranks(run, 2, str(tmp_path)) == [(0.1, torch.float32, [True, True])] * 2
 
 
 def refusal(build, path) -> str:
@@ -65,7 +68,7 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path):
             refusal(lambda: changed(groups=halves), path),
         ]
 
-    (said,) = launch.run(run, 1, str(tmp_path))
+    (said,) = on_ranks(run, 1, str(tmp_path))
     wanted = ["extra.bias, extra.weight", "scale", "last", "float64", "Adam", "groups"]
     for sentence, word in zip(said, wanted, strict=True):
         assert word in sentence, sentence
@@ -82,4 +85,4 @@ def test_a_save_between_backward_and_step_is_refused(stage, tmp_path):
         with pytest.raises(InputError, match="right after a step"):
             checkpoint.save(zero, folder, 1)
 
-    launch.run(run, 1, str(tmp_path))
+    on_ranks(run, 1, str(tmp_path))
