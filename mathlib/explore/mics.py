@@ -1,6 +1,7 @@
 """Experiments of the MiCS chapter: which rank holds which piece, and what crosses the node."""
 
 from functools import partial
+from typing import Any
 
 from mathlib import specs
 from mathlib.compute import params
@@ -26,7 +27,7 @@ def crossing(
     """
     K, S, R, m = payload, grid.sizes["shard"], grid.sizes["replica"], micro_batches
     order = "between nodes first" if stages else "ring"
-    shape = {"payload": K, "ranks": S, "ranks_per_node": min(S, node)}
+    shape: dict[str, Any] = {"payload": K, "ranks": S, "ranks_per_node": min(S, node)}
     gather = hierarchical.all_gather(**shape, order=order).amount("to other nodes")
     scatter = hierarchical.all_gather(**shape, order="ring").amount("to other nodes")
     away = R > 1 and grid.world > node
@@ -173,10 +174,10 @@ GIGABYTES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 @experiment(
     "checkpoints",
     "What checkpoints cost",
-    Choice("model", "Model", specs.titled("models", MODELS), "gpt-neox-20b"),
-    doubling("minutes", "Minutes between checkpoints", 1, 1024, 64),
-    doubling("devices", "GPUs", 8, 16384, 64),
-    doubling("days", "Days until a GPU fails, on average", 64, 16384, 1024),
+    Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
+    doubling("minutes", "Minutes between checkpoints", 1, 512, 32),
+    doubling("devices", "GPUs", 8, 16384, 1024),
+    doubling("days", "Days until a GPU fails, on average", 64, 16384, 2048),
     Choice(
         "storage",
         "Storage takes",
@@ -201,18 +202,19 @@ def checkpoints(
         "time_per_failure": 60.0 * restart,
     }
 
-    def shares(between: float) -> dict[str, float]:
+    def lost(between: float) -> dict[str, float]:
         day = goodput.time_for(**run, time_between_saves=between)
-        return {part: day.share(part) for part in day}
+        return {part: day.share(part) for part in day if part != "compute"}
 
-    here, ideal = shares(60.0 * minutes), shares(best)
+    here, ideal = lost(60.0 * minutes), lost(best)
     say = (
-        f'<p class="mlx-say">A checkpoint of {says.size(K)} takes {says.time(save)}. '
-        f"<b>{says.percent(here['compute'])} of the time is training</b>; at best it would be "
-        f"{says.percent(ideal['compute'])}, with a checkpoint every {says.time(best)}.</p>"
+        f'<p class="mlx-say">A checkpoint of {says.size(K)} takes {says.time(save)}. Something '
+        f"fails every {says.time(failures)}. <b>{says.percent(sum(here.values()))} of the time "
+        f"is lost</b>; with a checkpoint every {says.time(best)} it would be "
+        f"{says.percent(sum(ideal.values()))}.</p>"
     )
     rows = [(f"every {says.time(60.0 * minutes)}", here), (f"every {says.time(best)}", ideal)]
-    bars = svg.bars(rows, title="Where the time goes", show=says.percent)
+    bars = svg.bars(rows, title="Time that is not training", show=says.percent)
     law = equation(
         "T = sqrt(2 * T_save * F)",
         T=(best, says.time(best)),

@@ -149,8 +149,8 @@ class Mics(Zero3):
         super()._finish()
 
     def _reduce(self) -> None:
-        """The accumulation boundary: add up the pieces over the replicas, small tensors over all
-        ranks.
+        """The accumulation boundary: add up the pieces over the replicas, small tensors
+        over all ranks.
         """
         super()._reduce()
         for row in self.shards:

@@ -93,7 +93,9 @@ class Zero1:
 
     @torch.no_grad()
     def step(self) -> Tensor | None:
-        """Update the weights of all ranks; returns the gradient's norm if it is to be clipped."""
+        """Update the weights of all ranks; returns the gradient's norm if it is to be
+        clipped.
+        """
         self._reduce()
         total = None
         if math.isfinite(self.most):

@@ -10,14 +10,19 @@ ORDERS = ("ring", "between nodes first", "inside nodes first")
 
 
 def all_gather(
-    *, payload: float, ranks: int, ranks_per_node: int, order: str = "between nodes first"
+    *,
+    payload: float,
+    ranks: int,
+    ranks_per_node: int,
+    order: str = "between nodes first",
 ) -> Parts:
     """Bytes that a node sends to other nodes, and that its ranks send to each other.
 
-    A ring through all ranks leaves every node once: (N-1)/N K. Between nodes first, each of a
-    node's g ranks sends its piece round a ring of N/g: (N-g)/N K; then the N/g stretches of a row
-    are gathered inside (MiCS, arXiv:2205.00119, section 3.3). Inside nodes first, each of them has
-    the node's g pieces to send round: g times as much.
+    A ring through all ranks leaves every node once: (N-1)/N K. Between nodes first,
+    each of a node's g ranks sends its piece round a ring of N/g: (N-g)/N K; then the
+    N/g stretches of a row are gathered inside (MiCS, arXiv:2205.00119, section 3.3).
+    Inside nodes first, each of them has the node's g pieces to send round: g times as
+    much.
 
     Chapter: mics
     """

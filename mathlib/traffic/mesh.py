@@ -145,11 +145,11 @@ def deepspeed(axes: Sequence[str], dims: Sequence[int]) -> Mesh:
 
 
 def sagemaker(*, world: int, tensor: int = 1, shard: int = 1) -> Mesh:
-    """MiCS as SageMaker lays it out: tensor groups of neighbours, sharding groups next, replicas of
-    the shards last.
+    """MiCS as SageMaker lays it out: tensor groups of neighbours, sharding groups next,
+    replicas of the shards last.
 
-    Rule (the page says "smaller than" and "between 1 and"; 8 is allowed for 8): 1 <= shard <= dp
-    and dp % shard == 0.
+    Rule (the page says "smaller than" and "between 1 and"; 8 is allowed for 8):
+    1 <= shard <= dp and dp % shard == 0.
 
     Chapter: mics
     """
