@@ -32,6 +32,10 @@ HOLDS_VERDICT = re.compile(
 )
 CELL = re.compile(r"<td>(?:(?!</td>).)*</td>", re.DOTALL)
 NAME = re.compile(r'(?<=<span class="pre">)[\w./]+(?=</span>)')
+CODE = re.compile(r'(?<=<div class="highlight"><pre>).*?(?=</pre>)', re.DOTALL)
+TOKEN = re.compile(r'<span class="([a-z][a-z0-9]{0,2})">([^<]*)</span>')
+CODE_SHEET = Path(__file__).parent.parent / "_static/code.css"
+COLOURED = set(re.findall(r"\.([a-z][a-z0-9]?)(?=[,)])", CODE_SHEET.read_text("utf-8")))
 FIRST = "dataset.theme"  # the script that must run before anything is painted
 
 # A script whose file or text has the word is needed only where the page has the second.
@@ -216,6 +220,15 @@ def with_what_it_holds(text: str, page: Path, site: Site) -> str:
     return HOLDS_VERDICT.sub(r"\1 mlx-holds-verdict\2", text)
 
 
+def with_colours_only(text: str, page: Path, site: Site) -> str:
+    """In code, what the style sheet gives no colour needs no element of its own."""
+
+    def kept(token: re.Match) -> str:
+        return token[0] if token[1] in COLOURED else token[2]
+
+    return CODE.sub(lambda code: TOKEN.sub(kept, code[0]), text)
+
+
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_one_viewport,
     with_each_id_once,
@@ -223,6 +236,7 @@ MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_a_plain_bibliography,
     with_what_it_holds,
     with_names_that_break_well,
+    with_colours_only,
     without_inline_scripts,
     without_handlers,
 )

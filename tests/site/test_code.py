@@ -23,6 +23,12 @@ SHADED = """() => [...document.querySelectorAll('article *')].filter((e) =>
     /auto|scroll/.test(getComputedStyle(e).overflowX) &&
     !getComputedStyle(e).backgroundAttachment.includes('local'))
     .map((e) => `${e.tagName}.${e.className}: ${e.innerText.slice(0, 60)}`)"""
+COLOURLESS = """() => {
+    const plain = getComputedStyle(document.querySelector('.highlight pre')).color;
+    return [...document.querySelectorAll('.highlight pre span')].filter((e) =>
+        /^[a-z][a-z0-9]?$/.test(e.className) && getComputedStyle(e).color === plain)
+        .map((e) => e.className);
+}"""
 COLOURS = "es => new Set(es.map(e => getComputedStyle(e).color)).size"
 
 
@@ -33,6 +39,10 @@ def test_no_code_no_formula_and_no_table_is_cut_at_1280(desk):
 
 def test_what_scrolls_sideways_on_a_phone_shows_that_there_is_more(phone):
     assert phone.page.evaluate(SHADED) == []
+
+
+def test_code_has_no_element_without_a_colour(desk):
+    assert set(desk.page.evaluate(COLOURLESS)) == set()
 
 
 def test_a_line_of_88_characters_fits_the_column_and_can_be_read(visit):

@@ -11,9 +11,9 @@ from pages import ROOT
 from search_index import formula
 from typeset import node
 
-C, M, K, D = (
+C, M, K, D, Z = (
     f"chapters/{name}.html"
-    for name in ("01_compute", "02_memory", "04_collectives", "05_data_parallel")
+    for name in ("01_compute", "02_memory", "04_collectives", "05_data_parallel", "06_zero")
 )
 WORD = "book/glossary.html#term-"
 FIRST = {  # what is typed: where the first hit leads
@@ -25,7 +25,7 @@ FIRST = {  # what is typed: where the first hit leads
     "bf16": f"{M}#why-anyone-would-keep-a-weight-twice",
     "gradient accumulation": f"{D}#accumulation",
     "checkpoint": f"{C}#time-and-two-kinds-of-utilisation",
-    "FSDP": f"{WORD}FSDP",
+    "FSDP": f"{Z}#version-3-the-parameters",
     "6ND": f"{C}#from-this-to-6pd",
     "allreduce": f"{K}#ranks",
     "all-reduce": f"{K}#ranks",
@@ -35,7 +35,7 @@ FIRST = {  # what is typed: where the first hit leads
     "NVLink": f"{WORD}NVLink",
     "flash attention": f"{C}#the-real-run",
     "FlashAttention": f"{C}#the-real-run",
-    "ZeRO": f"{M}#what-sharding-changes",
+    "ZeRO": f"{Z}#what-the-copies-cost",
     "bucket": f"{D}#one-step-taken-apart",
     "ring": f"{K}#the-ring",
     "slow link": f"{K}#one-slow-link",
