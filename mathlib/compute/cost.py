@@ -135,7 +135,8 @@ def shortcut_time(*, parameters: float, tokens: float, devices: int, achieved: f
     """8 P D / (n X): seconds of training with full recomputation (Narayanan et al. 2021, equation
     4).
 
-    2 to 3% short for the paper's models: attention scores and vocabulary are left out.
+    Attention core and vocabulary are left out: for the paper's ten models 1% (1008B) to 12% (1.7B)
+    short of its own equation 3.
 
     Chapter: compute
     """

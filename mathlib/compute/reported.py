@@ -24,12 +24,13 @@ class ReportedRun:
     tokens_per_second: float = 0.0  # of all devices together
     recompute: str = "unsaid"
     hfu: float = 0.0  # as the source prints it; 0 where it does not
+    rated: float = 0.0  # the peak as the source has it, where its device is clocked otherwise
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
 
     @property
     def peak(self) -> float:
-        return specs.find_device(self.device).half
+        return self.rated or specs.find_device(self.device).half
 
     @property
     def executed_over_needed(self) -> float | None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.compute import cost, flops
+from mathlib.compute import cost, flops, params
 
 POSITIVE = st.floats(1e-3, 1e15)
 FLOP = st.floats(1e12, 1e27)
@@ -123,6 +123,16 @@ def test_the_8tp_shortcut_is_two_to_three_percent_short_of_counting(name, tokens
     assert 0.965 < short / exact < 0.99
     if name == "korthikanti-175b":
         assert (round(short / DAY, 1), round(exact / DAY, 1)) == (33.9, 34.7)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [("megatron-1.7b", 0.116), ("megatron-39.1b", 0.038), ("megatron-1008b", 0.013)],
+)
+def test_what_the_8tp_shortcut_leaves_out_of_its_papers_own_models(name, short):
+    """Equation 3 over 8TP, from the rows of Table 1."""
+    full = flops.run(name, total_tokens=1e9, recompute="full").total
+    assert full / (8e9 * params.count(name).total) - 1 == pytest.approx(short, abs=6e-4)
 
 
 @given(st.floats(1, 1e8), st.floats(50, 1500), st.floats(1, 3), st.floats(0, 1), st.floats(0, 100))

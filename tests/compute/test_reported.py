@@ -12,7 +12,8 @@ PRINTED = [
     ("PaLM 540B", "mfu", 0.462),
     ("OPT-175B", "of peak", 0.47),
     ("MPT 70B, 64 A100", "mfu", 0.5333),
-    ("Megatron 8.3B, one V100", "of peak", 0.30),
+    ("Megatron 1.2B, one V100", "of peak", 0.30),
+    ("MT-NLG 530B, 3,360 A100", "hfu", 0.36),
 ]
 
 

@@ -64,7 +64,8 @@ def test_the_verdict_shows_its_word_and_keeps_its_evidence_folded(words, said):
 
 
 def quoted(monkeypatch, **words):
-    rows = {CLAIM: {**claims()[CLAIM], "source": "ddp", **words}}
+    row = {key: said for key, said in claims()[CLAIM].items() if not key.startswith("quote")}
+    rows = {CLAIM: row | {"source": "ddp"} | words}
     monkeypatch.setattr("mathlib.show.ledger.claims", lambda: rows)
     return verdict(CLAIM, "holds", check=True, evidence="16 GB")._repr_html_()
 
