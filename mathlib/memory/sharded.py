@@ -359,7 +359,7 @@ def moments(
     anew for every gather. All else as in `memory.moments`. Held against real runs, within
     3%.
 
-    Chapter: zero
+    Chapter: zero (eq-zero-peak)
     """
     model, layout = find_model(model), _shardable(layout, activation)
     asked = (one_of("loss", loss, LOSSES), "none", _accumulates(accumulation, layout, "none"))

@@ -51,6 +51,8 @@ def per_parameter(
     gradients, stage 3 also weights.
 
     Chapter: memory (eq-zero)
+    Chapter: zero (eq-copies)
+    Chapter: mics (eq-mics-states)
     """
     stage, S = one_of("zero", zero, (0, 1, 2, 3)), whole("shard", shard)
     groups: dict[str, float] = dict.fromkeys(STATES, 0)

@@ -112,6 +112,8 @@ class FlatShard:
     `fill` writes the parameters' first numbers into the row, in place of those that they have.
     `master` keeps the shard in fp32, whatever the type of the parameters; `name` is what the
     `trace` calls the row.
+
+    Chapter: zero (eq-slice)
     """
 
     def __init__(
@@ -274,6 +276,8 @@ def optimizer_over(
 def norm(shards: Iterable[FlatShard], group: ProcessGroup | None = None) -> Tensor:
     """The norm of the whole gradient, of which every rank of the group holds other pieces; a piece
     that all of them hold counts once.
+
+    Chapter: mics (eq-mics-norm)
     """
     ranks = dist.get_world_size(group)
     squares = [

@@ -63,7 +63,7 @@ def even_tokens(
 
     The parameter count cancels, and so does the number of devices.
 
-    Chapter: zero
+    Chapter: zero (eq-zero-even)
     """
     e, X = positive("weight_bytes", weight_bytes), positive("achieved", achieved)
     passes = volumes.zero(

@@ -24,7 +24,7 @@ def all_gather(
     Inside nodes first, each of them has the node's g pieces to send round: g times as
     much.
 
-    Chapter: mics
+    Chapter: mics (eq-between-nodes)
     """
     K, N = non_negative("payload", payload), whole("ranks", ranks)
     g = min(N, whole("ranks_per_node", ranks_per_node))

@@ -165,7 +165,7 @@ def step(
     stage 2 a layer is a bucket. Held against the order in which the program asks and
     waits.
 
-    Chapter: zero
+    Chapter: zero (eq-zero-hide)
     """
     one_of("stage", stage, (0, 1, 2, 3))
     L, N = whole("layers", layers), whole("ranks", ranks)

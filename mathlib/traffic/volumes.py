@@ -150,7 +150,8 @@ def zero(
     MiCS (arXiv:2205.00119): sharding over S of N ranks adds an all-reduce of P/S over
     the N/S replicas, once a step.
 
-    Chapter: zero (eq-zero-many)
+    Chapter: zero (eq-zero-one, eq-zero-two, eq-zero-three, eq-zero-many)
+    Chapter: mics (eq-mics-bytes)
     """
     one_of("stage", stage, (0, 1, 2, 3))
     one_of("stage_one", stage_one, ("reduce-scatter", "all-reduce"))

@@ -185,7 +185,7 @@ def test_ranks_get_lighter_in_their_order():
 
 
 def test_the_cards_of_the_front_page_use_the_same_colours():
-    known = {colour for colour, _ in ROLES.values()} | {sheet.WARNING}
+    known = {colour for colour, _ in ROLES.values()} | {sheet.WARNING, *roles.RANKS}
     for drawing in (Path(__file__).parents[2] / "book" / "thumbs").glob("*.svg"):
         found = set(re.findall(r"#[0-9a-f]{6}", drawing.read_text("utf-8")))
         assert found and found <= known, f"{drawing.name}: {found - known} is no role's colour"

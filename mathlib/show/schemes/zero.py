@@ -134,10 +134,10 @@ def _step(width: float, N: int) -> str:
     page.row(*heads, above=8, gap=gap)
     own = line("gradients", False, "own gradients")
     scatter = bar("reduce-scatter")
-    mean = line("gradients", True, "a slice of the mean")
-    update = line("optimizer", True, "updates its slice")
+    mean = line("gradients", True, "slice of mean")
+    update = line("optimizer", True, "updates it")
     gather = bar("all-gather")
-    after = line("weights", False, "all new weights")
+    after = line("weights", False, "new weights")
     last = [page.last(scatter), page.last(gather)]
     for r in range(N):
         for above, below in ((own[r], last[0]), (last[0], mean[r]), (mean[r], update[r])):
