@@ -70,17 +70,17 @@ test: plan part-1 lint part-2 test-formulas part-3 test-runs part-4 test-noteboo
 	@echo "All tests passed."
 
 plan:
-	@echo "Five parts, about 20 minutes on two cores; the first time, installing comes before."
+	@echo "Five parts, about half an hour on two cores; the first time, installing comes before."
 part-1:
 	@echo "Part 1 of 5: style, types, spelling (less than a minute)"
 part-2:
-	@echo "Part 2 of 5: formulas, pictures, rules (about 3 minutes)"
+	@echo "Part 2 of 5: formulas, pictures, rules (about 2 minutes)"
 part-3:
-	@echo "Part 3 of 5: real runs on several ranks (about 8 minutes)"
+	@echo "Part 3 of 5: real runs on several ranks (about 11 minutes)"
 part-4:
-	@echo "Part 4 of 5: every chapter runs and prints what is stored (about 4 minutes)"
+	@echo "Part 4 of 5: every chapter runs and prints what is stored (about 5 minutes)"
 part-5:
-	@echo "Part 5 of 5: the site in a real browser (about 4 minutes)"
+	@echo "Part 5 of 5: the site in a real browser (about 10 minutes)"
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
@@ -89,7 +89,7 @@ lint: $(VENV)/.all
 	$(BIN)/codespell
 
 test-formulas: $(VENV)/.all
-	$(BIN)/pytest $(addprefix --ignore=,$(RUNS) tests/site)
+	$(BIN)/pytest --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
 
 test-runs: $(VENV)/.all
 	$(BIN)/pytest $(RUNS)
@@ -99,7 +99,7 @@ test-notebooks: $(VENV)/.all
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py
-	$(BIN)/pytest tests/site
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile tests/site
 
 bench: $(VENV)/.all
 	$(BIN)/python bench/run.py
