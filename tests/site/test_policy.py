@@ -85,7 +85,8 @@ def bring_to_life(page) -> None:
     """Every experiment live, every question answered."""
     for root in page.locator(".mlx").all():
         root.locator("input[type=range], select").first.focus()
-        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowRight")  # the one or the other moves, wherever it stood
         page.wait_for_function(
             "root => ['live', 'failed'].includes(root.dataset.state)",
             arg=root.element_handle(),
