@@ -29,15 +29,13 @@ def sent_to(group: dist.ProcessGroup | None = None) -> Iterator[Counter[int]]:
     """Bytes this rank sent during the block, by the rank they went to: begin it on all ranks, read
     it after the block.
     """
-    wire.quiet(group)
     sent: Counter[int] = Counter()
-    before = wire.totals()
-    yield sent
-    wire.settle()
-    after, other = wire.totals(), peers(group)
-    for connection, total in after.items():
+    with wire.by_connection(group) as found:
+        yield sent
+    other = peers(group)
+    for connection, size in found.items():
         if connection in other:
-            sent[other[connection]] += total - before.get(connection, 0)
+            sent[other[connection]] += size
 
 
 def leaving(sent: Mapping[int, int], rank: int, ranks_per_node: int) -> int:

@@ -93,6 +93,12 @@ class LiveMeter(TorchDispatchMode):
         if kind:
             self.kind.setdefault(self.serial[key], kind)
 
+    def follow_states(self, optimizer: torch.optim.Optimizer) -> None:
+        """Watch the tensors that an optimizer keeps."""
+        for tensor in tree_leaves(list(optimizer.state.values())):
+            if isinstance(tensor, Tensor):
+                self.follow(tensor, "optimizer")
+
     def _released(self, key: int) -> None:
         number = self.serial.pop(key)
         self.events.append((-self.size[number], number))
@@ -191,9 +197,7 @@ def step_timeline(
 
 def _update(meter: LiveMeter, optimizer: torch.optim.Optimizer) -> None:
     optimizer.step()
-    for tensor in tree_leaves(list(optimizer.state.values())):
-        if isinstance(tensor, Tensor):
-            meter.follow(tensor, "optimizer")
+    meter.follow_states(optimizer)
     meter.mark("step")
     optimizer.zero_grad()
     meter.mark("zero_grad")

@@ -158,12 +158,23 @@ def quiet(group: dist.ProcessGroup | None = None) -> None:
 
 
 @contextlib.contextmanager
+def by_connection(group: dist.ProcessGroup | None = None) -> Iterator[dict[int, int]]:
+    """Bytes sent on each connection during the block, by the system's count: begin it on all ranks,
+    read it after the block.
+    """
+    quiet(group)
+    sent, before = dict[int, int](), totals()
+    yield sent
+    settle()
+    sent |= {connection: now - before.get(connection, 0) for connection, now in totals().items()}
+
+
+@contextlib.contextmanager
 def tcp(group: dist.ProcessGroup | None = None) -> Iterator[Wire]:
     """Bytes on the wire during the block, by the system's count: begin it on all ranks, read `sent`
     after it.
     """
-    quiet(group)
-    wire, before = Wire(), totals()
-    yield wire
-    settle()
-    wire.sent = sum(sent - before.get(connection, 0) for connection, sent in totals().items())
+    wire = Wire()
+    with by_connection(group) as sent:
+        yield wire
+    wire.sent = sum(sent.values())

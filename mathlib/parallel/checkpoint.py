@@ -24,8 +24,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from mathlib.checks import InputError
 from mathlib.parallel.boxes import Held, LoadBoxes, SaveBoxes, whole
-from mathlib.parallel.checkpoint_state import check_fit, everyone, make_states, state_of, tensors
-from mathlib.parallel.live_shards import rows_of
+from mathlib.parallel.checkpoint_state import check_fit, make_states, state_of, tensors
 from mathlib.parallel.zero1 import Zero1
 
 WRITING = ".writing"  # what a folder's name ends with until all of it is there
@@ -35,7 +34,7 @@ def save(zero: Zero1, folder: str | PathLike, step: int, progress: Any = None) -
     """Save weights, optimizer states, each rank's random generators and its `progress`, whatever
     else the run must know; right after a step.
     """
-    return _write(state_of(zero, step, progress), Path(folder), step, everyone(zero))
+    return _write(state_of(zero, step, progress), Path(folder), step, zero.everyone)
 
 
 def latest(folder: str | PathLike) -> Path | None:
@@ -62,12 +61,12 @@ def resume(zero: Zero1, checkpoint: str | PathLike) -> tuple[int, Any]:
         state,
         storage_reader=dcp.FileSystemReader(path),
         planner=LoadBoxes(),
-        process_group=everyone(zero),
+        process_group=zero.everyone,
     )
     _show_weights(zero)
-    if len(run["ranks"]) != dist.get_world_size(everyone(zero)):
+    if len(run["ranks"]) != dist.get_world_size(zero.everyone):
         return run["step"], run["ranks"][0]["progress"]
-    mine = run["ranks"][dist.get_rank(everyone(zero))]
+    mine = run["ranks"][dist.get_rank(zero.everyone)]
     torch.set_rng_state(mine["torch"])
     random.setstate(mine["python"])
     return run["step"], mine["progress"]
@@ -76,7 +75,7 @@ def resume(zero: Zero1, checkpoint: str | PathLike) -> tuple[int, Any]:
 @torch.no_grad()
 def _show_weights(zero: Zero1) -> None:
     """Whoever has whole rows gets what the shards have now; the others are gathered when needed."""
-    for row in rows_of(zero):
+    for row in zero.every_row():
         if row.kept:
             row.publish().wait()
         else:
@@ -106,9 +105,9 @@ class Background:
 
     def __init__(self, zero: Zero1, folder: str | PathLike):
         self.zero, self.folder = zero, Path(folder)
-        ranks = dist.get_process_group_ranks(everyone(zero) or dist.group.WORLD)
+        ranks = dist.get_process_group_ranks(zero.everyone or dist.group.WORLD)
         # collectives of its own, lest they mix with the training's
-        self.group = dist.new_group(ranks, use_local_synchronization=everyone(zero) is not None)
+        self.group = dist.new_group(ranks, use_local_synchronization=zero.everyone is not None)
         self.worker = ThreadPoolExecutor(1)
         self.last: Future | None = None
 

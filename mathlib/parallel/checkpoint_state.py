@@ -12,20 +12,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError
 from mathlib.parallel.alike import told_by_all
 from mathlib.parallel.boxes import Held, stretch, whole
 from mathlib.parallel.flat_shards import FlatShard
-from mathlib.parallel.live_shards import rows_of
-from mathlib.parallel.mics import Mics
 from mathlib.parallel.zero1 import Zero1
-
-
-def everyone(zero: Zero1) -> ProcessGroup | None:
-    """The group of all ranks that train together; of MiCS, all replicas."""
-    return zero.everyone if isinstance(zero, Mics) else zero.group
 
 
 def _pieces(row: FlatShard, flat: Tensor) -> Iterator[tuple[str, Held]]:
@@ -40,7 +32,7 @@ def _pieces(row: FlatShard, flat: Tensor) -> Iterator[tuple[str, Held]]:
 
 def tensors(zero: Zero1) -> Iterator[tuple[str, Held]]:
     """Weights, buffers and the optimizer's tensors, by the names they have in the checkpoint."""
-    rows = rows_of(zero)
+    rows = zero.every_row()
     in_rows = {name for row in rows for name in row.names.values()}
     for row in rows:
         for name, held in _pieces(row, row.shard.data):
@@ -82,7 +74,7 @@ def state_of(zero: Zero1, step: int, progress: Any) -> dict[str, Any]:
     mine = {"torch": torch.get_rng_state(), "python": random.getstate(), "progress": progress}
     run = {
         "step": step,
-        "ranks": told_by_all(mine, everyone(zero)),
+        "ranks": told_by_all(mine, zero.everyone),
         "optimizer": type(zero.optimizer).__name__,
         "groups": _groups(zero),
         "others": others,

@@ -53,6 +53,15 @@ class StagedGather:
         return all_gather(stretch.view(-1), piece, self.inside, what=what, trace=self.trace)
 
 
+def group_along(grid: Mesh, axis: str, group: ProcessGroup | None = None) -> ProcessGroup:
+    """This rank's process group along an axis of a mesh of the group's ranks; only its members take
+    part in making it.
+    """
+    members = dist.get_process_group_ranks(group)
+    mine = [members[i] for i in grid.group_of(dist.get_rank(group), axis)]
+    return dist.new_group(mine, use_local_synchronization=True)
+
+
 def by_nodes(group: ProcessGroup, ranks_per_node: int) -> Gather:
     """The way to gather in this group: in stages if it spans nodes."""
     S, g = dist.get_world_size(group), whole("ranks_per_node", ranks_per_node)
@@ -63,14 +72,8 @@ def by_nodes(group: ProcessGroup, ranks_per_node: int) -> Gather:
             f"ranks_per_node = {g}: expected a divisor of the sharding group's {S} ranks, or as "
             "many or more"
         )
-    grid, members = Mesh({"inside": g, "across": S // g}), dist.get_process_group_ranks(group)
-    inside, across = (
-        dist.new_group(
-            [members[i] for i in grid.group_of(dist.get_rank(group), axis)],
-            use_local_synchronization=True,
-        )
-        for axis in ("inside", "across")
-    )
+    grid = Mesh({"inside": g, "across": S // g})
+    inside, across = (group_along(grid, axis, group) for axis in ("inside", "across"))
 
     def gather(row: Tensor, piece: Tensor, _: ProcessGroup | None, **told: Any) -> StagedGather:
         return StagedGather(row, piece, inside, across, **told)

@@ -8,19 +8,9 @@ from collections.abc import Iterable
 from itertools import count
 
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from mathlib.meters import live
-from mathlib.parallel.flat_shards import FlatShard
 from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero3 import Zero3
-
-
-def rows_of(zero: Zero1) -> list[FlatShard]:
-    """Every row, those of frozen parameters too."""
-    if isinstance(zero, Zero3):
-        return [row for rows in zero.rows.values() for row in rows]
-    return zero.shards
 
 
 def step_timeline(
@@ -31,7 +21,7 @@ def step_timeline(
     A step takes `accumulation` batches one after the other.
     """
     with live.live(zero.module) as meter:
-        for row in rows_of(zero):
+        for row in zero.every_row():
             meter.follow(row.row, "weights")
             meter.follow(row.shard.data, "weights")
         numbers = count(1)  # enumerate would hold on to a batch
@@ -55,7 +45,5 @@ def _follow_pieces(meter: live.LiveMeter, zero: Zero1) -> None:
 
 def _update(meter: live.LiveMeter, zero: Zero1) -> None:
     zero.step()
-    for tensor in tree_leaves(list(zero.optimizer.state.values())):
-        if isinstance(tensor, Tensor):
-            meter.follow(tensor, "optimizer")
+    meter.follow_states(zero.optimizer)
     meter.mark("step")

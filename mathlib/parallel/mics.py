@@ -8,7 +8,7 @@ S = N is ZeRO 3.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch.distributed import ProcessGroup
 from mathlib.checks import InputError, non_negative, one_of
 from mathlib.parallel.ddp import broadcast
 from mathlib.parallel.flat_shards import FlatShard, Gather, MakeOptimizer, Scattering, all_gather
-from mathlib.parallel.hierarchical_gather import by_nodes
+from mathlib.parallel.hierarchical_gather import by_nodes, group_along
 from mathlib.parallel.zero2 import in_backward
 from mathlib.parallel.zero3 import Zero3
 from mathlib.traffic import mesh
@@ -59,10 +59,12 @@ class Mics(Zero3):
         hierarchical: bool = True,
         **options: Any,
     ):
-        self.everyone = group
+        self.whole_group = group
         self.mesh = mesh_of(group, shard)
-        self.sharding, self.replicas = self._my_group("shard"), self._my_group("replica")
-        self.alone = _new_group([dist.get_rank()])
+        self.sharding, self.replicas = (
+            group_along(self.mesh, axis, group) for axis in ("shard", "replica")
+        )
+        self.alone = dist.new_group([dist.get_rank()], use_local_synchronization=True)
         self.whole_below = math.inf if shard == 1 else non_negative("whole_below", whole_below)
         self.bucket_elements, self.most_live = bucket_elements, most_live
         self.gathering: Gather = all_gather
@@ -73,25 +75,17 @@ class Mics(Zero3):
         self.ranks = self.mesh.world  # the mean is over all ranks
         self._check_limit()
 
-    def _my_group(self, axis: str) -> ProcessGroup:
-        """The process group along an axis of the mesh that this rank belongs to."""
-        members = dist.get_process_group_ranks(self.everyone)
-        mine = self.mesh.group_of(dist.get_rank(self.everyone), axis)
-        return _new_group([members[i] for i in mine])
-
-    def _tell_all(self, tensors: Iterable[Tensor]) -> None:
-        broadcast(tensors, self.everyone)
+    @property
+    def everyone(self) -> ProcessGroup | None:
+        return self.whole_group
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         found = super()._lay_out()
-        for row in self._every_row() if self.fill else ():  # filled by each rank for itself
+        for row in self.every_row() if self.fill else ():  # filled by each rank for itself
             broadcast([row.shard], self.everyone if row.kept else self.replicas)
             if row.kept:
                 row.piece.copy_(row.shard.data)
         return found
-
-    def _every_row(self) -> Iterator[FlatShard]:
-        return (row for rows in self.rows.values() for row in rows)
 
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
         """Small tensors lie in rows of their own."""
@@ -109,7 +103,7 @@ class Mics(Zero3):
 
     def _name_rows(self) -> None:
         super()._name_rows()
-        for row in self._every_row():
+        for row in self.every_row():
             if row.kept and self.mesh.sizes["shard"] > 1:
                 row.name += ", small tensors"
 
@@ -169,7 +163,7 @@ class Mics(Zero3):
 
     def live(self) -> int:
         """Weights that are whole now, or about to be, because they were gathered."""
-        coming = (r for r in self._every_row() if not r.kept and (r.whole or r.arriving))
+        coming = (r for r in self.every_row() if not r.kept and (r.whole or r.arriving))
         return sum(sum(row.sizes) for row in coming)
 
     def _away(self, part: nn.Module) -> int:
@@ -226,8 +220,3 @@ def mesh_of(group: ProcessGroup | None, shard: int) -> mesh.Mesh:
             f"{', '.join(map(str, degrees))}"
         )
     return mesh.sagemaker(world=ranks, shard=shard)
-
-
-def _new_group(ranks: list[int]) -> ProcessGroup:
-    """A process group that only its members take part in making."""
-    return dist.new_group(ranks, use_local_synchronization=True)

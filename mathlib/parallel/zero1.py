@@ -64,7 +64,7 @@ class Zero1:
         self._tell_all([*self.module.parameters(), *self.module.buffers()])
 
     def _tell_all(self, tensors: Iterable[Tensor]) -> None:
-        broadcast(tensors, self.group)
+        broadcast(tensors, self.everyone)
 
     def _lay_out(self) -> list[tuple[int, nn.Parameter]]:
         """Fill `shards`, and say which parameter group each one's optimizer states belong to."""
@@ -80,6 +80,15 @@ class Zero1:
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
         """Which parameters of a group share a row: all that can."""
         return list(flat_shards.alike(names))
+
+    @property
+    def everyone(self) -> ProcessGroup | None:
+        """The group of all ranks that train together."""
+        return self.group
+
+    def every_row(self) -> list[FlatShard]:
+        """Every row that this rank has a piece of."""
+        return self.shards
 
     def _reduce(self) -> None:
         """Leave in every shard's `grad` this rank's piece of the mean over the ranks."""

@@ -82,6 +82,10 @@ class Zero3(Zero2):
                         found.append((number, row.shard))
         return found
 
+    def every_row(self) -> list[FlatShard]:
+        """Those of frozen parameters too."""
+        return [row for rows in self.rows.values() for row in rows]
+
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
         """Which parameters of a layer share a row: all that can."""
         return list(alike(names))

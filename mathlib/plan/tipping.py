@@ -12,6 +12,19 @@ from mathlib.parts import Parts
 from mathlib.traffic import volumes
 
 
+def _passes(stage: int, micro_batches: int) -> float:
+    """How often a rank sends as many bytes as it has weights, in a step, among many ranks."""
+    return volumes.zero(
+        parameters=1,
+        data=2,
+        stage=stage,
+        micro_batches=micro_batches,
+        weight_bytes=1,
+        gradient_bytes=1,
+        large_group=True,
+    ).total
+
+
 def step_time(
     *,
     parameters: float,
@@ -42,9 +55,8 @@ def step_time(
     sent = volumes.zero(
         parameters=P, data=N, stage=stage, micro_batches=m, weight_bytes=e, gradient_bytes=e
     ).total
-    passes = sent / (P * e * (N - 1) / N) if N > 1 else 0
     work = positive("multiplier", multiplier) * P * positive("rank_tokens", rank_tokens) / X
-    waits = passes * whole("messages", messages) * (N - 1) * alpha
+    waits = _passes(stage, m) * whole("messages", messages) * (N - 1) * alpha
     parts = {"compute": work, "transfer": sent / W, "latency": waits}
     return Parts(f"A step of ZeRO stage {stage} on {N} ranks", "second", parts)
 
@@ -66,17 +78,8 @@ def even_tokens(
     Chapter: zero (eq-zero-even)
     """
     e, X = positive("weight_bytes", weight_bytes), positive("achieved", achieved)
-    passes = volumes.zero(
-        parameters=1,
-        data=2,
-        stage=stage,
-        micro_batches=micro_batches,
-        weight_bytes=1,
-        gradient_bytes=1,
-        large_group=True,
-    ).total
     W = positive("bandwidth", bandwidth)
-    return passes * e * X / (positive("multiplier", multiplier) * W)
+    return _passes(stage, micro_batches) * e * X / (positive("multiplier", multiplier) * W)
 
 
 def tipping_point(

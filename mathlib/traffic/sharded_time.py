@@ -6,7 +6,7 @@ asks for them. As `mathlib.parallel.zero1` to `zero3` ask: the next layer's gath
 computes, a layer's gradients when its backward is done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,12 +30,12 @@ class Step(NamedTuple):
     @property
     def computing(self) -> float:
         """Seconds in which the rank computes."""
-        return sum(span.end - span.start for span in self.compute)
+        return _seconds(self.compute)
 
     @property
     def sending(self) -> float:
         """Seconds in which the wire is busy."""
-        return sum(span.end - span.start for span in self.wire)
+        return _seconds(self.wire)
 
     @property
     def exposed(self) -> float:
@@ -46,6 +46,10 @@ class Step(NamedTuple):
     def hidden(self) -> float:
         """Share of the communication that runs beside compute."""
         return 1 - self.exposed / self.sending if self.sending else 0.0
+
+
+def _seconds(spans: Iterable[Span]) -> float:
+    return sum(span.end - span.start for span in spans)
 
 
 @dataclass

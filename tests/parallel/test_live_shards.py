@@ -15,7 +15,7 @@ def plateaus(stage: int) -> list[dict[str, int]]:
     model = gpt.GPT(SHAPE)
     make = oracle.OPTIMIZERS["SGD"]
     zero = Zero3(model, make, list(model.blocks)) if stage == 3 else Zero1(model, make)
-    whole = sum(row.row.numel() for row in live_shards.rows_of(zero)) * 4
+    whole = sum(row.row.numel() for row in zero.every_row()) * 4
     tokens = torch.zeros(1, SHAPE.context, dtype=torch.long)
     line = live_shards.step_timeline(zero, [(tokens, tokens)] * 3)
     kinds = ("weights", "gradients", "optimizer")

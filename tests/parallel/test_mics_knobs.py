@@ -46,7 +46,7 @@ def small_tensors(whole_below: int) -> tuple[set, set, set, int, int]:
 
     FlatShard.begin_gather = seen
     mics = mics_of(gpt.GPT(DEEP), shard=2, whole_below=whole_below)
-    kept = {name for row in mics._every_row() if row.kept for name in row.names.values()}
+    kept = {name for row in mics.every_row() if row.kept for name in row.names.values()}
     small = {n: p.numel() for n, p in gpt.GPT(DEEP).named_parameters() if p.numel() < whole_below}
     step(mics)
     with wire.counted() as counted:
@@ -109,7 +109,7 @@ def live_peak(most_live: float, prefetch: int) -> tuple[int, int, int]:
     begin = FlatShard.begin_gather
 
     def held():
-        rows = [row for row in mics._every_row() if row.row.untyped_storage().nbytes()]
+        rows = [row for row in mics.every_row() if row.row.untyped_storage().nbytes()]
         return sum(sum(row.sizes) for row in rows)
 
     def seen(self):

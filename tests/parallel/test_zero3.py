@@ -46,7 +46,7 @@ def live_layers(prefetch: bool, recompute: str) -> tuple[int, float, int]:
         gathers[0] = 0
         oracle.loss(model, *sharding.PROBLEMS["gpt"][1](0)).backward()
         zero.step()
-    left = sum(row_bytes(row) for rows in zero.rows.values() for row in rows)
+    left = sum(row_bytes(row) for row in zero.every_row())
     return most[0], left, gathers[0] - 1  # the row of what stands in no layer
 
 
@@ -99,7 +99,7 @@ def test_without_gradients_everything_is_given_back_at_the_end_of_forward():
         zero = zero3_of(model)
         with torch.no_grad():
             loss = oracle.loss(model, *sharding.PROBLEMS["gpt"][1](0))
-        return loss.item(), sum(row_bytes(row) for rows in zero.rows.values() for row in rows)
+        return loss.item(), sum(row_bytes(row) for row in zero.every_row())
 
     wanted = oracle.loss(gpt.GPT(DEEP, seed=0), *sharding.PROBLEMS["gpt"][1](0)).item()
     assert launch.run(run, 2) == [(pytest.approx(wanted, rel=1e-5), 0)] * 2

@@ -46,7 +46,7 @@ def compared(way: str) -> tuple[bool, bool, int, int, int, int]:
         oracle.loss(one.module, *torch.arange(32).view(2, 2, 8) % 16).backward()
         one.step()
     after = torch.equal(sharding.weights(zero), sharding.weights(plain))
-    rows = [row for rows in zero.rows.values() for row in rows]
+    rows = zero.every_row()
     mine = sum(row.row.untyped_storage().nbytes() if row.kept else row.shard.nbytes for row in rows)
     whole = sum(p.numel() * p.element_size() for p in zero.module.parameters())
     return before, after, ordinary, sharded, whole, mine + 2 * max(r.row.nbytes for r in rows)
@@ -68,7 +68,7 @@ def test_a_parameter_in_two_layers_and_a_frozen_one_are_filled_too():
         with torch.device("meta"):
             model = sharding.Odd()
         zero = Zero3(model, oracle.OPTIMIZERS["SGD"], model.layers(), fill=fill)
-        rows = [row.row.untyped_storage().nbytes() for rows in zero.rows.values() for row in rows]
+        rows = [row.row.untyped_storage().nbytes() for row in zero.every_row()]
         whole = zero.full_weights()
         tied = model.first.weight is model.tied.weight
         return tied, sum(rows), {name: tensor.unique().tolist() for name, tensor in whole.items()}
