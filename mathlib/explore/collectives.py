@@ -3,8 +3,8 @@ each algorithm.
 """
 
 from functools import partial
-from math import fsum
 
+from mathlib.parts import exact_sum
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
@@ -134,8 +134,7 @@ def slow_link(ranks: int, slow: int, times: int, megabytes: int, microseconds: i
     links[slow % n] /= times
     messages = comm.ring_messages(payload=k, bandwidths=links, latency=alpha)
     last = max(end for row in messages for _, end in row)
-    # sum() rounds otherwise from Python 3.12 on
-    busy = fsum(end - start for row in messages for start, end in row)
+    busy = exact_sum(end - start for row in messages for start, end in row)
     equal = comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha).total
     say = (
         f'<p class="mlx-say"><b>{last / equal:.3g} times as long</b> as with equal links: '
@@ -201,7 +200,7 @@ def all_reduce(ranks: int, payload: int, microseconds: int, bandwidth: float) ->
             "all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha, algorithm=algorithm
         )
         rows.append((algorithm, {part: parts.amount(part) for part in parts}))
-    took = {name: sum(parts.values()) for name, parts in rows}
+    took = {name: exact_sum(parts.values()) for name, parts in rows}
     best = min(took, key=lambda name: (round(took[name], 15), name != "ring"))
     balance = comm.ring_balance(payload=k, bandwidth=w, latency=alpha)
     more = "latency" if n > balance else "bytes"

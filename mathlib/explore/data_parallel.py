@@ -1,5 +1,6 @@
 """The experiment of the data-parallel chapter: buckets on the wire while backward goes on."""
 
+from mathlib.parts import exact_sum
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Range, doubling, experiment
@@ -65,7 +66,7 @@ def buckets(
         ("wire", [("communication", *stretch) for stretch in _stretches(step.buckets)]),
     ]
     chart = svg.timeline(rows, title="Backward and the wire", show=show, axis_title="time")
-    total = sum(s.end - s.start for s in step.buckets)
+    total = exact_sum(s.end - s.start for s in step.buckets)
     law = equation(
         "T = n * 2 * (N - 1) * alpha + 2 * K * (N - 1) / (N * W)",
         T=(total, show(total)),

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from mathlib.checks import InputError, listed, positive, whole
+from mathlib.parts import exact_sum
 from mathlib.traffic import comm
 
 
@@ -37,9 +38,9 @@ class Step(NamedTuple):
     def hidden(self) -> float:
         """Share of the communication that runs beside backward."""
         end = self.backward[-1].end
-        total = sum(b.end - b.start for b in self.buckets)
+        total = exact_sum(b.end - b.start for b in self.buckets)
         return (
-            sum(max(0.0, min(b.end, end) - min(b.start, end)) for b in self.buckets) / total
+            exact_sum(max(0.0, min(b.end, end) - min(b.start, end)) for b in self.buckets) / total
             if total
             else 0.0
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mathlib.checks import non_negative, one_of, positive, whole
-from mathlib.specs import Cluster, find_cluster, find_device
+from mathlib.parts import exact_sum
 from mathlib.traffic import comm
 from mathlib.traffic.overlap import Span
 
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 
 def _seconds(spans: Iterable[Span]) -> float:
-    return sum(span.end - span.start for span in spans)
+    return exact_sum(span.end - span.start for span in spans)
 
 
 @dataclass
@@ -213,18 +213,3 @@ def step(
         run.micro_batch(last=number == m - 1)
     run.end()
     return Step(run.compute, run.wire)
-
-
-def ring_bandwidth(cluster: str | Cluster, ranks: int) -> float:
-    """Bytes/s of one ring over N ranks, node by node: the device's links inside a node,
-    the slower of these and the node's cards as soon as there are two.
-
-    A ring enters and leaves a node once, so that it has all of the node's cards for
-    itself.
-
-    Chapter: zero
-    """
-    found = cluster if isinstance(cluster, Cluster) else find_cluster(cluster)
-    link = found.link_bandwidth or find_device(found.device).link_bandwidth
-    N = whole("ranks", ranks)
-    return link if found.devices_per_node >= N else min(link, found.node_bandwidth)
