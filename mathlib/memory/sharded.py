@@ -51,11 +51,10 @@ class _Rank(_Step):
         each = precision.bytes_per_parameter(self.recipe)
         return each.amount("main gradients") if "main gradients" in each else self.gradient_bytes
 
-    def layer_tensors(self, index: int) -> list[float]:
-        """Parameters of a layer, as its backward comes to them: the MLP's, a norm, attention's, a
-        norm; queries, keys and values as one tensor.
+    def layer_tensors(self, experts: bool) -> list[float]:
+        """Parameters of a layer with experts or without, as its backward comes to them: the MLP's,
+        a norm, attention's, a norm; queries, keys and values as one tensor.
         """
-        experts = activations._has_experts(self.model, index)
         skipped = {"mlp", "head"} if experts else {"router", "experts", "shared experts", "head"}
         found: dict[str, float] = {}
         for m in params.matrices(self.model):
@@ -72,7 +71,9 @@ class _Rank(_Step):
     @cached_property
     def layers(self) -> list[list[float]]:
         """The tensors of all layers, the last layer first."""
-        return [self.layer_tensors(i) for i in reversed(range(self.model.layers))]
+        kinds = [activations._has_experts(self.model, i) for i in range(self.model.layers)]
+        tensors = {experts: self.layer_tensors(experts) for experts in set(kinds)}
+        return [tensors[experts] for experts in reversed(kinds)]
 
     @property
     def table(self) -> float:
@@ -93,6 +94,11 @@ class _Rank(_Step):
         return 0 if self._head_is_table else 1
 
     @cached_property
+    def begins(self) -> list[int]:
+        """Tensors that backward has come to before each of the layers."""
+        return list(accumulate((len(layer) for layer in self.layers), initial=self.behind_head))
+
+    @cached_property
     def outside(self) -> float:
         """Parameters in no layer."""
         return self.own.total - sum(map(sum, self.layers))
@@ -106,8 +112,7 @@ class _Rank(_Step):
         if self.layout.zero == 2:
             e, most = self.gradient_bytes, self.bucket_bytes
             return list(_filled(self.tensors, ranks=S, element=e, bucket=most))
-        ends = accumulate((len(layer) for layer in self.layers), initial=self.behind_head)
-        last = [n - 1 for n in ends][1:]
+        last = [n - 1 for n in self.begins[1:]]
         layers = [Row(sum(n), S, i) for n, i in zip(self.layers, last, strict=True)]
         return [*layers, Row(self.outside, S, end)]
 
@@ -216,7 +221,7 @@ class _Rank(_Step):
         bytes of working tensors.
         """
         index = self.model.layers - 1 - place
-        start = self.behind_head + sum(map(len, self.layers[:place]))
+        start = self.begins[place]
         mlp = 1 + self._mlp_tensors(index)
         below = self.stream + self.layer(index, self.layout.recompute).total
         again, work, _ = self._in_mlp(index)
@@ -242,20 +247,19 @@ class _Rank(_Step):
         for kind in ("layers", "expert layers"):
             if kind in alive:
                 alive[kind] = self._less(kind, list(range(index + 1, self.model.layers)))
-        begin = self.behind_head + sum(map(len, self.layers[:place]))
-        found = []
+        begin, found = self.begins[place], []
         for end, again, work in self.points(place):
-            parts: dict[str, Part] = {
-                "activations": Parts("activations", "byte", alive),
-                "recomputation": again,
-                "working tensors": work,
-                "new gradients": self.in_autograd,
-                "outside the layers": self.gathered(backward=True),
-            }
-            parts |= self.fullest(begin, end) | self.whole_layers(place, 1)
-            found.append(self.moment(f"the backward of layer {index}", **parts))
+            more = {"recomputation": again, "working tensors": work}
+            found.append(more | self.fullest(begin, end))
             begin = end
-        return max(found, key=lambda one: one.total)
+        return self.moment(
+            f"the backward of layer {index}",
+            activations=Parts("activations", "byte", alive),
+            new_gradients=self.in_autograd,
+            outside_the_layers=self.gathered(backward=True),
+            **self.whole_layers(place, 1),
+            **max(found, key=lambda one: sum(one.values())),
+        )
 
     def embedding_backward(self) -> Parts:
         """The table's gradient comes, of a tied head beside that and their sum; then the last row
