@@ -209,6 +209,10 @@ EXAMPLES: dict[str, object] = {
     "targets": ("query", "value"),
     "without": ("head",),
     "window": Window(4),
+    "pattern": 3,
+    "value": 1.5,
+    "values": [1.0, 2.0],
+    "overflow": "largest",
 }
 # Where a name means different things, and where a function needs more than one of them to fit.
 OWN: dict[str, dict[str, object]] = {
@@ -250,6 +254,7 @@ OWN: dict[str, dict[str, object]] = {
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},
     "rounding.error": {"order": "ring"},
     "hierarchical.all_gather": {"order": "ring"},
+    "bits.block": {"scale": "bf16"},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why
