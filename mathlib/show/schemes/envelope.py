@@ -1,5 +1,5 @@
-"""Schemes of the compute chapter's second half: what a window leaves of the scores, and by how much
-an envelope misses.
+"""Schemes of the compute chapter's second half: what a token meets in today's layers, and by how
+much an envelope misses.
 """
 
 import math
@@ -8,6 +8,7 @@ from functools import partial
 
 from mathlib.checks import InputError, positive, whole
 from mathlib.show.figures import figure
+from mathlib.show.kit import Canvas
 from mathlib.show.kit.sheet import Sheet, number
 from mathlib.show.roles import look
 from mathlib.show.schemes.compute import _causal_mask
@@ -32,6 +33,59 @@ def window(*, tokens: int = 12, nearest: int = 4, caption: str = "", name: str =
     )
     draw = partial(_causal_mask, tokens=s, kinds=kinds, sizes=sizes)
     return figure(draw, caption=said, name=name)
+
+
+def meets(
+    *,
+    heads: int = 8,
+    kv_heads: int = 2,
+    experts: int = 8,
+    active: int = 2,
+    caption: str = "",
+    name: str = "",
+) -> Shown:
+    """Grouped heads, several queries to a key, and experts, of which a token visits a few."""
+    a, k = whole("heads", heads), whole("kv_heads", kv_heads)
+    held, used = whole("experts", experts), whole("active", active)
+    if a % k or used > held:
+        raise InputError(f"kv_heads = {k}, active = {used}: expected parts of {a} and of {held}")
+    said = caption or (
+        f"{a} heads of queries share {k} of keys and values, and of {held} experts a token "
+        f"meets {used}: fewer weights than heads suggest, and far fewer than the layer holds."
+    )
+    draw = partial(_meets, heads=a, kv_heads=k, experts=held, active=used)
+    return figure(draw, caption=said, name=name)
+
+
+def _meets(width: float, heads: int, kv_heads: int, experts: int, active: int) -> str:
+    page = Canvas(width, "What a layer holds, and what a token meets")
+    wide = min(320.0, width - 8)
+    queries = page.strip([("q", 1, "attention")] * heads, wide=wide)
+    shared = page.strip([("k, v", 1, "cache")] * kv_heads, wide=wide)
+    chosen = [(experts // (active + 1)) * (i + 1) for i in range(active)]
+    held = page.grid(
+        [["mlp" if number in chosen else None for number in range(experts)]],
+        cell=wide / experts,
+        high=28,
+        texts=[[str(number + 1) for number in range(experts)]],
+    )
+    each = heads // kv_heads
+    page.flow(
+        page.panel(
+            "Grouped heads",
+            page.stacked(queries, shared, gap=2),
+            note=f"{each} queries share a key and a value; each meets all tokens",
+        ),
+        page.panel(
+            "Experts",
+            page.stacked(page.strip([("router", 1, "router")], wide=wide), held, gap=2),
+            note=f"the router picks {active} of {experts} for each token",
+        ),
+    )
+    return page.done(
+        f"{heads} query heads above {kv_heads} heads of keys and values. A router above {experts} "
+        f"experts, of which {active} are filled"
+    )
 
 
 def misses(rows: Sequence[Miss], *, title: str, caption: str = "", name: str = "") -> Shown:

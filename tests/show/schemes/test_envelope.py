@@ -1,7 +1,7 @@
 """What a window keeps is counted; a miss is as long as its logarithm."""
 
 import pytest
-from charts import drawn, said
+from charts import drawn, said, words
 
 from mathlib import specs
 from mathlib.checks import InputError
@@ -32,3 +32,11 @@ def test_a_single_factor_is_told_once():
 def test_a_factor_below_one_is_refused():
     with pytest.raises(InputError, match="the smaller one first"):
         envelope.misses([("less", 0.5, 2.0, "weights")], title="Misses")
+
+
+def test_a_token_meets_fewer_than_the_layer_holds():
+    shown = envelope.meets(heads=6, kv_heads=3, experts=5, active=2)
+    assert "6 heads of queries share 3 of keys and values, and of 5 experts" in repr(shown)
+    assert words(drawn(shown)).count("q") == 6 and words(drawn(shown)).count("k, v") == 3
+    with pytest.raises(InputError, match="kv_heads = 3"):
+        envelope.meets(heads=8, kv_heads=3)
