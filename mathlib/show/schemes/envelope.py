@@ -50,8 +50,8 @@ def meets(
     if a % k or used > held:
         raise InputError(f"kv_heads = {k}, active = {used}: expected parts of {a} and of {held}")
     said = caption or (
-        f"{a} heads of queries share {k} of keys and values, and of {held} experts a token "
-        f"meets {used}: fewer weights than heads suggest, and far fewer than the layer holds."
+        f"{a} heads of queries share {k} of keys and values, so that the layer holds fewer "
+        f"weights; of {held} experts a token meets {used}, fewer than the layer holds."
     )
     draw = partial(_meets, heads=a, kv_heads=k, experts=held, active=used)
     return figure(draw, caption=said, name=name)
@@ -125,5 +125,5 @@ def _misses(width: float, rows: Sequence[Miss], title: str) -> str:
         page.line(f"M{number(x)} {number(y)}v5", opacity=0.5)
         anchor = "start" if tick == 1 else "middle"
         page.text(x, y + 18, str(tick), anchor=anchor, size=page.small, quiet=True)
-    page.text(0, y + 36, "times the envelope, or the envelope times", size=page.small, quiet=True)
+    page.text(0, y + 36, "a factor, drawn on a logarithmic scale", size=page.small, quiet=True)
     return page.svg(title, ". ".join(said) + ".")

@@ -36,7 +36,7 @@ def test_a_factor_below_one_is_refused():
 
 def test_a_token_meets_fewer_than_the_layer_holds():
     shown = envelope.meets(heads=6, kv_heads=3, experts=5, active=2)
-    assert "6 heads of queries share 3 of keys and values, and of 5 experts" in repr(shown)
+    assert "6 heads of queries share 3 of keys and values, so" in repr(shown)
     assert words(drawn(shown)).count("q") == 6 and words(drawn(shown)).count("k, v") == 3
     with pytest.raises(InputError, match="kv_heads = 3"):
         envelope.meets(heads=8, kv_heads=3)
