@@ -22,6 +22,8 @@ BASE = ("layout", "specs", "units", "from_config.read")
 MODEL = Model("small", layers=4, width=64, heads=4, vocab=100, context=32)
 EXAMPLES: dict[str, object] = {
     "dtype": "bf16",
+    "host": "AMD",
+    "split": True,
     "recipe": "mixed-adam",
     "base": "nf4",
     "shapes": [(4, 6)],
