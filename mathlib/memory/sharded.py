@@ -1,7 +1,7 @@
 """What is alive on a rank that shards with ZeRO, at each moment of a step.
 
 P parameters · S ranks ZeRO shards over · e bytes of an element
-A row is what travels as one (`pieces`). While its gradients leave, there is the row that is sent,
+A row is what travels as one (`rows`). While its gradients leave, there is the row that is sent,
 and what arrives: as much again in an all-to-all, a piece of it in a reduce-scatter. So
 `mathlib.parallel.zero1` to `zero3` run, with what one process has (`moments`) beside it.
 """
@@ -16,8 +16,8 @@ from mathlib.compute import params
 from mathlib.memory import activations, precision
 from mathlib.memory.exchange import Exchange
 from mathlib.memory.moments import FLOATS, LOSSES, _accumulates, _in_gib, _kernel, _sizes, _Step
-from mathlib.memory.pieces import _Pieces
 from mathlib.memory.precision import Recipe
+from mathlib.memory.rows import _Rows
 from mathlib.parts import Part, Parts
 from mathlib.specs import Layout, Model, find_model
 
@@ -26,7 +26,7 @@ SCATTERS = ("all-to-all", "reduce-scatter")
 
 
 @dataclass(frozen=True)
-class _Rank(_Pieces):
+class _Rank(_Rows):
     """One rank, moment by moment."""
 
     on_their_way: int

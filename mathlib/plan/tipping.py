@@ -91,10 +91,12 @@ def tipping_point(
     batch_tokens: float = 0.0,
     rank_tokens: float = 0.0,
     micro_batch_tokens: float = 0.0,
+    achieved: float,
+    bandwidth: float,
     share: float = 0.5,
     devices_per_node: int = 8,
     most: int = 16384,
-    **figures: Any,
+    **options: Any,
 ) -> int:
     """Devices, in whole nodes, from which on communication takes more than `share` of
     compute and communication together; 0 if it does not up to `most`.
@@ -102,7 +104,7 @@ def tipping_point(
     One of two: `batch_tokens`, those of the whole batch, which more devices share
     (strong scaling), or `rank_tokens`, those of each rank (weak). A micro-batch holds
     `micro_batch_tokens` at most (0: all). From one half on, the best overlap cannot hide
-    it. `figures` go to `step_time`: achieved, bandwidth, latency, messages, ...
+    it. `options` go to `step_time`: latency, messages, weight_bytes, multiplier.
 
     Chapter: zero
     """
@@ -113,8 +115,8 @@ def tipping_point(
     for n in range(whole("most", most) // each * each, 0, -each):
         tokens = own or whole_batch / n
         m = max(1, -int(-tokens // at_once)) if at_once else 1
-        run = {"parameters": parameters, "stage": stage, "micro_batches": m} | figures
-        took = step_time(data=n, rank_tokens=tokens, **run)
+        run = {"parameters": parameters, "stage": stage, "micro_batches": m} | options
+        took = step_time(data=n, rank_tokens=tokens, achieved=achieved, bandwidth=bandwidth, **run)
         if 1 - took.share("compute") <= limit:
             break
         found = n

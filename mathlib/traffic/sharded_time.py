@@ -167,8 +167,8 @@ def step(
     `forward`, `backward`: seconds of all layers and one micro-batch; `head`: those
     between the two; `prefetch`: layers gathered ahead. `weights` and `gradients` (0: as
     many): bytes of all layers; `outside`: bytes of weights that stand in no layer. In
-    stage 2 a layer is a bucket, in stage 1 all gradients are one. Held against the order
-    in which the program asks and waits.
+    stage 2 a layer is a bucket, in stage 1 all gradients are one. Held against the
+    order in which the program asks and waits.
 
     Chapter: zero (eq-zero-hide)
     """

@@ -18,7 +18,7 @@ from mathlib.parts import Part, Parts
 
 
 @dataclass(frozen=True)
-class _Pieces(_Step):
+class _Rows(_Step):
     """Parameters by tensor and by row; `_Step` is what the rank would have alone."""
 
     bucket_bytes: float
