@@ -237,7 +237,7 @@ OWN: dict[str, dict[str, object]] = {
     "moments.moments": {"stage": 0},
     "comm.bus_factor": {"ranks": 8},
     "fit.smallest": {"layout": Layout(data=4)},
-    "sharded.moments": {"layout": Layout(data=4, zero=2)},
+    "sharded.moments": {"layout": Layout(data=4, zero=2), "scatter": "all-to-all"},
     "degree.choose": {"layout": Layout(data=4)},
     "sharded.peak": {"layout": Layout(data=4, zero=3)},
     "comm.crossover": {"first": "ring"},

@@ -74,3 +74,16 @@ def test_the_last_time_on_the_axis_stays_inside():
     edge = float(chart.get("viewBox").split()[2])
     (last,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "200 ms")
     assert float(last.get("x")) > edge - 25 and last.get("text-anchor") == "end"
+
+
+def test_messages_may_have_the_role_of_what_they_carry():
+    plain = picture(EVENTS)
+    told = ranks_timeline(EVENTS, title="One step", carries={"bucket 0": "gradients"})
+    fills = [
+        {r.get("fill") for r in chart.iter(f"{SPACE}rect")}
+        for chart in (
+            plain,
+            ET.fromstring(re.search("<svg.*?</svg>", told._repr_html_(), re.DOTALL)[0]),
+        )
+    ]
+    assert "gradients" in told._repr_html_() and fills[0] != fills[1]
