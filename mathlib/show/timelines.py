@@ -39,7 +39,7 @@ def _lanes(events: Iterable[Event]) -> list[list[Event]]:
 
 
 def _rank(rank: int, events: Sequence[Event]) -> list[svg.Line]:
-    """A rank's lines: its own work, and under it as many wires as it has messages at once."""
+    """A rank's lines: its own work, and under it as many as it has messages under way at once."""
     work = [
         ("idle" if e.kind == "idle" else e.what, e.start, e.end, e.what)
         for e in events
@@ -47,7 +47,7 @@ def _rank(rank: int, events: Sequence[Event]) -> list[svg.Line]:
     ]
     lines: list[svg.Line] = [(f"rank {rank}", work)]
     for place, lane in enumerate(_lanes(e for e in events if e.kind == "communication")):
-        name = f"wire {place + 1}" if place else "wire"
+        name = "also" if place else "under way"
         lines.append((name, [(e.kind, e.start, e.end, e.what) for e in lane]))
     return lines
 

@@ -62,6 +62,7 @@ EXAMPLES: dict[str, object] = {
     "layers": 4,
     "backward": 0.1,
     "bucket": 1e6,
+    "first_bucket": 1e5,
     "binary": True,
     "digits": 3,
     "n": 4,
