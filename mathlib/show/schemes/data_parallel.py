@@ -177,7 +177,7 @@ def _four_versions(width: float) -> str:
     for title, messages in LANES.items():
         wire = [("communication", at, at + long, "message") for at, long in messages]
         page.text(0, page.bottom + 22, title, bold=True)
-        _lanes(page, [("backward", backward), ("wire", wire)], page.bottom + 30, 11.2)
+        _lanes(page, [("backward", backward), ("wire", wire)], page.bottom + 12, 11.2)
     return page.done("Four ways to send: only buckets that leave at once are few and early")
 
 
@@ -189,18 +189,18 @@ def order_of_buckets(*, caption: str = ORDER, name: str = "") -> Shown:
 
 
 def _order_of_buckets(width: float) -> str:
-    page, left = Canvas(width, "Gradients arrive: third, second, first"), 76
-    names, gap = ("third", "second", "first"), ("", 0.2, "idle")
-    sent = {name: (name, 0.8, "communication") for name in names}
+    page = Canvas(width, "Gradients arrive: third, second, first")
+    left, names, gap = page.wide("backward") + 8, ("third", "second", "first"), ("", 0.1, "idle")
+    sent = {name: (name, 0.9, "communication") for name in names}
     arriving = [(name, 1, "backward") for name in names]
-    single = [("nothing may leave yet", 3, "idle"), ("all three", 2.0, "communication")]
+    single = [("nothing may leave yet", 3, "idle"), ("all three", 2.5, "communication")]
     arrived = [("", 1, "idle"), sent["third"], gap, sent["second"], gap, sent["first"]]
     guessed = [("full buckets wait", 3, "idle"), *(sent[name] for name in reversed(names))]
     ways = {"A single bucket": single, "By order of arrival": arrived, "By a wrong guess": guessed}
     for way, messages in ways.items():
         page.text(0, page.bottom + 22, way, bold=True)
         for label, parts in (("backward", arriving), ("wire", messages)):
-            wide, y = (width - left - 2) / 5.4 * sum(part[1] for part in parts), page.bottom + 6
+            wide, y = (width - left - 2) / 5.7 * sum(part[1] for part in parts), page.bottom + 6
             page.text(0, y + 19, label)
             page.at(page.strip(parts, wide=wide), left, y)
     return page.done("; ".join((*ways, "only the second lets two of three leave before the end")))
