@@ -47,7 +47,7 @@ def _rank(rank: int, events: Sequence[Event], carries: Mapping[str, str]) -> lis
     ]
     lines: list[svg.Line] = [(f"rank {rank}", work)]
     for place, lane in enumerate(_lanes(e for e in events if e.kind == "communication")):
-        name = f"wire {place + 1}" if place else "wire"
+        name = "also" if place else "under way"
         sent = [(carries.get(e.what, e.kind), e.start, e.end, e.what) for e in lane]
         lines.append((name, sent))
     return lines

@@ -23,7 +23,6 @@ MODEL = Model("small", layers=4, width=64, heads=4, vocab=100, context=32)
 EXAMPLES: dict[str, object] = {
     "dtype": "bf16",
     "host": "AMD",
-    "split": True,
     "recipe": "mixed-adam",
     "base": "nf4",
     "shapes": [(4, 6)],
@@ -66,6 +65,7 @@ EXAMPLES: dict[str, object] = {
     "layers": 4,
     "backward": 0.1,
     "bucket": 1e6,
+    "first_bucket": 1e5,
     "binary": True,
     "digits": 3,
     "n": 4,
@@ -263,6 +263,7 @@ OWN: dict[str, dict[str, object]] = {
     "rounding.error": {"order": "ring"},
     "hierarchical.all_gather": {"order": "ring"},
     "bits.block": {"scale": "bf16"},
+    "nccl.time": {"split": True},
     "check.validate": {"schedule": SCHEDULE, "posted": 1},
     "check.receives_to_post": {"schedule": SCHEDULE},
     "check.tags_needed": {"schedule": SCHEDULE},

@@ -82,6 +82,8 @@ SCHEMES = {
     "data_parallel.buckets, slow": lambda: data_parallel.buckets(
         layers=16, bandwidth=2e10, bucket=1e9
     ),
+    "data_parallel.four_versions": data_parallel.four_versions,
+    "data_parallel.order_of_buckets": data_parallel.order_of_buckets,
     "data_parallel.accumulation": data_parallel.accumulation,
     "zero.copies": lambda: zero.copies(7.5e9),
     "zero.slices": lambda: zero.slices({"embedding": 11, "weight": 13, "bias": 6, "scale": 8}),

@@ -45,9 +45,9 @@ def boxes(chart: ET.Element) -> dict[str, tuple[float, float]]:
 
 def test_each_rank_has_a_line_and_its_wire_beneath():
     labels = [t.text or "" for t in picture(EVENTS).iter(f"{SPACE}text")]
-    lines = [label for label in labels if label.startswith(("rank", "wire"))]
-    assert lines == ["rank 0", "wire", "wire 2", "rank 1"], (
-        "rank 1 sends nothing, so it has no wire"
+    lines = [label for label in labels if label.startswith(("rank", "under", "also"))]
+    assert lines == ["rank 0", "under way", "also", "rank 1"], (
+        "rank 1 sends nothing, so it has no such line"
     )
 
 
