@@ -250,6 +250,8 @@ OWN: dict[str, dict[str, object]] = {
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},
     "rounding.error": {"order": "ring"},
     "hierarchical.all_gather": {"order": "ring"},
+    "hierarchical.reduce_scatter": {"order": "ring"},
+    "hierarchical.step": {"gather": "ring", "scatter": "ring"},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why
