@@ -182,7 +182,7 @@ STAGES = (
 
 
 def held(model: str, cards: int, stage: int) -> dict[str, float]:
-    """What a card holds at the fullest moment of a step on two sequences, one after the other."""
+    """What a card holds at the fullest moment of a step on two sequences in turn."""
     parts = fit.training(
         model,
         specs.Layout(data=cards, zero=stage, micro_batches=2),

@@ -209,6 +209,10 @@ EXAMPLES: dict[str, object] = {
     "targets": ("query", "value"),
     "without": ("head",),
     "window": Window(4),
+    "pattern": 3,
+    "value": 1.5,
+    "values": [1.0, 2.0],
+    "overflow": "largest",
 }
 # Where a name means different things, and where a function needs more than one of them to fit.
 OWN: dict[str, dict[str, object]] = {
@@ -252,6 +256,7 @@ OWN: dict[str, dict[str, object]] = {
     "hierarchical.all_gather": {"order": "ring"},
     "hierarchical.reduce_scatter": {"order": "ring"},
     "hierarchical.step": {"gather": "ring", "scatter": "ring"},
+    "bits.block": {"scale": "bf16"},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why

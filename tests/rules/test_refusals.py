@@ -29,6 +29,7 @@ ZERO_IS_FINE = {
     "needed",
     "outside",
     "overlap",
+    "pattern",
     "payload",
     "prefetch",
     "rank",
@@ -67,6 +68,9 @@ FREE = {  # an argument that no check can refuse by its name, and why
     ("units.parse", "name"): "the word that a refusal uses",
     ("units.parse", "value"): "text is parsed; tests/base/test_units.py",
     ("units.show", "value"): "prints what it is given",
+    ("bits.encode", "value"): "infinity is a number here; tests/memory/test_bits.py",
+    ("bits.rounded", "value"): "infinity is a number here; tests/memory/test_bits.py",
+    ("bits.spacing", "value"): "infinity is a number here; tests/memory/test_bits.py",
     ("rounding.chain", "n"): "checked by rounding.error",
     ("rounding.pairs", "n"): "checked by rounding.error",
 }
