@@ -1,7 +1,7 @@
 """What a gather and a scatter send from node to node: as one ring or in stages, in which order.
 
 K payload: bytes of the whole row · N ranks of the group, node by node · g ranks inside a node
-S ranks of a sharding group · R copies of the model · m micro-batches
+S ranks of a shard group · R replicas of it · m micro_batches
 """
 
 from mathlib.checks import non_negative, one_of, quotient, whole

@@ -61,10 +61,10 @@ def two_orders(
     name: str = "",
 ) -> Shown:
     """A hierarchical all-gather, in both orders or one: what every rank holds after each stage."""
-    p, g = whole("nodes", nodes, least=2), whole("ranks", ranks, least=2)
     for order in shown:
         one_of("shown", order, BOTH)
-    return figure(partial(_two_orders, p=p, g=g, shown=shown), caption=caption, name=name)
+    sizes = {"p": whole("nodes", nodes, least=2), "g": whole("ranks", ranks, least=2)}
+    return figure(partial(_two_orders, **sizes, shown=shown), caption=caption, name=name)
 
 
 def stages(p: int, g: int, *, nodes_first: bool) -> list[Held]:
