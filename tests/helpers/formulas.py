@@ -12,6 +12,8 @@ import typing
 import mathlib
 from mathlib.compute.reported import find_run
 from mathlib.parts import Parts
+from mathlib.schedule.flush import gpipe
+from mathlib.schedule.times import Times
 from mathlib.specs import Layout, Model, Window
 from mathlib.traffic.mesh import megatron
 
@@ -91,6 +93,9 @@ EXAMPLES: dict[str, object] = {
     "prefetch": 1,
     "keep_half": True,
     "forward": 0.05,
+    "times": [1.0, 2.0, 3.0],
+    "split": [2, 1],
+    "flush": True,
     "weights": 1e6,
     "gradients": 1e6,
     "outside": 1e5,
@@ -214,6 +219,7 @@ EXAMPLES: dict[str, object] = {
     "values": [1.0, 2.0],
     "overflow": "largest",
 }
+SCHEDULE = gpipe(stages=2, micro_batches=4)
 # Where a name means different things, and where a function needs more than one of them to fit.
 OWN: dict[str, dict[str, object]] = {
     "activations.stage": {
@@ -257,14 +263,36 @@ OWN: dict[str, dict[str, object]] = {
     "hierarchical.reduce_scatter": {"order": "ring"},
     "hierarchical.step": {"gather": "ring", "scatter": "ring"},
     "bits.block": {"scale": "bf16"},
+    "check.validate": {"schedule": SCHEDULE, "posted": 1},
+    "check.receives_to_post": {"schedule": SCHEDULE},
+    "check.tags_needed": {"schedule": SCHEDULE},
+    "check.refuse_strangers": {"schedule": SCHEDULE},
+    "simulate.simulate": {"schedule": SCHEDULE, "times": Times()},
+    "bubble.idle": {"order": "zb-h1", "chunks": 1, "forward": 1.0, "backward": 2.0, "weight": 1.0},
+    "bubble.held": {"order": "breadth-first"},
+    "bubble.versions": {"order": "pipedream"},
+    "partition.by_time": {"embedding": 0.01},
+    "partition.stage_bytes": {"layout": Layout(pipeline=2), "split": [2, 2]},
+    "partition.stage_times": {"embedding": 0.01},
+    "orders.make": {"order": "1f1b"},
+    "dualpipe.dualpipe": {"stages": 2},
+    "interleaved.interleaved": {"round_size": 2},
+    "asynchronous.two_versions": {"accumulate": 2},
+    "weights.versions": {"schedule": SCHEDULE},
+    "weights.versions_kept": {"schedule": SCHEDULE},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why
     "autodiff": "steps of the engine, on matrices; tests/compute/test_autodiff.py",
+    "zero_bubble.in_turn": "reads words that an order has made; tests/schedule/test_zero_bubble.py",
+    "flush.alternate": "deals out two lists that an order has made; tests/schedule/test_flush.py",
     "specs.refuse_uncovered": "a refusal itself",
     "layout.tensor_degree": "called with a Model and a checked degree",
 }
-REST = {"batches.batch_tokens": {"world": 16, "per_replica": 2}}  # what goes through **keywords
+REST = {
+    "orders.make": {"stages": 2, "micro_batches": 4},
+    "batches.batch_tokens": {"world": 16, "per_replica": 2},
+}  # what goes through **keywords
 
 
 def modules() -> list[types.ModuleType]:

@@ -10,6 +10,8 @@ from formulas import FUNCTIONS, accepted_types, called
 from mathlib.checks import InputError
 
 ZERO_IS_FINE = {
+    "accumulate",
+    "round_size",
     "block",
     "batch_tokens",
     "bucket_bytes",
@@ -42,6 +44,9 @@ ZERO_IS_FINE = {
     "storage_bandwidth",
     "time_behind",
     "time_per_failure",
+    ("bubble.idle", "weight"),
+    ("partition.by_time", "embedding"),
+    ("partition.stage_times", "embedding"),
     ("goodput.time_for", "time_per_save"),
     "zero",
     ("smddp.sort_buffer", "gather_input"),
