@@ -227,6 +227,42 @@ def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY)
     return int(parts.total - sum(parts.amount(name) for name in set(without)))
 
 
+def tensors(model: str | Model) -> dict[int, int]:
+    """How many tensors of which size a model has: size in parameters, and how many.
+
+    Queries, keys and values are one tensor, as GPT-NeoX and Megatron-LM keep them, and so are
+    the norms on the heads or latents of a layer.
+
+    Chapter: mics
+    """
+    shape = find_model(model)
+    counted = count(shape)
+    found: dict[int, int] = {}
+
+    def add(size: float, many: int) -> None:
+        if size:
+            found[int(size)] = found.get(int(size), 0) + many
+
+    qkv = {True: 0, False: 0}  # weights, and biases
+    for m in matrices(shape):
+        if m.name in ("query", "key", "value"):
+            qkv[True] += m.inputs * m.outputs
+            qkv[False] += m.bias * m.outputs
+        elif m.group != "head":
+            add(m.inputs * m.outputs, m.layers * m.copies)
+            add(m.bias * m.outputs, m.layers * m.copies)
+    for size in qkv.values():
+        add(size, shape.layers)
+    for part in ("embedding", "positions", "head"):
+        add(counted.amount(part), 1)
+    norms = _norms(shape)
+    for name in norms:
+        odd = name in ("query and key", "latent")
+        many = shape.layers if odd else round(norms.amount(name) / shape.width)
+        add(norms.amount(name) / many, many)
+    return found
+
+
 def shorthand(*, layers: int, width: int) -> int:
     """12 L h^2: the matrices of a plain transformer's layers, nothing else (Kaplan et al. 2020,
     equation 2.1).

@@ -1,4 +1,6 @@
-"""What a gather sends from node to node, counted on the cable between two emulated hosts."""
+"""What a gather and a scatter send from node to node, counted on the cable between two emulated
+hosts.
+"""
 
 import contextlib
 import json
@@ -26,21 +28,29 @@ def on_the_cable():
 
 def sent():
     ways = {
-        "ring": flat_shards.all_gather,
-        "between nodes first": hierarchical_gather.by_nodes(dist.group.WORLD, 2),
+        "all_gather ring": flat_shards.all_gather,
+        "all_gather between nodes first": hierarchical_gather.by_nodes(dist.group.WORLD, 2),
+        "reduce_scatter all-to-all": flat_shards.Scattering,
+        "reduce_scatter inside nodes first": hierarchical_gather.scatter_by_nodes(
+            dist.group.WORLD, 2
+        ),
     }
     piece = torch.full([int(sys.argv[2]) // 4], float(dist.get_rank()))
     row = torch.empty(4 * len(piece))
     found = {}
     for name in [*ways, *ways]:  # the first time, connections are made
-        row.zero_()
+        whole = torch.arange(4.0).repeat_interleave(len(piece))
+        row.copy_(whole if name.startswith("reduce") else torch.zeros(()))
         dist.barrier()
         before = on_the_cable()
         dist.barrier()
-        ways[name](row, piece, None).wait()
+        if name.startswith("reduce"):
+            assert torch.equal(ways[name](row, None).wait(row.dtype), 4 * piece)
+        else:
+            ways[name](row, piece, None).wait()
+            assert torch.equal(row, whole)
         dist.barrier()
         found[name] = on_the_cable() - before
-        assert torch.equal(row.view(4, -1)[:, 0], torch.arange(4.0))
     return found
 
 if __name__ == "__main__":
@@ -61,8 +71,9 @@ def test_the_cable_between_two_hosts_counts_what_the_formula_says(tmp_path):
         torchrun(hosts, [*TWO_RANKS_EACH, *script])
     for node in range(2):
         ranks = json.loads((tmp_path / f"node{node}").read_text())
-        for order, counted in ranks[2 * node].items():
-            formula = hierarchical.all_gather(
+        for name, counted in ranks[2 * node].items():
+            collective, _, order = name.partition(" ")
+            formula = getattr(hierarchical, collective)(
                 payload=4 * PIECE, ranks=4, ranks_per_node=2, order=order
             )
-            assert 1 <= counted / formula["to other nodes"] <= ON_TOP, (node, order)
+            assert 1 <= counted / formula["to other nodes"] <= ON_TOP, (node, name)

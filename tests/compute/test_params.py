@@ -138,3 +138,14 @@ def test_lora_grows_with_the_rank_and_names_its_matrices():
     assert params.lora("gpt2", rank=1, targets=everywhere).total == 12 * (4 * 2 * 768 + 2 * 5 * 768)
     with pytest.raises(InputError, match="targets = 'queri': did you mean query"):
         params.lora("gpt2", rank=1, targets=("queri",))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tensors_of_every_known_model_are_all_its_parameters(name):
+    found = params.tensors(name)
+    assert sum(size * n for size, n in found.items()) == params.total(name)
+
+
+def test_gpt_neox_has_532_tensors_as_its_checkpoint_without_rotary_buffers():
+    found = params.tensors("gpt-neox-20b")
+    assert sum(found.values()) == 44 * 12 + 4

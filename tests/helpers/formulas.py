@@ -262,6 +262,8 @@ OWN: dict[str, dict[str, object]] = {
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},
     "rounding.error": {"order": "ring"},
     "hierarchical.all_gather": {"order": "ring"},
+    "hierarchical.reduce_scatter": {"order": "ring"},
+    "hierarchical.step": {"gather": "ring", "scatter": "ring"},
     "bits.block": {"scale": "bf16"},
     "nccl.time": {"split": True},
     "check.validate": {"schedule": SCHEDULE, "posted": 1},
