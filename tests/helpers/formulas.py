@@ -12,6 +12,7 @@ import typing
 import mathlib
 from mathlib.compute.reported import find_run
 from mathlib.parts import Parts
+from mathlib.schedule.flush import gpipe
 from mathlib.specs import Layout, Model, Window
 from mathlib.traffic.mesh import megatron
 
@@ -210,6 +211,7 @@ EXAMPLES: dict[str, object] = {
     "without": ("head",),
     "window": Window(4),
 }
+SCHEDULE = gpipe(stages=2, micro_batches=4)
 # Where a name means different things, and where a function needs more than one of them to fit.
 OWN: dict[str, dict[str, object]] = {
     "activations.stage": {
@@ -250,14 +252,22 @@ OWN: dict[str, dict[str, object]] = {
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},
     "rounding.error": {"order": "ring"},
     "hierarchical.all_gather": {"order": "ring"},
+    "check.validate": {"schedule": SCHEDULE, "posted": 1},
+    "check.receives_to_post": {"schedule": SCHEDULE},
+    "check.tags_needed": {"schedule": SCHEDULE},
+    "orders.make": {"order": "1f1b"},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why
     "autodiff": "steps of the engine, on matrices; tests/compute/test_autodiff.py",
+    "flush.alternate": "deals out two lists that an order has made; tests/schedule/test_flush.py",
     "specs.refuse_uncovered": "a refusal itself",
     "layout.tensor_degree": "called with a Model and a checked degree",
 }
-REST = {"batches.batch_tokens": {"world": 16, "per_replica": 2}}  # what goes through **keywords
+REST = {
+    "orders.make": {"stages": 2, "micro_batches": 4},
+    "batches.batch_tokens": {"world": 16, "per_replica": 2},
+}  # what goes through **keywords
 
 
 def modules() -> list[types.ModuleType]:

@@ -17,7 +17,7 @@ from mathlib.parts import Parts
 from mathlib.plan import bill
 from mathlib.show.roles import PART_ROLES, ROLES, looks
 
-ROOMS = ("compute", "memory", "traffic", "plan")
+ROOMS = ("compute", "memory", "traffic", "schedule", "plan")
 JOB = {"flop": 1e18, "achieved": 1e14, "devices": 8, "stages": 2, "micro_batches": 4}
 LOSSES = {"gradient_bytes": 1e9, "bandwidth": 1e9, "time_between_failures": 1e6}
 OWN = {  # formulas that test_refusals has no examples for
