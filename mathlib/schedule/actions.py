@@ -3,7 +3,7 @@
 p stages · m micro_batches · v chunks a stage
 
 The model is cut into chunks 0, 1, 2, ... in the order of its layers; a placement says which stage
-holds each of them.  The kinds of an action, with the letters that other people use:
+holds each of them.  The kinds of an action, by the letters of torch.distributed.pipelining:
 
 F forward of a micro-batch through a chunk
 B whole backward: the gradients of the chunk's input and of its weights, in one go

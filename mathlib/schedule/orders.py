@@ -3,12 +3,20 @@
 from collections.abc import Callable
 
 from mathlib.checks import one_of
-from mathlib.schedule import flush
+from mathlib.schedule import asynchronous, dualpipe, flush, interleaved, zero_bubble
 from mathlib.schedule.actions import Schedule
 
 ORDERS: dict[str, Callable[..., Schedule]] = {
     "gpipe": flush.gpipe,
     "1f1b": flush.one_forward_one_backward,
+    "interleaved": interleaved.interleaved,
+    "breadth-first": interleaved.breadth_first,
+    "pipedream": asynchronous.pipedream,
+    "2bw": asynchronous.two_versions,
+    "zb-h1": zero_bubble.zb_h1,
+    "zb-h2": zero_bubble.zb_h2,
+    "zb-v": zero_bubble.zb_v,
+    "dualpipe": dualpipe.dualpipe,
 }
 
 

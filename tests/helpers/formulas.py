@@ -256,10 +256,16 @@ OWN: dict[str, dict[str, object]] = {
     "check.receives_to_post": {"schedule": SCHEDULE},
     "check.tags_needed": {"schedule": SCHEDULE},
     "orders.make": {"order": "1f1b"},
+    "dualpipe.dualpipe": {"stages": 2},
+    "interleaved.interleaved": {"round_size": 2},
+    "asynchronous.two_versions": {"accumulate": 2},
+    "weights.versions": {"schedule": SCHEDULE},
+    "weights.versions_kept": {"schedule": SCHEDULE},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why
     "autodiff": "steps of the engine, on matrices; tests/compute/test_autodiff.py",
+    "zero_bubble.in_turn": "reads words that an order has made; tests/schedule/test_zero_bubble.py",
     "flush.alternate": "deals out two lists that an order has made; tests/schedule/test_flush.py",
     "specs.refuse_uncovered": "a refusal itself",
     "layout.tensor_degree": "called with a Model and a checked degree",

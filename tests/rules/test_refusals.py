@@ -10,6 +10,8 @@ from formulas import FUNCTIONS, accepted_types, called
 from mathlib.checks import InputError
 
 ZERO_IS_FINE = {
+    "accumulate",
+    "round_size",
     "block",
     "batch_tokens",
     "bucket_bytes",

@@ -1,0 +1,67 @@
+"""Which version of the weights each micro-batch meets on each stage, and how many a stage keeps.
+
+p stages · m micro_batches
+
+Version k are the weights after k updates.  A stage updates when `accumulate` micro-batches have
+gone back through all of its chunks.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from mathlib.checks import InputError, instance, whole
+from mathlib.schedule.actions import Schedule
+
+
+def versions(schedule: Schedule, *, stage: int = 0) -> list[int]:
+    """The version of a stage's weights that each micro-batch meets, forward and backward alike.
+
+    flush: 0 for all.  stash: the newest when its first forward begins; i - (p - s - 1) for
+    micro-batch i of PipeDream, and not below 0.  double: that of the step before its own.
+
+    Chapter: pipeline
+    """
+    s = _stage(schedule, stage)
+    if schedule.weights == "stash":
+        met: dict[int, int] = {}
+        for kind, i, newest in _passes(schedule, s):
+            if kind == "F":
+                met.setdefault(i, newest)
+        return [met[i] for i in range(schedule.micro_batches)]
+    late = range(-1, schedule.micro_batches // schedule.accumulate)
+    return [max(late[i // schedule.accumulate], 0) for i in range(schedule.micro_batches)]
+
+
+def versions_kept(schedule: Schedule, *, stage: int = 0) -> int:
+    """The most versions of its weights that a stage keeps at once: the newest, and those of
+    micro-batches on their way.
+
+    PipeDream: p - s.  2BW: 2.  With a flush: 1 (Narayanan et al. 2019, 2021).
+
+    Chapter: pipeline
+    """
+    met, alive, most = versions(schedule, stage=stage), Counter[int](), 1
+    if schedule.weights == "flush":
+        return 1
+    for kind, i, newest in _passes(schedule, int(stage)):
+        alive[met[i]] += 1 if kind == "F" else -1
+        most = max(most, len({newest, *+alive}))
+    return most
+
+
+def _stage(schedule: Schedule, stage: int) -> int:
+    if whole("stage", stage, least=0) >= instance("schedule", schedule, Schedule).stages:
+        raise InputError(f"stage = {stage}: expected 0 to {schedule.stages - 1}")
+    return int(stage)
+
+
+def _passes(schedule: Schedule, s: int) -> Iterator[tuple[str, int, int]]:
+    """(F or B, micro-batch, newest version before it) of a stage's passes; updates in between."""
+    back: Counter[int] = Counter()
+    chunks, finished = len(schedule.chunks_of(s)), 0
+    for kind, i, _ in schedule.actions[s]:
+        if kind != "I":  # the weights are needed until W has used what it left
+            yield "F" if kind == "F" else "B", i, finished // schedule.accumulate
+        if kind in "BW":
+            back[i] += 1
+            finished += back[i] == chunks
