@@ -69,10 +69,23 @@ def tags_needed(schedule: Schedule) -> bool:
     return False
 
 
-def _each_once(schedule: Schedule) -> None:
-    """Refuses what is no action, stands on the wrong stage, is double, or is missing."""
-    m, chunks = schedule.micro_batches, schedule.model_chunks
+def refuse_strangers(schedule: Schedule) -> None:
+    """Refuses what is no action of this schedule, and what stands on the wrong stage.
+
+    Chapter: pipeline
+    """
+    instance("schedule", schedule, Schedule)
+    m, ways, chunks = schedule.micro_batches, len(schedule.placements), schedule.model_chunks
     for s, actions in enumerate(schedule.actions):
+        own = {
+            (d, c)
+            for d, row in enumerate(schedule.placements)
+            for c in range(chunks)
+            if row[c] == s
+        }
+        allowed = {(kind, *place) for kind in KINDS for place in own}
+        if {(kind, i * ways // m, c) for kind, i, c in actions} <= allowed:
+            continue
         for action in actions:
             kind, i, c = action
             if kind not in KINDS or not 0 <= i < m or not 0 <= c < chunks:
@@ -82,6 +95,11 @@ def _each_once(schedule: Schedule) -> None:
                 )
             if schedule.stage_of(i, c) != s:
                 _refuse(f"stage {s} has {action}, which is on stage {schedule.stage_of(i, c)}")
+
+
+def _each_once(schedule: Schedule) -> None:
+    """Refuses what is no action, stands on the wrong stage, is double, or is missing."""
+    refuse_strangers(schedule)
     counts = Counter(chain.from_iterable(schedule.actions))
     for (kind, i, c), times in counts.items():
         here = f"stage {schedule.stage_of(i, c)} has {Action(kind, i, c)}"

@@ -13,6 +13,7 @@ import mathlib
 from mathlib.compute.reported import find_run
 from mathlib.parts import Parts
 from mathlib.schedule.flush import gpipe
+from mathlib.schedule.times import Times
 from mathlib.specs import Layout, Model, Window
 from mathlib.traffic.mesh import megatron
 
@@ -92,6 +93,7 @@ EXAMPLES: dict[str, object] = {
     "prefetch": 1,
     "keep_half": True,
     "forward": 0.05,
+    "flush": True,
     "weights": 1e6,
     "gradients": 1e6,
     "outside": 1e5,
@@ -255,6 +257,11 @@ OWN: dict[str, dict[str, object]] = {
     "check.validate": {"schedule": SCHEDULE, "posted": 1},
     "check.receives_to_post": {"schedule": SCHEDULE},
     "check.tags_needed": {"schedule": SCHEDULE},
+    "check.refuse_strangers": {"schedule": SCHEDULE},
+    "simulate.simulate": {"schedule": SCHEDULE, "times": Times()},
+    "bubble.idle": {"order": "zb-h1", "chunks": 1, "forward": 1.0, "backward": 2.0, "weight": 1.0},
+    "bubble.held": {"order": "breadth-first"},
+    "bubble.versions": {"order": "pipedream"},
     "orders.make": {"order": "1f1b"},
     "dualpipe.dualpipe": {"stages": 2},
     "interleaved.interleaved": {"round_size": 2},

@@ -43,6 +43,7 @@ ZERO_IS_FINE = {
     "storage_bandwidth",
     "time_behind",
     "time_per_failure",
+    ("bubble.idle", "weight"),
     ("goodput.time_for", "time_per_save"),
     "zero",
     ("smddp.sort_buffer", "gather_input"),
