@@ -1,6 +1,6 @@
 """The oracle of pipelines without a flush: one process whose gradients come late.
 
-p stages, counted from 0 · s stage · k updates so far
+With w(k) the weights after k updates, and d_s the delay of stage s of p,
 w(k+1) = w(k) - r f'(w_0(k - d_0), ..., w_(p-1)(k - d_(p-1))): the gradient of batch k is taken at
 weights that are d_s updates old on stage s, and applied to the newest ones.
 """

@@ -8,7 +8,6 @@ batch: so unequal micro-batches, masked tokens and replicas are weighed right, a
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -23,11 +22,12 @@ from mathlib.parallel import pipeline_chunks
 from mathlib.parallel.flat_shards import SILENT, MakeOptimizer
 from mathlib.parallel.pipeline_copies import Copies
 from mathlib.parallel.pipeline_mail import Mail
-from mathlib.parallel.pipeline_time import Cost, VirtualClock, at_least
+from mathlib.parallel.pipeline_time import VirtualClock, at_least
 from mathlib.parallel.split_backward import LaterWeights
 from mathlib.parallel.weight_versions import Versions
 from mathlib.schedule.actions import Action, Schedule
 from mathlib.schedule.check import validate
+from mathlib.schedule.times import Times
 from mathlib.schedule.weights import versions
 
 NOT_COUNTED = -100  # a target that is masked
@@ -40,7 +40,8 @@ class Pipeline:
 
     chunks: those of this rank, by their number; every rank makes a Pipeline, and passes the batch
     of its replica.  width: h.  ranks: a row for each replica, in it the rank of each stage.
-    posted: receives that are open at a time.  clock, pace: see `pipeline_time`.
+    posted: receives that are open at a time.  clock: what actions take by the virtual clock; pace:
+    what they take at least, in seconds.
     """
 
     def __init__(
@@ -52,22 +53,24 @@ class Pipeline:
         width: int,
         ranks: Sequence[Sequence[int]] | None = None,
         posted: int = 1,
-        clock: VirtualClock | None = None,
-        pace: Cost | None = None,
+        clock: Times | None = None,
+        pace: Times | None = None,
         trace: Trace | None = None,
     ):
         validate(schedule)
         self.chunks, self.schedule, self.width = dict(chunks), schedule, width
-        self.clock, self.pace, self.trace = clock, pace, trace or SILENT
+        self.trace = trace or SILENT
         self.rows = _rows(ranks, schedule.stages)
         self.replica, self.stage = _place(self.rows)
         self._check_chunks()
+        self.clock = VirtualClock(clock, schedule, self.stage) if clock else None
+        self.pace = (pace or Times(forward=0, backward=0)).of(schedule)[self.stage]
         self.mail = Mail(
             schedule,
             self.stage,
             self.rows[self.replica],
             posted=posted,
-            stamped=clock is not None,
+            clock=self.clock,
             trace=self.trace,
         )
         self.copies = Copies(self.chunks)
@@ -118,7 +121,7 @@ class Pipeline:
             self.versions = Versions(self.changing, versions(self.schedule, stage=self.stage))
         self.mail.open(self._shape, next(iter(self._parameters())))
         if self.clock:
-            self.clock.now, self.clock.done = 0.0, []
+            self.clock.start()
         for action in self.actions:
             self._do(action)
         self.mail.close()
@@ -167,20 +170,13 @@ class Pipeline:
 
     def _do(self, action: Action) -> None:
         """One action: wait for its message, compute, send."""
-        given, sent = self.mail.take(action)
+        kind, _, c = action
+        given, arrived = self.mail.take(action)
         if self.clock:
-            arrived = (
-                sent + self.clock.message
-                if self.schedule.receives_from(action) is not None
-                else 0.0
-            )
             self.clock.run(action, arrived)
-        with (
-            self.trace.span(str(action)),
-            at_least(self.pace(action)) if self.pace else nullcontext(),
-        ):
-            made = DO[one_of("action.kind", action.kind, DO)](self, action, given)
-        self.mail.send(action, made, self.clock.now if self.clock else 0.0)
+        with self.trace.span(str(action)), at_least(self.pace[kind][c]):
+            made = DO[one_of("action.kind", kind, DO)](self, action, given)
+        self.mail.send(action, made)
 
     def _forward(self, action: Action, x: Tensor | None) -> Tensor | None:
         _, i, c = action

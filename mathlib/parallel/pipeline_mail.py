@@ -17,6 +17,7 @@ from torch import Tensor
 from mathlib.checks import one_of, whole
 from mathlib.meters.trace import Trace
 from mathlib.parallel.messages import DONE, TYPES, Message
+from mathlib.parallel.pipeline_time import VirtualClock
 from mathlib.schedule.actions import KINDS, Action, Schedule
 
 STAMP = 8  # bytes of a time that travels with a message
@@ -39,11 +40,11 @@ class Mail:
         ranks: Sequence[int],
         *,
         posted: int = 1,
-        stamped: bool = False,
+        clock: VirtualClock | None = None,
         trace: Trace,
     ):
         self.schedule, self.stage, self.ranks, self.trace = schedule, stage, ranks, trace
-        self.posted, self.stamped = whole("posted", posted), stamped
+        self.posted, self.clock = whole("posted", posted), clock
         self.place = {
             action: number for actions in schedule.actions for number, action in enumerate(actions)
         }
@@ -64,13 +65,14 @@ class Mail:
             action = self.coming.popleft()
             source = self.schedule.receives_from(action)
             assert source is not None
-            buffer = self.like.new_empty(self._length(action))
+            stamp = STAMP // self.like.itemsize if self.clock else 0
+            buffer = self.like.new_empty(self._numbers(action) + stamp)
             work = dist.irecv(buffer, self.ranks[source], tag=self._tag(action)) or DONE
             self.receiving[action] = work, buffer
 
-    def _length(self, action: Action) -> int:
-        stamp = STAMP // self.like.itemsize if self.stamped else 0
-        return torch.Size(self.shape(action.micro_batch)).numel() + stamp
+    def _numbers(self, action: Action) -> int:
+        """What an action's message holds, without the time that may travel behind it."""
+        return torch.Size(self.shape(action.micro_batch)).numel()
 
     def _tag(self, taker: Action) -> int:
         """A number of its own for each message of a run, above those of the collectives."""
@@ -78,8 +80,8 @@ class Mail:
         return len(TYPES) + 2 * number + (taker.kind != "F")
 
     def take(self, action: Action) -> tuple[Tensor | None, float]:
-        """What this action works on, from a different chunk, and the time it left; None if that
-        is no message.
+        """What this action works on, from a different chunk, and when it arrived by the clock;
+        None if nothing is sent for it.
         """
         if action in self.here:
             return self.here.pop(action), 0.0
@@ -91,11 +93,11 @@ class Mail:
             work.wait()
         self._post()
         self._forget(source, self.place[self._maker(action)])
-        size = self._length(action) - (STAMP // buffer.itemsize if self.stamped else 0)
-        time = buffer[size:].clone().view(torch.float64).item() if self.stamped else 0.0
+        size = self._numbers(action)
+        time = buffer[size:].clone().view(torch.float64).item() if self.clock else 0.0
         return buffer[:size].view(*self.shape(action.micro_batch)), time
 
-    def send(self, action: Action, made: Tensor | None, time: float) -> None:
+    def send(self, action: Action, made: Tensor | None) -> None:
         """Begin to send what an action made to whoever takes it."""
         taker = self._taker(action)
         if made is None or taker is None:
@@ -105,8 +107,8 @@ class Mail:
             self.here[taker] = made
             return
         buffer = made.detach().reshape(-1)
-        if self.stamped:
-            stamp = torch.tensor([time], dtype=torch.float64).view(buffer.dtype)
+        if self.clock:
+            stamp = torch.tensor([self.clock.leave(to)], dtype=torch.float64).view(buffer.dtype)
             buffer = torch.cat([buffer, stamp.to(buffer.device)])
         work = dist.isend(buffer, self.ranks[to], tag=self._tag(taker)) or DONE
         self.sent[to].append(Sent(self.place[taker], work, buffer))

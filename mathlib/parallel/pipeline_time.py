@@ -2,42 +2,65 @@
 makes every action as long as you like.
 
 The virtual clock shows what waits for what: an action starts when its rank is free and its message
-is there, and a message carries its sender's time (Lamport 1978).  It says nothing about speed.
+is there, and a message carries the time at which it arrives (Lamport 1978).  What comes out is the
+order that was executed, by the same `schedule.times.Times` as a simulation; it says nothing about
+speed.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mathlib.checks import non_negative
-from mathlib.schedule.actions import Action
-
-Cost = Callable[[Action], float]  # time units, or seconds, that an action takes
+from mathlib.meters.trace import Event
+from mathlib.schedule.actions import Action, Schedule
+from mathlib.schedule.times import Times
 
 
 class Done(NamedTuple):
     action: Action
-    start: float
+    begin: float
     end: float
 
 
 class VirtualClock:
-    """One rank's time; `done` says when each action of the run began and ended."""
+    """One rank's time; `done` says when each action of the last run began and ended."""
 
-    def __init__(self, cost: Cost, message: float = 0.0):
-        self.cost, self.message = cost, non_negative("message", message)
+    def __init__(self, times: Times, schedule: Schedule, stage: int):
+        self.times, self.took = times, times.of(schedule)[stage]
+        self.start()
+
+    def start(self) -> None:
+        """Begin a run, at 0."""
         self.now, self.done = 0.0, list[Done]()
+        self.left: dict[int, float] = {}  # when the last message to each stage had left
 
     def run(self, action: Action, arrived: float) -> None:
         """Let an action pass, whose message arrived at this time."""
-        start = max(self.now, arrived)
-        self.now = start + non_negative("cost", self.cost(action))
-        self.done.append(Done(action, start, self.now))
+        begin = max(self.now, arrived)
+        self.now = begin + self.took[action.kind][action.chunk]
+        self.done.append(Done(action, begin, self.now))
+
+    def leave(self, to: int) -> float:
+        """When a message that is sent now arrives; a link carries one at a time."""
+        self.left[to] = max(self.now, self.left.get(to, 0.0)) + self.times.sending
+        arrival = self.left[to] + self.times.message
+        self.now = arrival if self.times.blocking else self.now
+        return arrival
+
+
+def idle_share(events: Iterable[Event]) -> float:
+    """Idle time over all time, from the first action's begin to the last one's end: what the traces
+    of all ranks show.
+    """
+    actions = [event for event in events if event.kind == "compute"]
+    span = max(event.end for event in actions) - min(event.start for event in actions)
+    busy = sum(event.end - event.start for event in actions)
+    return 1 - busy / (len({event.rank for event in actions}) * span)
 
 
 @contextmanager
-def at_least(seconds: float):  # type: ignore[no-untyped-def]
+def at_least(seconds: float) -> Iterator[None]:
     """Let what the block does take so long, by sleeping for the rest."""
     until = time.perf_counter() + seconds
     yield

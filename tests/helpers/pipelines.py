@@ -7,6 +7,7 @@ there, most of them in the first sequences.
 import torch
 import torch.distributed as dist
 
+from mathlib.meters import live, wire
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel import pipeline_chunks
 from mathlib.parallel.pipeline import Pipeline
@@ -84,3 +85,37 @@ def apart(found, wanted):
         ),
         torch.zeros(()),
     )
+
+
+def equal_micro_batches(m, sequences=1):
+    """m micro-batches of as many sequences each, all tokens counted, each in memory of its own."""
+    return [[t.clone() for t in side.split(sequences)] for side in batch(0, m * sequences, 0.0)]
+
+
+def measured(model, schedule, **options):
+    """One run, counted: clock, bytes alive, messages, bytes of program and system."""
+    pipe = make(model, schedule, "SGD", **options)
+    given = equal_micro_batches(schedule.micro_batches)
+    pipe.run(*given)  # connections are opened by the first
+    with live.live(torch.nn.ModuleList(pipe.chunks.values())) as meter:
+        for tensor in sum(given, []):
+            meter.follow(tensor, "temporary")  # the batch's own, no activation
+        pipe.run(*given)
+    held = max((row["activations"] for row in meter.timeline().rows), default=0)
+    with wire.tcp() as system, wire.counted() as program:
+        pipe.run(*given)
+    return {
+        "clock": pipe.clock and [(begin, end) for _, begin, end in pipe.clock.done],
+        "under way": pipe.most_under_way,
+        "held": held,
+        "messages": program.messages,
+        "bytes": program.sent,
+        "to": program.to,
+        "predicted on the wire": program.on_wire,
+        "on the wire": system.sent,
+    }
+
+
+def all_measured(cases):
+    """Several (model, schedule, options) in one launch."""
+    return [measured(*case, **options) for *case, options in cases]

@@ -1,5 +1,7 @@
 """Messages: each has its name, few wait at a time, and a time travels with them unharmed."""
 
+from types import SimpleNamespace
+
 import pipelines
 import pytest
 import torch
@@ -70,12 +72,13 @@ def test_what_waits_does_not_grow_with_the_micro_batches():
 def there(dtype):
     schedule = Schedule("there", 1, [(0, 1)], [[Action("F", 0, 0)], [Action("F", 0, 1)]])
     rank = dist.get_rank()
-    mail = Mail(schedule, rank, [0, 1], stamped=True, trace=Trace(on=False))
+    clock = SimpleNamespace(leave=lambda to: 2**40 + 0.125)
+    mail = Mail(schedule, rank, [0, 1], clock=clock, trace=Trace(on=False))
     mail.open(lambda i: (2, 3), torch.zeros(1, dtype=dtype))
     if rank:
         given, time = mail.take(Action("F", 0, 1))
         return given.tolist(), time
-    mail.send(Action("F", 0, 0), torch.arange(6, dtype=dtype).view(2, 3), 2**40 + 0.125)
+    mail.send(Action("F", 0, 0), torch.arange(6, dtype=dtype).view(2, 3))
     mail.close()
 
 
