@@ -89,6 +89,17 @@ class Schedule:
         every = {c for row in self.placements for c, place in enumerate(row) if place == stage}
         return sorted(every)
 
+    def layers_of(self, chunk: int, layers: int) -> range:
+        """The layers of a chunk when L are dealt out evenly, L / (p v) each; they must divide."""
+        if whole("chunk", chunk, least=0) >= self.model_chunks:
+            raise InputError(f"chunk = {chunk}: expected 0 to {self.model_chunks - 1}")
+        size = whole("layers", layers) // self.model_chunks
+        if layers % self.model_chunks:
+            raise InputError(
+                f"layers = {layers}: expected a multiple of the model's {self.model_chunks} chunks"
+            )
+        return range(chunk * size, (chunk + 1) * size)
+
     def receives_from(self, action: Action) -> int | None:
         """The stage from which an action's input comes; None where it is there already."""
         step = {"F": -1, "W": 0}.get(action.kind, 1)

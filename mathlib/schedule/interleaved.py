@@ -17,8 +17,9 @@ def interleaved(
     """Interleaved 1F1B: rounds of p micro-batches, chunk after chunk; stage s does
     2 (p - s - 1) + (v - 1) p forwards ahead (Narayanan et al. 2021, section 2.2 and figure 4).
 
-    Needs m mod p = 0.  A `round_size` of your own, which must divide m, replaces p: rounds of
-    10 / 2 = 5 let 10 micro-batches run on 4 stages, as torch's schedule does.
+    Needs m mod p = 0.  A `round_size` of your own replaces p; then the last round may be shorter,
+    but no round shorter than the pipeline, unless there is but one (get_schedule_table of
+    Megatron-LM at d98e8a6, core/pipeline_parallel/schedules.py; ScheduleInterleaved1F1B of torch).
 
     Chapter: pipeline
     """
@@ -28,14 +29,19 @@ def interleaved(
         whole("chunks", chunks),
     )
     size = whole("round_size", round_size, least=0) or p
-    if m % size:
+    if not round_size and m % p:
         raise InputError(
-            f"micro_batches = {m}: interleaving sends rounds of {size} through one chunk after the "
-            f"other; expected a multiple of {'round_size' if round_size else 'stages'} = {size}"
+            f"micro_batches = {m}: interleaving sends rounds of p through one chunk after the "
+            f"other; expected a multiple of stages = {p}, or a round_size"
         )
-    in_rounds = [
-        (first + i, c) for first in range(0, m, size) for c in range(v) for i in range(size)
-    ]
+    if size < min(p, m) or 0 < m % size < min(p, m):
+        raise InputError(
+            f"round_size = {size}: of micro_batches = {m}, a round would be shorter than the "
+            f"pipeline, whose last stage cannot be done before its first goes on; expected at "
+            f"least {min(p, m)}, and a last round of that"
+        )
+    rounds = [range(first, min(first + size, m)) for first in range(0, m, size)]
+    in_rounds = [(i, c) for one in rounds for c in range(v) for i in one]
     actions = []
     for s in range(p):
         forwards = [Action("F", i, c * p + s) for i, c in in_rounds]

@@ -44,6 +44,8 @@ ZERO_IS_FINE = {
     "time_behind",
     "time_per_failure",
     ("bubble.idle", "weight"),
+    ("partition.by_time", "embedding"),
+    ("partition.stage_times", "embedding"),
     ("goodput.time_for", "time_per_save"),
     "zero",
     ("smddp.sort_buffer", "gather_input"),

@@ -3,6 +3,7 @@
 import pytest
 
 from mathlib.checks import InputError
+from mathlib.layout import stage_layers
 from mathlib.schedule.actions import Action, Schedule, looped, v_shaped
 
 NOTHING = [[], []]  # two stages without actions
@@ -44,6 +45,18 @@ def test_what_an_action_receives_and_sends(action, source, target) -> None:
     schedule = Schedule("v", 2, [v_shaped(stages=2)], NOTHING)
     assert schedule.receives_from(Action(*action)) == source
     assert schedule.sends_to(Action(*action)) == target
+
+
+def test_the_layers_of_a_chunk_are_those_of_the_layout() -> None:
+    schedule = Schedule("loop", 2, [looped(stages=4, chunks=2)], [[], [], [], []])
+    held = [[i for c in schedule.chunks_of(s) for i in schedule.layers_of(c, 16)] for s in range(4)]
+    assert held == stage_layers(16, 4, 2) and held[0] == [0, 1, 8, 9]
+    with pytest.raises(
+        InputError, match="layers = 12: expected a multiple of the model's 8 chunks"
+    ):
+        schedule.layers_of(0, 12)
+    with pytest.raises(InputError, match="chunk = 8: expected 0 to 7"):
+        schedule.layers_of(8, 16)
 
 
 def test_an_update_takes_all_micro_batches_unless_said() -> None:

@@ -7,6 +7,7 @@ import pytest
 from mathlib.checks import InputError
 from mathlib.schedule import check, orders
 from mathlib.schedule.actions import Action, Schedule
+from mathlib.schedule.simulate import simulate
 
 schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
 
@@ -102,3 +103,22 @@ def test_dualpipe_is_torchs_dualpipe_v_cut_in_half(p, m) -> None:
     found = of_torch("ScheduleDualPipeV", p, m, 2)
     unfolded = ours("dualpipe", 2 * p, 2 * m)
     assert [[(kind, i % m, c) for kind, i, c in actions] for actions in unfolded[:p]] == found
+
+
+@pytest.mark.parametrize("name", [name for name in orders.ORDERS if name != "dualpipe"])
+@pytest.mark.parametrize(("p", "m"), SIZES)
+def test_torchs_own_checks_pass_our_lists(name, p, m) -> None:
+    """Counted by its validator, and run to the end by its dry run, sends and receives put in."""
+    schedule = orders.make(name, stages=p, micro_batches=p * (m // p))
+    kinds = {kind.value: kind for kind in schedules._ComputationType}
+    lists = {
+        s: [schedules._Action(c, kinds[kind], i) for kind, i, c in actions]
+        for s, actions in enumerate(schedule.actions)
+    }
+    where = dict(enumerate(schedule.placements[0]))
+    sizes = (schedule.stages, schedule.model_chunks, schedule.micro_batches)
+    assert schedules._validate_schedule(lists, *sizes) == where
+    sent = schedules._add_send_recv(lists, where.__getitem__, schedule.model_chunks)
+    done = schedules._simulate_comms_compute(sent, where.__getitem__, schedule.model_chunks)
+    sends = [one for row in done.values() for one in row if one and "SEND" in one[1].value]
+    assert len(sends) == simulate(schedule).messages.total()

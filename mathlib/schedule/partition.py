@@ -1,0 +1,171 @@
+"""How many layers each stage takes: evenly, so that the slowest stage is quick, or the fullest is
+not too full.
+
+L layers · p stages · m micro_batches
+
+A split is a list of layers a stage, in the order of the stages.  The embedding is on the first
+stage, head and loss on the last; early stages hold more micro-batches.  So even is seldom best.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from mathlib.checks import InputError, instance, listed, non_negative, whole
+from mathlib.compute import flops
+from mathlib.layout import Layout, stage_layers
+from mathlib.memory import fit
+from mathlib.parts import Parts
+from mathlib.specs import Model, find_model
+
+
+def even(*, layers: int, stages: int) -> list[int]:
+    """L / p layers for each stage, refused where p does not divide L.
+
+    Chapter: pipeline
+    """
+    p = whole("stages", stages)
+    return [len(held) for held in stage_layers(layers, p)]
+
+
+def by_time(
+    *, times: Sequence[float], stages: int, embedding: float = 0.0, head: float = 0.0
+) -> list[int]:
+    """The split whose slowest stage is quickest: the least max over stages of the sum of their
+    layers' times, with the ends' on the first and the last.
+
+    Chapter: pipeline
+    """
+    p, sums = whole("stages", stages), _sums(times)
+    ends = non_negative("embedding", embedding), non_negative("head", head)
+
+    def seconds(s: int, first: int, count: int) -> float:
+        return sums[first + count] - sums[first] + _ends(s, p, ends)
+
+    return _least_worst(seconds, len(sums) - 1, p)
+
+
+def stage_times(
+    split: Sequence[int],
+    *,
+    times: Sequence[float],
+    embedding: float = 0.0,
+    head: float = 0.0,
+) -> list[float]:
+    """Seconds of each stage of a split.
+
+    Chapter: pipeline
+    """
+    sums, ends = _sums(times), (non_negative("embedding", embedding), non_negative("head", head))
+    counts = _counts(split, len(sums) - 1)
+    firsts = [sum(counts[:s]) for s in range(len(counts))]
+    return [
+        sums[first + count] - sums[first] + _ends(s, len(counts), ends)
+        for s, (first, count) in enumerate(zip(firsts, counts, strict=True))
+    ]
+
+
+def work(
+    model: str | Model, *, tokens: int | None = None, causal: bool = False
+) -> tuple[list[float], float]:
+    """FLOP of a forward pass of one sequence: in each layer, and in the head.
+
+    What a split by time needs when nothing has been measured; the embedding computes nothing.
+
+    Chapter: pipeline
+    """
+    model = _uniform(find_model(model))
+    every = flops.forward(model, tokens=tokens, causal=causal)
+    head = every.amount("vocabulary")
+    return [(every.total - head) / model.layers] * model.layers, head
+
+
+def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
+    """The split whose fullest stage is least full: the least max over stages of `stage_bytes`.
+
+    `options` go to `memory.fit.training`.
+
+    Chapter: pipeline
+    """
+    model = _uniform(find_model(model))
+    p = instance("layout", layout, Layout).pipeline
+
+    @cache
+    def held(s: int, count: int) -> float:
+        return _stage(model, layout, s, count, options).total
+
+    return _least_worst(lambda s, first, count: held(s, count), model.layers, p)
+
+
+def stage_bytes(
+    model: str | Model, layout: Layout, split: Sequence[int], **options: Any
+) -> list[Parts]:
+    """Bytes of a device of each stage of a split, at the fullest moment of a step: weights, states,
+    gradients, and the activations of all micro-batches in flight there.
+
+    Chapter: pipeline
+    """
+    model = _uniform(find_model(model))
+    counts = _counts(split, model.layers, instance("layout", layout, Layout).pipeline)
+    return [_stage(model, layout, s, count, options) for s, count in enumerate(counts)]
+
+
+def _stage(model: Model, layout: Layout, s: int, count: int, options: dict[str, Any]) -> Parts:
+    """A stage of `count` layers holds what it would if all the others had as many."""
+    if layout.chunks > 1:
+        raise InputError(f"layout: chunks = {layout.chunks}: expected 1, a split has one a stage")
+    as_many = replace(model, layers=count * layout.pipeline)
+    return fit.training(as_many, layout, stage=s, **options)
+
+
+def _least_worst(cost: Callable[[int, int, int], float], layers: int, p: int) -> list[int]:
+    """The split with the least worst stage, cost(stage, first layer, layers); each has a layer.
+
+    best[n] is the best way to give the first n layers to the stages so far: add a stage, and try
+    all numbers of layers for it.
+    """
+    if p > layers:
+        raise InputError(f"stages = {p}: expected at most one for each of {layers} layers")
+    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
+    for s in range(p):
+        longest = layers - (p - s - 1)  # the stages behind need one layer each
+        best = {
+            n: min(
+                (max(worst, cost(s, first, n - first)), [*split, n - first])
+                for first, (worst, split) in best.items()
+                if first < n
+            )
+            for n in range(s + 1, longest + 1)
+        }
+    return best[layers][1]
+
+
+def _sums(times: Sequence[float]) -> list[float]:
+    """Sums of the first 0, 1, 2, ... layers' times."""
+    sums = [0.0]
+    for one in listed("times", times):
+        sums.append(sums[-1] + non_negative("times", one))
+    return sums
+
+
+def _ends(s: int, p: int, ends: tuple[float, float]) -> float:
+    return ends[0] * (s == 0) + ends[1] * (s == p - 1)
+
+
+def _counts(split: Sequence[int], layers: int, stages: int = 0) -> list[int]:
+    counts = [whole("split", count) for count in listed("split", split)]
+    if sum(counts) != layers or stages and len(counts) != stages:
+        of = f"{stages} numbers" if stages else "numbers"
+        raise InputError(f"split = {counts}: expected {of} that add up to {layers} layers")
+    return counts
+
+
+def _uniform(model: Model) -> Model:
+    """A model whose layers are all alike, as a split that only counts them takes for granted."""
+    if 0 < model.expert_layers < model.layers:
+        raise InputError(
+            f"model = {model.name!r}: expected layers of one kind, but {model.expert_layers} of "
+            f"{model.layers} have experts; split by measured times"
+        )
+    return model

@@ -1,0 +1,121 @@
+"""Splits against all the splits there are."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mathlib.checks import InputError
+from mathlib.compute import flops
+from mathlib.memory import fit
+from mathlib.schedule import partition
+from mathlib.specs import Layout, find_model
+
+
+def every_split(layers: int, p: int):
+    """All ways to cut a row of layers into p pieces that are not empty."""
+    for cuts in combinations(range(1, layers), p - 1):
+        places = (0, *cuts, layers)
+        yield [b - a for a, b in zip(places, places[1:], strict=False)]
+
+
+def test_even_is_that_of_the_layout() -> None:
+    assert partition.even(layers=12, stages=4.0) == [3, 3, 3, 3]
+    with pytest.raises(InputError, match="layers = 10"):
+        partition.even(layers=10, stages=4)
+
+
+def test_a_head_takes_layers_from_the_last_stage() -> None:
+    times = [1.0] * 8
+    assert partition.by_time(times=times, stages=4) == [2, 2, 2, 2]
+    with_head = partition.by_time(times=times, stages=4, head=1.5)
+    assert partition.stage_times(with_head, times=times, head=1.5)[-1] == 2.5
+    assert partition.stage_times([3, 3, 1, 1], times=times, embedding=0.5, head=2) == [3.5, 3, 1, 3]
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=9),
+    st.integers(1, 9),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+def test_by_time_is_the_best_of_all(times, p, embedding, head) -> None:
+    p = min(p, len(times))
+    ends = {"times": times, "embedding": embedding, "head": head}
+    found = partition.by_time(stages=p, **ends)
+    assert len(found) == p and sum(found) == len(times) and min(found) > 0
+    worst = max(partition.stage_times(found, **ends))
+    assert worst == min(
+        max(partition.stage_times(one, **ends)) for one in every_split(len(times), p)
+    )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3.2-1b", "gemma-2b"])
+@pytest.mark.parametrize(("p", "m"), [(2, 1), (3, 8), (4, 8)])
+@pytest.mark.parametrize("options", [{}, {"recipe": "adam-fp32", "schedule": "gpipe"}])
+def test_by_memory_is_the_best_of_all(name, p, m, options) -> None:
+    model, layout = find_model(name), Layout(pipeline=p, micro_batches=m)
+    most = {}
+
+    def fullest(split: list[int]) -> float:
+        for s, count in enumerate(split):
+            if (s, count) not in most:
+                rest = model.layers - count - (p - 2)  # as many as fit beside it
+                other = [count if i == s else 1 for i in range(p)]
+                other[(s + 1) % p] = rest
+                held = partition.stage_bytes(model, layout, other, **options)
+                most[s, count] = held[s].total
+        return max(most[pair] for pair in enumerate(split))
+
+    found = partition.by_memory(model, layout, **options)
+    assert fullest(found) == min(map(fullest, every_split(model.layers, p)))
+
+
+def test_an_even_split_holds_what_memory_says() -> None:
+    layout = Layout(pipeline=4, micro_batches=8, recompute="selective")
+    held = partition.stage_bytes("gpt2", layout, [3, 3, 3, 3])
+    for s in range(4):
+        assert held[s].total == fit.training("gpt2", layout, stage=s).total
+
+
+def test_gpt3_even_and_by_memory() -> None:
+    """P07: the first of 8 stages holds twice as much as the last; a split by memory evens it out,
+    and makes the last stage 17 / 12 as slow.
+    """
+    layout = Layout(pipeline=8, tensor=8, micro_batches=32)
+    even = [one.total for one in partition.stage_bytes("gpt3-175b", layout, [12] * 8)]
+    split = partition.by_memory("gpt3-175b", layout)
+    found = [one.total for one in partition.stage_bytes("gpt3-175b", layout, split)]
+    assert split == sorted(split) == [8, 9, 10, 11, 12, 14, 15, 17]
+    assert even[0] / even[-1] > 1.9 and max(found) / min(found) < 1.11
+    assert max(found) < 0.75 * max(even)
+
+
+def test_the_work_of_a_pass_is_that_of_its_parts() -> None:
+    layers, head = partition.work("gpt2", tokens=256)
+    assert len(layers) == 12
+    assert sum(layers) + head == pytest.approx(flops.forward("gpt2", tokens=256).total)
+    assert head / layers[0] > partition.work("gpt2", tokens=1024)[1] / partition.work("gpt2")[0][0]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: partition.by_time(times=[1, 2], stages=3), "stages = 3: .* 2 layers"),
+        (lambda: partition.stage_times([1, 2], times=[1, 1]), "split = .*add up to 2 layers"),
+        (lambda: partition.stage_times([2, 0], times=[1, 1]), "split = 0"),
+        (
+            lambda: partition.stage_bytes("gpt2", Layout(pipeline=2), [4, 4, 4]),
+            "expected 2 numbers that add up to 12",
+        ),
+        (lambda: partition.work("deepseek-v3"), "deepseek-v3.*layers of one kind"),
+        (
+            lambda: partition.by_memory("gpt2", Layout(pipeline=2, chunks=2, micro_batches=2)),
+            "chunks = 2: expected 1",
+        ),
+    ],
+)
+def test_what_cannot_be_split_is_refused(call, said) -> None:
+    with pytest.raises(InputError, match=said):
+        call()
