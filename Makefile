@@ -92,7 +92,7 @@ test-formulas: $(VENV)/.all
 	$(BIN)/pytest --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
 
 test-runs: $(VENV)/.all
-	$(BIN)/pytest $(RUNS)
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile $(RUNS)
 
 test-notebooks: $(VENV)/.all
 	$(BIN)/pytest --nbval --nbval-cell-timeout=120 chapters  # one at a time: some cells measure time

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import rounds
 import torch
+from shapes import CONTEXT, SEQUENCES, shape
 from torch.nn.parallel import DistributedDataParallel
 
 from mathlib import launch
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel import ddp
-
-SEQUENCES, CONTEXT = 4, 128
+from mathlib.specs import Model
 
 
 class Naive(torch.nn.Module):
@@ -31,8 +31,7 @@ def step(wrapped, optimizer) -> None:
     optimizer.step()
 
 
-def race(quick: bool) -> tuple[rounds.Times, int]:
-    shape = gpt.small(layers=8, width=256, heads=8, context=CONTEXT, vocab=len(data.vocabulary()))
+def race(model: Model, quick: bool) -> tuple[rounds.Times, int]:
     wrappers = {
         "mini DDP": ddp.DDP,
         "torch DDP": DistributedDataParallel,
@@ -43,7 +42,7 @@ def race(quick: bool) -> tuple[rounds.Times, int]:
     }
     candidates, size = {}, 0
     for name, wrap in wrappers.items():
-        wrapped = wrap(gpt.GPT(shape))
+        wrapped = wrap(gpt.GPT(model))
         optimizer = torch.optim.SGD(wrapped.parameters(), lr=1e-3)
         candidates[name] = lambda wrapped=wrapped, optimizer=optimizer: step(wrapped, optimizer)
         size = sum(p.nbytes for p in wrapped.parameters())
@@ -52,7 +51,7 @@ def race(quick: bool) -> tuple[rounds.Times, int]:
 
 def rows(quick: bool) -> Iterator[dict]:
     for n in (1, 2, 4):
-        times, size = launch.run(race, n, quick, timeout=900)[0]
+        times, size = launch.run(race, n, shape(), quick, timeout=900)[0]
         label = f"GPT step, {size / 1e6:.0f} MB of gradients, {n} ranks"
         for pair in (
             ("mini DDP", "torch DDP"),

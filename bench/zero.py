@@ -13,6 +13,7 @@ from pathlib import Path
 import rounds
 import torch
 import torch.distributed as dist
+from shapes import CONTEXT, SEQUENCES, shape
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -26,14 +27,8 @@ from mathlib.parallel.zero1 import Zero1
 from mathlib.parallel.zero3 import Zero3
 from mathlib.specs import Model
 
-SEQUENCES, CONTEXT = 4, 128
 ADAMW = {"lr": 1e-3, "fused": True}
 Step = Callable[[], None]
-
-
-def shape(layers: int = 8, width: int = 256) -> Model:
-    vocab = len(data.vocabulary())
-    return gpt.small(layers=layers, width=width, heads=8, context=CONTEXT, vocab=vocab)
 
 
 def make(groups: list) -> torch.optim.Optimizer:

@@ -37,6 +37,13 @@ def _number(name: str, value: Any, accepted: str) -> float:
     return int(value) if isinstance(value, (int, Integral)) else number
 
 
+def real(name: str, value: Any) -> float:
+    """Any number, infinity and NaN as well."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name} = {value!r}: expected a number")
+    return float(value)
+
+
 def positive(name: str, value: Any) -> float:
     """A finite number > 0."""
     accepted = "a number greater than 0"

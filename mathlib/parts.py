@@ -4,8 +4,9 @@ total = sum of the parts, exactly.  A part may be a number or another Parts, so 
 can be unfolded.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from math import fsum
 from typing import Union
 
 from mathlib import units
@@ -15,6 +16,14 @@ Part = Union[int, float, "Parts"]
 renderer: Callable[["Parts"], str] | None = (
     None  # mathlib.show puts its picture here; without it a plain table shows
 )
+
+
+def exact_sum(amounts: Iterable[float]) -> float:
+    """Their sum, rounded once: sum() of fractions rounds otherwise from Python 3.12 on, and the
+    book's readers have one Python and its browser another.
+    """
+    amounts = list(amounts)
+    return sum(amounts) if all(isinstance(a, int) for a in amounts) else fsum(amounts)
 
 
 class Parts(Mapping[str, Part]):
@@ -48,7 +57,7 @@ class Parts(Mapping[str, Part]):
 
     @cached_property
     def total(self) -> float:
-        return sum(self.amount(name) for name in self._parts)
+        return exact_sum(self.amount(name) for name in self._parts)
 
     def share(self, name: str) -> float:
         return self.amount(name) / self.total

@@ -197,6 +197,18 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
     return _assembled(model, "active parameters", [(m, m.active) for m in body], *shown[embeddings])
 
 
+def met(model: str | Model) -> int:
+    """Weights that one token is multiplied with: n_in n_out of every matrix it visits, no bias, no
+    norm, no look-up.
+
+    L (2 h d (a + k) + 3 h f) + h V where the MLP is gated; of the experts those that the router
+    picks, and the router (Chowdhery et al. 2022, appendix B, have all of P here).
+
+    Chapter: compute (eq-met)
+    """
+    return sum(m.layers * m.used * m.inputs * m.outputs for m in matrices(model))
+
+
 def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY) -> int:
     """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and
     head (section 2.1).
@@ -213,6 +225,42 @@ def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY)
     for name in without:
         one_of("without", name, parts)
     return int(parts.total - sum(parts.amount(name) for name in set(without)))
+
+
+def tensors(model: str | Model) -> dict[int, int]:
+    """How many tensors of which size a model has: size in parameters, and how many.
+
+    Queries, keys and values are one tensor, as GPT-NeoX and Megatron-LM keep them, and so are
+    the norms on the heads or latents of a layer.
+
+    Chapter: mics
+    """
+    shape = find_model(model)
+    counted = count(shape)
+    found: dict[int, int] = {}
+
+    def add(size: float, many: int) -> None:
+        if size:
+            found[int(size)] = found.get(int(size), 0) + many
+
+    qkv = {True: 0, False: 0}  # weights, and biases
+    for m in matrices(shape):
+        if m.name in ("query", "key", "value"):
+            qkv[True] += m.inputs * m.outputs
+            qkv[False] += m.bias * m.outputs
+        elif m.group != "head":
+            add(m.inputs * m.outputs, m.layers * m.copies)
+            add(m.bias * m.outputs, m.layers * m.copies)
+    for size in qkv.values():
+        add(size, shape.layers)
+    for part in ("embedding", "positions", "head"):
+        add(counted.amount(part), 1)
+    norms = _norms(shape)
+    for name in norms:
+        odd = name in ("query and key", "latent")
+        many = shape.layers if odd else round(norms.amount(name) / shape.width)
+        add(norms.amount(name) / many, many)
+    return found
 
 
 def shorthand(*, layers: int, width: int) -> int:

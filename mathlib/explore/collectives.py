@@ -3,8 +3,8 @@ each algorithm.
 """
 
 from functools import partial
-from math import fsum
 
+from mathlib.parts import exact_sum
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
@@ -77,13 +77,13 @@ def _arrow(page: Sheet, x: float, y: float) -> None:
     "ring",
     "The ring, step by step",
     Range("ranks", "Ranks", 2, 8, 1, 4),
-    Range("step", "Steps done", 0, 14, 1, 3),
+    Range("part", "Part of the way, %", 0, 100, 5, 50),
     doubling("megabytes", "Payload of a rank", 1, 1024, 16, "MB"),
     code=(comm.ring_steps, held_after),
 )
-def ring(ranks: int, step: int, megabytes: int) -> str:
+def ring(ranks: int, part: int, megabytes: int) -> str:
     n, k = ranks, megabytes * 1e6
-    done = min(step, 2 * (n - 1))
+    done = round(part / 100 * 2 * (n - 1))
     held, came = held_after(n, done)
     say = f'<p class="mlx-say">{_ring_says(n, done, came[0])}</p>'
     picture = ring_picture(held, came, f"What {n} ranks hold after step {done}")
@@ -114,8 +114,8 @@ def _ring_says(n: int, done: int, piece: int) -> str:
 @experiment(
     "slow-link",
     "One slow link",
-    Range("ranks", "Ranks", 2, 8, 1, 4),
-    Range("slow", "Rank with the slow link", 0, 7, 1, 2),
+    Range("ranks", "Ranks", 4, 8, 1, 4),
+    Range("slow", "Rank with the slow link", 0, 3, 1, 2),
     Choice(
         "times",
         "Times slower than the others",
@@ -131,11 +131,10 @@ def slow_link(ranks: int, slow: int, times: int, megabytes: int, microseconds: i
     n, k, w = ranks, megabytes * 1e6, 50e9
     alpha = microseconds * 1e-6
     links = [w] * n
-    links[slow % n] /= times
+    links[slow] /= times
     messages = comm.ring_messages(payload=k, bandwidths=links, latency=alpha)
     last = max(end for row in messages for _, end in row)
-    # sum() rounds otherwise from Python 3.12 on
-    busy = fsum(end - start for row in messages for start, end in row)
+    busy = exact_sum(end - start for row in messages for start, end in row)
     equal = comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha).total
     say = (
         f'<p class="mlx-say"><b>{last / equal:.3g} times as long</b> as with equal links: '
@@ -201,7 +200,7 @@ def all_reduce(ranks: int, payload: int, microseconds: int, bandwidth: float) ->
             "all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha, algorithm=algorithm
         )
         rows.append((algorithm, {part: parts.amount(part) for part in parts}))
-    took = {name: sum(parts.values()) for name, parts in rows}
+    took = {name: exact_sum(parts.values()) for name, parts in rows}
     best = min(took, key=lambda name: (round(took[name], 15), name != "ring"))
     balance = comm.ring_balance(payload=k, bandwidth=w, latency=alpha)
     more = "latency" if n > balance else "bytes"
@@ -218,5 +217,6 @@ def all_reduce(ranks: int, payload: int, microseconds: int, bandwidth: float) ->
         K=(k, says.size(k)),
         W=(w, says.rate(w)),
     )
-    even = f"<p>The two terms are equal at K / (&alpha; W) = {balance:,.4g} ranks.</p>"
+    shown = f"{balance:,.0f}" if balance >= 10 else f"{balance:.2g}"
+    even = f"<p>The two terms are equal at K / (&alpha; W) = {shown} ranks.</p>"
     return say + chart + "<p>For the ring:</p>" + law + even

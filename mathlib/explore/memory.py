@@ -182,10 +182,10 @@ STAGES = (
 
 
 def held(model: str, cards: int, stage: int) -> dict[str, float]:
-    """What a card holds at the fullest moment of a step on one sequence, in four."""
+    """What a card holds at the fullest moment of a step on two sequences in turn."""
     parts = fit.training(
         model,
-        specs.Layout(data=cards, zero=stage),
+        specs.Layout(data=cards, zero=stage, micro_batches=2),
         recipe="mixed-adam",
         tokens=min(4096, specs.find_model(model).context),
         attention="flash",

@@ -1,7 +1,6 @@
 """Experiments of the MiCS chapter: which rank holds which piece, and what crosses the node."""
 
 from functools import partial
-from typing import Any
 
 from mathlib import specs
 from mathlib.compute import params
@@ -17,26 +16,6 @@ from mathlib.traffic import hierarchical, mesh
 
 MODELS = ("gpt2-xl", "llama2-7b", "llama2-13b", "gpt-neox-20b", "llama2-70b", "gpt3-175b")
 DRAWN = 6  # nodes
-
-
-def crossing(
-    payload: float, *, grid: mesh.Mesh, node: int, stages: bool, micro_batches: int
-) -> dict[str, float]:
-    """Bytes a node sends to others in a step: two gathers and a scatter a micro-batch in the
-    sharding group, one sum over the copies.
-    """
-    K, S, R, m = payload, grid.sizes["shard"], grid.sizes["replica"], micro_batches
-    order = "between nodes first" if stages else "ring"
-    shape: dict[str, Any] = {"payload": K, "ranks": S, "ranks_per_node": min(S, node)}
-    gather = hierarchical.all_gather(**shape, order=order).amount("to other nodes")
-    scatter = hierarchical.all_gather(**shape, order="ring").amount("to other nodes")
-    away = R > 1 and grid.world > node
-    rings = min(S, node)  # each leaves the node once, with a piece of the gradient
-    return {
-        "weights": 2 * m * gather,
-        "gradients": m * scatter,
-        "gradients, replicas": rings * 2 * (R - 1) / R * K / S if away else 0.0,
-    }
 
 
 def groups_picture(grid: mesh.Mesh, node: int, title: str) -> str:
@@ -57,20 +36,34 @@ def _groups(width: float, grid: mesh.Mesh, node: int, title: str) -> str:
 @experiment(
     "sharding-groups",
     "Which rank holds which piece?",
-    doubling("nodes", "Nodes", 1, 64, 2),
+    doubling("nodes", "Nodes", 1, 64, 8),
     doubling("node", "GPUs in a node", 2, 8, 8),
-    doubling("shard", "Sharding degree", 1, 512, 8),
+    doubling("shard", "Sharding degree", 1, 512, 16),
     Choice("model", "Model", specs.titled("models", MODELS), "gpt-neox-20b"),
     doubling("micro_batches", "Micro-batches in a step", 1, 16, 1),
-    Toggle("stages", "Gather in stages, between nodes first", True),
-    code=(mesh.sagemaker, hierarchical.all_gather),
+    Toggle("gather", "Gather in stages, between nodes first", True),
+    Toggle("scatter", "Scatter in stages, inside nodes first", True),
+    code=(mesh.sagemaker, hierarchical.step),
 )
 def sharding_groups(
-    nodes: int, node: int, shard: int, model: str, micro_batches: int, stages: bool
+    nodes: int, node: int, shard: int, model: str, micro_batches: int, gather: bool, scatter: bool
 ) -> str:
     P, N = params.count(model).total, nodes * node
     grid = mesh.sagemaker(world=N, shard=shard)
-    here = crossing(2 * P, grid=grid, node=node, stages=stages, micro_batches=micro_batches)
+
+    def left(S: int) -> dict[str, float]:
+        parts = hierarchical.step(
+            payload=2 * P,
+            ranks=N,
+            shard=S,
+            ranks_per_node=node,
+            micro_batches=micro_batches,
+            gather="between nodes first" if gather else "ring",
+            scatter="inside nodes first" if scatter else "ring",
+        )
+        return {name: parts.amount(name) for name in parts}
+
+    here = left(shard)
     states = precision.bytes_per_parameter("mixed-adam").total * P / shard
     copies = N // shard
     say = (
@@ -81,7 +74,7 @@ def sharding_groups(
     picture = groups_picture(grid, node, f"{N} GPUs, sharded over {shard}")
     rows = [(f"degree {shard}", here)]
     rows += [
-        (f"degree {S}{why}", _parts(2 * P, N, S, node, stages, micro_batches))
+        (f"degree {S}{why}", left(S))
         for S, why in ((node, ", one node"), (N, ", all GPUs"))
         if shard != S
     ]
@@ -96,38 +89,6 @@ def sharding_groups(
     return f"{say}{picture}{bars}<p>The states on a GPU:</p>{law}"
 
 
-def _parts(payload: float, world: int, shard: int, node: int, stages: bool, m: int) -> dict:
-    grid = mesh.sagemaker(world=world, shard=shard)
-    return crossing(payload, grid=grid, node=node, stages=stages, micro_batches=m)
-
-
-def tensors_of(model: str) -> dict[int, int]:
-    """How many tensors of which size a model has; queries, keys and values are one, as trained."""
-    shape, counted = specs.find_model(model), params.count(model)
-    found: dict[int, int] = {}
-
-    def add(size: float, many: int) -> None:
-        if size:
-            found[int(size)] = found.get(int(size), 0) + many
-
-    qkv = {True: 0, False: 0}  # weights, and biases
-    for m in params.matrices(shape):
-        if m.name in ("query", "key", "value"):
-            qkv[True] += m.inputs * m.outputs
-            qkv[False] += m.bias * m.outputs
-        elif m.group != "head":
-            add(m.inputs * m.outputs, m.layers * m.copies)
-            add(m.bias * m.outputs, m.layers * m.copies)
-    for size in qkv.values():
-        add(size, shape.layers)
-    for part in ("embedding", "positions", "head"):
-        add(counted.amount(part), 1)
-    norms = counted.amount("norms")
-    h = shape.width
-    add(h, round(norms / h))
-    return found
-
-
 @experiment(
     "sharding-knobs",
     "What the knobs cost and save",
@@ -139,7 +100,7 @@ def tensors_of(model: str) -> dict[int, int]:
     code=(precision.bytes_per_parameter,),
 )
 def sharding_knobs(threshold: int, live: int, bucket: int, model: str, shard: int) -> str:
-    tensors = tensors_of(model)
+    tensors = params.tensors(model)
     small = {size: n for size, n in tensors.items() if size < threshold}
     P = sum(size * n for size, n in tensors.items())
     stay = sum(size * n for size, n in small.items())

@@ -2,12 +2,16 @@
 
 S ranks ZeRO shards over · e bytes of an element
 A row is what travels as one: a bucket of gradients in stage 2, a layer in stage 3. It is padded to
-a multiple of S, and a rank keeps a piece of it, 1/S. A row on its way is there twice: the row that
-is sent, and as much that arrives from the other ranks, to be added up.
+a multiple of S, and a rank keeps a piece of it, 1/S. An all-to-all has a row on its way twice: the
+row that is sent, and as much that arrives from the other ranks, to be added up. A reduce-scatter
+adds up on the way, and only a piece arrives.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
 
@@ -54,17 +58,33 @@ class Exchange:
     element: float  # bytes of a gradient's number
     piece_element: float  # bytes of a number in a piece that has come
     accumulation: bool  # pieces of earlier micro-batches are there
+    whole: bool = True  # as much arrives as is sent, else a piece
+
+    @cached_property
+    def _filled_by(self) -> list[int]:
+        return [row.last for row in self.rows]
+
+    @cached_property
+    def _up_to(self) -> dict[str, list[float]]:
+        """Parameters of the first tensors and of the first rows, 0 of them, 1, 2, ..."""
+        amounts = {
+            "tensors": self.tensors,
+            "rows": [row.parameters for row in self.rows],
+            "pieces": [row.piece for row in self.rows],
+            "padded": [row.padded for row in self.rows],
+        }
+        return {name: list(accumulate(each, initial=0)) for name, each in amounts.items()}
 
     def closed(self, arrived: int) -> int:
         """Rows that have left after so many tensors."""
-        return sum(row.last < arrived for row in self.rows)
+        return bisect_left(self._filled_by, arrived)
 
     def state(self, arrived: int, closed: int, settling: bool = False) -> dict[str, float]:
         """Bytes after so many tensors, of which the first rows have left; `settling`: what has come
         for the oldest row on its way is being added up.
         """
         settled = max(0, closed - self.on_their_way)
-        waiting = sum(self.tensors[:arrived]) - sum(row.parameters for row in self.rows[:closed])
+        waiting = self._up_to["tensors"][arrived] - self._up_to["rows"][closed]
         added = settling and closed >= self.on_their_way
         return {
             "gradients": self._pieces(settled, added),
@@ -76,12 +96,15 @@ class Exchange:
         """Pieces of the rows that are through; when one is added to what is there, it stands
         beside.
         """
-        there = self.rows if self.accumulation else self.rows[:settled]
+        there = self._up_to["pieces"][-1 if self.accumulation else settled]
         more = self.rows[settled].piece if added else 0
-        return self.piece_element * (sum(row.piece for row in there) + more)
+        return self.piece_element * (there + more)
 
     def _flying(self, first: int, end: int) -> float:
-        return 2 * self.element * sum(row.padded for row in self.rows[first:end])
+        """Rows that are sent, and what arrives for them."""
+        sent = self._up_to["padded"]
+        arrived = sent if self.whole else self._up_to["pieces"]
+        return self.element * (sent[end] - sent[first] + arrived[end] - arrived[first])
 
     def fullest(self, begin: int, end: int) -> dict[str, float]:
         """The fullest state while the tensors from `begin` to `end` arrive, before and after rows

@@ -32,6 +32,7 @@ class NumberType:
     top: str = "special"  # what the largest exponent is for: special, number, all
     bias: int = 0  # what is taken off the exponent; 0: 2**(e-1) - 1
     subnormals: bool = True  # whether the smallest exponent is for zero and subnormals
+    negative_zero: bool = True  # false: its pattern is the only NaN
     block: int = 0  # values that share one scale; 0: no scales
     scale: str = ""  # type of that scale
     source: str = field(default="", compare=False)

@@ -25,7 +25,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-ANNOUNCED, READY = 96, 48  # bytes gloo adds to a message, at its sender and at its receiver
+# Bytes gloo adds to a message, at its sender and at its receiver: 48 for each of the announcement,
+# the message, the answer (gloo/transport/tcp/pair.h: six numbers of 8 bytes in Op's preamble).
+ANNOUNCED, READY = 96, 48
 
 
 @dataclass

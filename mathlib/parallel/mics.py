@@ -19,7 +19,7 @@ from torch.distributed import ProcessGroup
 from mathlib.checks import InputError, non_negative, one_of
 from mathlib.parallel.ddp import broadcast
 from mathlib.parallel.flat_shards import FlatShard, Gather, MakeOptimizer, Scattering, all_gather
-from mathlib.parallel.hierarchical_gather import by_nodes, group_along
+from mathlib.parallel.hierarchical_gather import Scatter, by_nodes, group_along, scatter_by_nodes
 from mathlib.parallel.zero2 import in_backward
 from mathlib.parallel.zero3 import Zero3
 from mathlib.traffic import mesh
@@ -37,8 +37,9 @@ class Mics(Zero3):
     whole_below      tensors with fewer elements stay whole on every rank, as in DDP
     bucket_elements  gradients wait for one another until they are so many, then leave together
     most_live        a gather ahead of its time waits while more weights would be whole than that
-    ranks_per_node   a sharding group larger than that gathers its weights in stages, between
-                     nodes first, then inside (unless `hierarchical` is False)
+    ranks_per_node   a sharding group larger than that scatters its gradients in stages, inside
+                     nodes first, and gathers its weights in stages, between nodes first (the
+                     gather alone as one ring if `hierarchical` is False)
 
     The rest is as in Zero3: groups, clip, master, trace; prefetch, and fill for a model on the
     meta device. from_sagemaker gives these words for SageMaker's.
@@ -68,8 +69,10 @@ class Mics(Zero3):
         self.whole_below = math.inf if shard == 1 else non_negative("whole_below", whole_below)
         self.bucket_elements, self.most_live = bucket_elements, most_live
         self.gathering: Gather = all_gather
-        if hierarchical and ranks_per_node:
-            self.gathering = by_nodes(self.sharding, ranks_per_node)
+        self.scattering: Scatter = Scattering
+        if ranks_per_node:
+            self.scattering = scatter_by_nodes(self.sharding, ranks_per_node)
+            self.gathering = by_nodes(self.sharding, ranks_per_node) if hierarchical else all_gather
         self.bucket: list[tuple[FlatShard, Tensor]] = []  # packed gradients that have not left
         super().__init__(module, make, layers, self.sharding, **options)
         self.ranks = self.mesh.world  # the mean is over all ranks
@@ -130,7 +133,7 @@ class Mics(Zero3):
         lines = [gradients.view(self.mesh.sizes["shard"], -1) for gradients in packed]
         joined = torch.cat(lines, 1).view(-1) if len(rows) > 1 else packed[0]
         what = f"reduce-scatter of {', '.join(row.name for row in rows)}"
-        scattering = Scattering(joined, self.sharding, what=what, trace=self.trace)
+        scattering = self.scattering(joined, self.sharding, what=what, trace=self.trace)
         self.sent.append((rows, scattering))
 
     def _start(self) -> None:

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import sub
 
 from mathlib.checks import instance
+from mathlib.parts import exact_sum
 from mathlib.schedule import weights
 from mathlib.schedule.actions import Schedule
 from mathlib.schedule.check import refuse_strangers, validate
@@ -36,17 +38,17 @@ class Timeline:
     def busy(self) -> list[float]:
         """Seconds that each stage computes."""
         pairs = zip(self.begins, self.ends, strict=True)
-        return [sum(ends) - sum(begins) for begins, ends in pairs]
+        return [exact_sum(map(sub, ends, begins)) for begins, ends in pairs]
 
     @property
     def idle(self) -> float:
         """Seconds in which stages do not compute, all of them together."""
-        return self.schedule.stages * self.total - sum(self.busy)
+        return self.schedule.stages * self.total - exact_sum(self.busy)
 
     @property
     def bubble_over_ideal(self) -> float:
         """Idle time over working time, all stages together: (p - 1) / m for GPipe and 1F1B."""
-        return self.idle / sum(self.busy) if self.total else 0.0
+        return self.idle / exact_sum(self.busy) if self.total else 0.0
 
     @property
     def bubble_over_total(self) -> float:

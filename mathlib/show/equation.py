@@ -76,6 +76,8 @@ class _Writer(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> str:
         assert isinstance(node.func, ast.Name), "a law calls FUNCTIONS"
         inside = "<mo>,</mo>".join(self.visit(a) for a in node.args)
+        if node.func.id == "sqrt":
+            return f"<msqrt>{inside}</msqrt>"
         return f'<mi mathvariant="normal">{node.func.id}</mi>' + _brackets(inside)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> str:

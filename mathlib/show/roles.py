@@ -82,9 +82,9 @@ PARTS = {  # role: names of parts that look like it
     "recompute": ("recomputation",),
     "communication": (
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
-        *("to other nodes", "rows on their way"),
+        *("to other nodes", "rows on their way", "saving"),
     ),
-    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures", "saving"),
+    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),
     "other": ("norms", "router", "context", "inside the node", "small tensors"),
 }

@@ -1,12 +1,16 @@
-"""What an all-gather sends from node to node: as one ring, or in stages, and in which order.
+"""What a gather and a scatter send from node to node: as one ring or in stages, in which order.
 
 K payload: bytes of the whole row · N ranks of the group, node by node · g ranks inside a node
+S ranks of a shard group · R replicas of it · m micro_batches
 """
 
 from mathlib.checks import non_negative, one_of, quotient, whole
 from mathlib.parts import Parts
+from mathlib.traffic import mesh
 
 ORDERS = ("ring", "between nodes first", "inside nodes first")
+MIRROR = dict(zip(ORDERS, ("ring", "inside nodes first", "between nodes first"), strict=True))
+SCATTERS = (*ORDERS, "all-to-all")
 
 
 def all_gather(
@@ -42,4 +46,76 @@ def all_gather(
         f"All-gather over {N} ranks, {g} in a node, {order}: sent by a node",
         "byte",
         {"to other nodes": between, "inside the node": inside},
+    )
+
+
+def reduce_scatter(
+    *,
+    payload: float,
+    ranks: int,
+    ranks_per_node: int,
+    order: str = "inside nodes first",
+) -> Parts:
+    """Bytes that a node sends to other nodes, and that its ranks send to each other.
+
+    A reduce-scatter is a gather backwards, and so is the order that is cheap: inside
+    nodes first, a node's g rows become one sum, and (N-g)/N K leaves. One ring sends
+    (N-1)/N K; between nodes first, or all-to-all, every rank's row leaves by itself: g
+    (N-g)/N K.
+
+    Chapter: mics
+    """
+    one_of("order", order, SCATTERS)
+    mirrored = all_gather(
+        payload=payload,
+        ranks=ranks,
+        ranks_per_node=ranks_per_node,
+        order=MIRROR.get(order, "inside nodes first"),
+    )
+    between, inside = mirrored.values()
+    return Parts(
+        f"Reduce-scatter over {ranks} ranks, {ranks_per_node} in a node, {order}: sent by a node",
+        "byte",
+        {"to other nodes": between, "inside the node": inside},
+    )
+
+
+def step(
+    *,
+    payload: float,
+    ranks: int,
+    shard: int,
+    ranks_per_node: int,
+    micro_batches: int = 1,
+    gather: str = "between nodes first",
+    scatter: str = "inside nodes first",
+) -> Parts:
+    """Bytes that a node sends to others in a step of MiCS: in each of m micro-batches two
+    gathers and a scatter of K in the sharding group, and one sum over the R copies.
+
+    Each of a node's min(S, g) different pieces goes round the copies by a ring of its
+    own: min(S, g) 2 (R-1)/R K/S. What stands in no layer is taken as a layer.
+
+    Chapter: mics
+    """
+    K, m = non_negative("payload", payload), whole("micro_batches", micro_batches)
+    grid = mesh.sagemaker(world=whole("ranks", ranks), shard=shard)
+    S, R = grid.sizes["shard"], grid.sizes["replica"]
+    g = whole("ranks_per_node", ranks_per_node)
+    sums = min(S, g) * 2 * (R - 1) / R * K / S if ranks > g else 0.0
+    gathered, scattered = (
+        way(payload=K, ranks=S, ranks_per_node=min(S, g), order=one_of(name, order, accepted))
+        for way, name, order, accepted in (
+            (all_gather, "gather", gather, ORDERS),
+            (reduce_scatter, "scatter", scatter, SCATTERS),
+        )
+    )
+    return Parts(
+        f"A step of {ranks} ranks, {g} in a node, sharded over {S}: sent by a node",
+        "byte",
+        {
+            "weights": 2 * m * gathered.amount("to other nodes"),
+            "gradients": m * scattered.amount("to other nodes"),
+            "gradients, replicas": sums,
+        },
     )

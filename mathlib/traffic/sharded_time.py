@@ -8,10 +8,11 @@ computes, a layer's gradients when its backward is done.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from mathlib.checks import non_negative, one_of, positive, whole
-from mathlib.specs import Cluster, find_cluster, find_device
+from mathlib.parts import exact_sum
 from mathlib.traffic import comm
 from mathlib.traffic.overlap import Span
 
@@ -45,11 +46,11 @@ class Step(NamedTuple):
     @property
     def hidden(self) -> float:
         """Share of the communication that runs beside compute."""
-        return 1 - self.exposed / self.sending if self.sending else 0.0
+        return max(0.0, 1 - self.exposed / self.sending) if self.sending else 0.0
 
 
 def _seconds(spans: Iterable[Span]) -> float:
-    return sum(span.end - span.start for span in spans)
+    return exact_sum(span.end - span.start for span in spans)
 
 
 @dataclass
@@ -166,47 +167,31 @@ def step(
     `forward`, `backward`: seconds of all layers and one micro-batch; `head`: those
     between the two; `prefetch`: layers gathered ahead. `weights` and `gradients` (0: as
     many): bytes of all layers; `outside`: bytes of weights that stand in no layer. In
-    stage 2 a layer is a bucket. Held against the order in which the program asks and
-    waits.
+    stage 2 a layer is a bucket, in stage 1 all gradients are one. Held against the
+    order in which the program asks and waits.
 
     Chapter: zero (eq-zero-hide)
     """
     one_of("stage", stage, (0, 1, 2, 3))
     L, N = whole("layers", layers), whole("ranks", ranks)
     W, alpha = positive("bandwidth", bandwidth), non_negative("latency", latency)
-    K = positive("weights", weights)
+    K, rest = positive("weights", weights), non_negative("outside", outside)
     share = (non_negative("gradients", gradients) or K) / K
-
-    def takes(collective: str) -> Callable[[float], float]:
-        def seconds(size: float) -> float:
-            if not size:
-                return 0.0
-            took = comm.time(
-                collective,
-                payload=size,
-                ranks=N,
-                bandwidth=W,
-                latency=alpha,
-            )
-            return took.total
-
-        return seconds
-
-    rest = non_negative("outside", outside)
+    takes = partial(_takes, ranks=N, bandwidth=W, latency=alpha)
     run = _Run(
-        stage,
-        L,
-        positive("forward", forward) / L,
-        positive("backward", backward) / L,
-        non_negative("head", head),
-        takes("all-gather"),
-        takes("reduce-scatter"),
-        takes("all-reduce"),
-        K / L,
-        share * K / L,
-        (rest, share * rest),
-        whole("prefetch", prefetch, least=0),
-        whole("on_their_way", on_their_way),
+        stage=stage,
+        layers=L,
+        forward=positive("forward", forward) / L,
+        backward=positive("backward", backward) / L,
+        head=non_negative("head", head),
+        gather=partial(takes, "all-gather"),
+        scatter=partial(takes, "reduce-scatter"),
+        reduce=partial(takes, "all-reduce"),
+        weights=K / L,
+        gradients=share * K / L,
+        outside=(rest, share * rest),
+        prefetch=whole("prefetch", prefetch, least=0),
+        on_their_way=whole("on_their_way", on_their_way),
     )
     m = whole("micro_batches", micro_batches)
     for number in range(m):
@@ -215,16 +200,6 @@ def step(
     return Step(run.compute, run.wire)
 
 
-def ring_bandwidth(cluster: str | Cluster, ranks: int) -> float:
-    """Bytes/s of one ring over N ranks, node by node: the device's links inside a node,
-    the slower of these and the node's cards as soon as there are two.
-
-    A ring enters and leaves a node once, so that it has all of the node's cards for
-    itself.
-
-    Chapter: zero
-    """
-    found = cluster if isinstance(cluster, Cluster) else find_cluster(cluster)
-    link = found.link_bandwidth or find_device(found.device).link_bandwidth
-    N = whole("ranks", ranks)
-    return link if found.devices_per_node >= N else min(link, found.node_bandwidth)
+def _takes(collective: str, size: float, **how: Any) -> float:
+    """Seconds of a collective over so many bytes."""
+    return comm.time(collective, payload=size, **how).total if size else 0.0

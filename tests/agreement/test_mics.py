@@ -64,7 +64,9 @@ def test_what_leaves_a_node_of_two():
             gathered = {"payload": 2 * inside + outside, "ranks": S, "ranks_per_node": g}
             formula += hierarchical.all_gather(**gathered)["to other nodes"]
             formula += ROUND * (S // g - 1) * g * (2 * LAYERS + 1)
-            formula += g * (S - g) * (K / S + MESSAGE * ROWS)
+            scattered = {"payload": K, "ranks": S, "ranks_per_node": g}
+            formula += hierarchical.reduce_scatter(**scattered)["to other nodes"]
+            formula += MESSAGE * (S // g - 1) * g * ROWS
         formula += min(S, g) * (2 * (R - 1) / R * K / S + ROUND * 2 * (R - 1) * ROWS)
         for node in range(N // g):
             leaving = sum(

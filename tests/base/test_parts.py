@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
-from mathlib.parts import Parts
+from mathlib.parts import Parts, exact_sum
 
 NAMES = st.text("abcdefgh ", min_size=1, max_size=8)
 TREES = st.recursive(
@@ -71,3 +71,9 @@ def test_parts_of_nothing():
 def test_a_kind_is_a_unit():
     with pytest.raises(InputError, match="kind = 'weights'"):
         Parts("weights", "weights", {"weights": 1})
+
+
+def test_a_sum_of_fractions_is_rounded_once_under_every_python():
+    assert Parts("t", "second", {str(i): 0.1 for i in range(10)}).total == 1.0
+    assert exact_sum([2**60, 1]) == 2**60 + 1 and isinstance(exact_sum([1, 2]), int)
+    assert exact_sum([1e16, 1.0, 1.0]) == 10000000000000002

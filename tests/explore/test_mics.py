@@ -10,35 +10,15 @@ from mathlib.explore import mics
 from mathlib.plan import goodput
 from mathlib.show import says
 from mathlib.show.experiments import find
-from mathlib.traffic import mesh
 
 
-def crossing(world, shard, node, m=1, stages=True):
-    grid = mesh.sagemaker(world=world, shard=shard)
-    return mics.crossing(1.0, grid=grid, node=node, stages=stages, micro_batches=m)
-
-
-def test_a_group_inside_a_node_only_sends_its_sums():
-    found = crossing(16, 8, 8)
-    assert found["weights"] == found["gradients"] == 0
-    assert found["gradients, replicas"] == 8 * 2 * 1 / 2 / 8
-
-
-def test_one_copy_sends_no_sums_and_one_node_sends_nothing():
-    assert crossing(16, 16, 8)["gradients, replicas"] == 0
-    assert sum(crossing(8, 4, 8).values()) == 0
-
-
-def test_micro_batches_multiply_all_but_the_sums():
-    once, thrice = crossing(64, 16, 8), crossing(64, 16, 8, m=3)
-    assert thrice["weights"] == 3 * once["weights"]
-    assert thrice["gradients"] == 3 * once["gradients"]
-    assert thrice["gradients, replicas"] == once["gradients, replicas"]
-
-
-def test_stages_send_less_than_one_ring():
-    assert crossing(16, 16, 8)["weights"] == 2 * 8 / 16
-    assert crossing(16, 16, 8, stages=False)["weights"] == 2 * 15 / 16
+def test_each_checkbox_changes_what_leaves_a_node():
+    said = {
+        find("sharding-groups").run({"gather": gather, "scatter": scatter}).partition("</b> to")[0]
+        for gather in (True, False)
+        for scatter in (True, False)
+    }
+    assert len({one.rpartition("<b>")[2] for one in said}) == 4
 
 
 def test_the_picture_shows_so_many_nodes_and_says_how_many_are_left():
@@ -53,14 +33,8 @@ def test_a_degree_that_does_not_divide_is_refused_with_the_list():
     assert "accepted: 1, 2, 4, 8" in html
 
 
-@pytest.mark.parametrize("model", mics.MODELS)
-def test_tensors_are_all_parameters(model):
-    tensors = mics.tensors_of(model)
-    assert sum(size * n for size, n in tensors.items()) == params.count(model).total
-
-
 def test_the_page_s_threshold_leaves_two_tensors_of_three_whole():
-    tensors = mics.tensors_of("gpt-neox-20b")
+    tensors = params.tensors("gpt-neox-20b")
     assert sum(n for size, n in tensors.items() if size < 1e6) / sum(tensors.values()) > 0.66
     low, high = (find("sharding-knobs").run({"threshold": size}) for size in (1, 2**20))
     assert "532 of 532 tensors" in low and "178 of 532 tensors" in high

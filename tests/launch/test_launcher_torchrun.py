@@ -4,14 +4,13 @@ them.
 
 import contextlib
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hosts import TWO_RANKS_EACH, torchrun, two_agents_on_loopback, two_network_namespaces
 from processes import ENVIRONMENT
 
 from mathlib import launch
@@ -37,53 +36,6 @@ if __name__ == "__main__":
 """
 
 
-def call(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
-
-
-@contextlib.contextmanager
-def two_network_namespaces():
-    """Two hosts with nothing in common but a cable: yields (command prefix, environment) of each,
-    address, port.
-    """
-    names = [f"host{side}-{os.getpid()}" for side in "ab"]
-    ends = [f"v{side}{os.getpid()}" for side in "ab"]  # an interface's name has at most 15 letters
-    try:
-        for name in names:
-            call("ip", "netns", "add", name)
-        cable = [
-            "link",
-            "add",
-            ends[0],
-            "netns",
-            names[0],
-            "type",
-            "veth",
-            "peer",
-            "name",
-            ends[1],
-            "netns",
-            names[1],
-        ]
-        call("ip", *cable)
-        for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
-            call("ip", "-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", end)
-            for device in (end, "lo"):
-                call("ip", "-n", name, "link", "set", device, "up")
-        enter = [["ip", "netns", "exec", name] for name in names]
-        yield [(enter[n], {"GLOO_SOCKET_IFNAME": ends[n]}) for n in range(2)], "10.77.0.1", "29400"
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
-
-
-@contextlib.contextmanager
-def two_agents_on_loopback():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    yield [([], {"GLOO_SOCKET_IFNAME": "lo"})] * 2, "127.0.0.1", str(port)
-
-
 @pytest.fixture
 def hosts():
     with contextlib.ExitStack() as stack:
@@ -94,43 +46,9 @@ def hosts():
         yield found
 
 
-def torchrun(hosts, words: list[str]) -> list[str]:
-    """Start an agent on each host and return what both printed. `words` may name {rank}, {address}
-    and {port}.
-    """
-    prefixes, address, port = hosts
-    agents = []
-    for number, (prefix, extra) in enumerate(prefixes):
-        given = [word.format(rank=number, address=address, port=port) for word in words]
-        command = [*prefix, sys.executable, "-m", "torch.distributed.run", *given]
-        environment = ENVIRONMENT | extra | {"OMP_NUM_THREADS": "1"}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        agents.append(subprocess.Popen(command, env=environment, **pipes))
-    try:
-        outputs = [agent.communicate(timeout=90)[0] for agent in agents]
-    finally:
-        for agent in agents:
-            agent.terminate()  # an agent that is asked to leave takes its ranks along
-            agent.wait(30)
-    assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)
-    return outputs
-
-
 def test_two_hosts_return_the_same_list_to_every_rank(hosts, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    where = [
-        "--nnodes",
-        "2",
-        "--nproc-per-node",
-        "2",
-        "--node-rank",
-        "{rank}",
-        "--master-addr",
-        "{address}",
-        "--master-port",
-        "{port}",
-    ]
-    torchrun(hosts, [*where, str(tmp_path / "script.py"), str(tmp_path / "rank")])
+    torchrun(hosts, [*TWO_RANKS_EACH, str(tmp_path / "script.py"), str(tmp_path / "rank")])
     said = [json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(4)]
     rows = [[rank, str(rank // 2), str(rank % 2)] for rank in range(4)]
     assert said == [[[row + [60.0] for row in rows], [row + [600.0] for row in rows]]] * 4

@@ -198,7 +198,7 @@ def node_bytes(hierarchical: bool) -> tuple[int, int, int]:
 
 
 def test_gathers_between_nodes_first_send_less_from_node_to_node():
-    """A whole step by the system's count: gathers by the formula, gradients from each to each."""
+    """A whole step by the system's count: the knob is the gather's, scatters are in stages."""
 
     def run():
         return [node_bytes(True), node_bytes(False)]
@@ -209,10 +209,14 @@ def test_gathers_between_nodes_first_send_less_from_node_to_node():
         gathers = hierarchical.all_gather(
             payload=4 * (2 * layers + once), ranks=4, ranks_per_node=2, order=order
         )
-        scattered = 4 * (layers + once) * 2 * 2 / 4  # each of 2 ranks sends 2 of 4 pieces away
+        scatters = hierarchical.reduce_scatter(
+            payload=4 * (layers + once), ranks=4, ranks_per_node=2
+        )
         for node in (0, 2):
             out = by_rank[node][way][0] + by_rank[node + 1][way][0]
-            assert out == pytest.approx(gathers["to other nodes"] + scattered, rel=0.01)
+            assert out == pytest.approx(
+                gathers["to other nodes"] + scatters["to other nodes"], rel=0.01
+            )
 
 
 def test_the_norm_of_the_shards_is_the_norm_of_the_whole():

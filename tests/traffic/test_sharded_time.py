@@ -83,8 +83,3 @@ def test_latency_counts_each_message():
     plain = sharded_time.step(stage=3, weights=3.0, prefetch=0, **GIVEN)
     late = sharded_time.step(stage=3, weights=3.0, prefetch=0, latency=0.25, **GIVEN)
     assert late.sending - plain.sending == 9 * 0.25
-
-
-def test_a_ring_has_the_slowest_links_bandwidth():
-    assert sharded_time.ring_bandwidth("p4d.24xlarge", 8) == 300e9
-    assert sharded_time.ring_bandwidth("p4d.24xlarge", 16) == 50e9

@@ -13,7 +13,7 @@ from mathlib.show.figures import figure
 from mathlib.show.held import Held, Whose, held_after
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.shapes import NEUTRAL
-from mathlib.show.kit.sheet import Sheet
+from mathlib.show.kit.sheet import Sheet, place
 from mathlib.show.link_chart import between_nodes
 from mathlib.show.roles import ROLES, Look, rank_look
 from mathlib.show.tables import Shown
@@ -38,9 +38,11 @@ def piece(page: Sheet, whose: Whose, ranks: int, *, wide: float = 26, high: floa
     return Shape(wide, high, draw)
 
 
-def pieces(page: Canvas, row: Sequence[Whose], ranks: int, wide: float, high: float = 16) -> Shape:
+def pieces(
+    page: Canvas, row: Sequence[Whose], ranks: int, wide: float, high: float = 16, gap: float = 2
+) -> Shape:
     """The pieces of one rank, side by side."""
-    return page.beside(*(piece(page, whose, ranks, wide=wide, high=high) for whose in row), gap=2)
+    return page.beside(*(piece(page, whose, ranks, wide=wide, high=high) for whose in row), gap=gap)
 
 
 def ring(
@@ -58,23 +60,31 @@ def _ring(width: float, ranks: int, rounds: Sequence[int]) -> str:
     panels, turns = [], []
     for step in rounds:
         held, came = held_after(ranks, step)
-        wide = 12.0 if page.narrow else 15.0
-        nodes = [_node(page, r, held[r], wide) for r in range(ranks)]
-        circle = page.around(*nodes, radius=max(50 if page.narrow else 62, 17 * ranks))
+        wide = 10.0 if page.narrow else 15.0
+        nodes = [_node(page, r, held[r], wide, came[r]) for r in range(ranks)]
+        circle = page.around(*nodes, radius=max(50 if page.narrow else 67, 13 * ranks))
         phase = "reduce-scatter" if step < ranks else "all-gather"
         panels.append(page.panel(f"{step}. {phase}", circle))
-        turns.append((nodes, came))
-    page.flow(*panels, gap=16, above=16)
-    for nodes, came in turns:
+        turns.append(nodes)
+    page.flow(*panels, gap=6, above=16, most=3)
+    for nodes in turns:
         for r, node in enumerate(nodes):
-            page.arrow(nodes[r - 1], node, str(came[r]), role="communication", bend=-0.18)
-    page.note(f"{SLOTS} The number at an arrow is the piece that came.")
+            page.arrow(nodes[r - 1], node, role="communication", bend=-0.18)
+    page.note(f"{SLOTS} A tick is under the piece that came.")
     return page.done(RING)
 
 
-def _node(page: Canvas, rank: int, row: Sequence[Whose], wide: float) -> Shape:
-    name = page.words(f"rank {rank}", small=True)
-    return page.stacked(name, pieces(page, row, len(row), wide, 14), gap=2)
+def _node(page: Canvas, rank: int, row: Sequence[Whose], wide: float, came: int) -> Shape:
+    """A rank's name, its pieces, and a tick under the one that came."""
+    name, gap = page.words(f"rank {rank}", small=True), 4.0
+    own = pieces(page, row, len(row), wide, 14, gap)
+    colour = ROLES["communication"][0]
+
+    def draw(page: Sheet, x: float, y: float) -> None:
+        middle = x + came * (wide + gap) + wide / 2
+        page.line(f"M{place(middle - 5, y + 6)}l5 -5l5 5", colour=colour, width=2)
+
+    return page.stacked(name, own, Shape(own.wide, 7, draw), gap=2)
 
 
 def rank_legend(page: Canvas, ranks: int) -> float:

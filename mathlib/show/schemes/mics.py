@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from mathlib.checks import InputError, quotient, whole
+from mathlib.checks import InputError, one_of, quotient, whole
 from mathlib.show import says
 from mathlib.show.figures import figure
 from mathlib.show.held import Held
@@ -20,6 +20,7 @@ GROUPS = (
     "A colour is a piece of the model; ranks of one colour hold the same piece in other copies."
 )
 ORDERS = "Both orders end with everything everywhere; the first sends a fraction between nodes."
+BOTH = ("Between nodes first", "Inside nodes first")
 STEP = "Gathers and scatters stay in the sharding group; only the sums at the end leave it."
 CUT_ANEW = "Each new rank reads from the files whose pieces overlap with its own."
 KNOBS = "What leaves together, what is never cut, and how much may be whole at once."
@@ -42,9 +43,6 @@ def _groups(width: float, grid: mesh.Mesh, node: int) -> str:
     for first in range(0, N, S):
         side = "right" if node <= S else "below"
         page.brace(ranks[first], ranks[first + S - 1], f"copy {first // S}", side=side)
-    if node <= S:
-        for r in range(N - S if node == S else 0):
-            page.arrow(ranks[r], ranks[r + S], role="communication")
     return page.done(_groups_said(grid, node))
 
 
@@ -54,10 +52,19 @@ def _groups_said(grid: mesh.Mesh, node: int) -> str:
     return f"{grid.world // node} nodes of {node} ranks; each of these is a copy: {copies}{more}"
 
 
-def two_orders(nodes: int = 2, ranks: int = 2, *, caption: str = ORDERS, name: str = "") -> Shown:
-    """A hierarchical all-gather in both orders: what every rank holds after each stage."""
-    draw = partial(_two_orders, p=whole("nodes", nodes, least=2), g=whole("ranks", ranks, least=2))
-    return figure(draw, caption=caption, name=name)
+def two_orders(
+    nodes: int = 2,
+    ranks: int = 2,
+    *,
+    shown: Sequence[str] = BOTH,
+    caption: str = ORDERS,
+    name: str = "",
+) -> Shown:
+    """A hierarchical all-gather, in both orders or one: what every rank holds after each stage."""
+    for order in shown:
+        one_of("shown", order, BOTH)
+    sizes = {"p": whole("nodes", nodes, least=2), "g": whole("ranks", ranks, least=2)}
+    return figure(partial(_two_orders, **sizes, shown=shown), caption=caption, name=name)
 
 
 def stages(p: int, g: int, *, nodes_first: bool) -> list[Held]:
@@ -77,24 +84,21 @@ def stages(p: int, g: int, *, nodes_first: bool) -> list[Held]:
     return [held(start), held(middle), held([[True] * N] * N)]
 
 
-def _two_orders(width: float, p: int, g: int) -> str:
+def _two_orders(width: float, p: int, g: int, shown: Sequence[str]) -> str:
     page = Canvas(width, "An all-gather in two stages")
-    names = {
-        "Between nodes first": ("between nodes", "inside nodes", g * (p - 1), 0),
-        "Inside nodes first": ("inside nodes", "between nodes", 0, g * g * (p - 1)),
-    }
-    for title, (one, two, *leaving) in names.items():
+    stages_of = (("between nodes", "inside nodes"), ("inside nodes", "between nodes"))
+    leaving = dict(zip(BOTH, (g * (p - 1), g * g * (p - 1)), strict=True))
+    for title in shown:
+        one, two = stages_of[BOTH.index(title)]
         page.column(page.words(title, bold=True), above=16)
         states = stages(p, g, nodes_first=one == "between nodes")
-        shown = [_state(page, held, p, g) for held in states]
+        drawn = [_state(page, held, p, g) for held in states]
         gap = 40 if page.narrow else 120
-        page.row(*shown, gap=gap, above=8 if page.narrow else 18)
-        for (a, b), label in zip(pairwise(shown), (one, two), strict=True):
+        page.row(*drawn, gap=gap, above=8 if page.narrow else 18)
+        for (a, b), label in zip(pairwise(drawn), (one, two), strict=True):
             page.arrow(a, b, "" if page.narrow else label, role="communication")
-        page.note(f"Each node sends {max(leaving)} pieces to other nodes.", above=6)
-    return page.done(
-        f"Between nodes first {g * (p - 1)} pieces leave a node, inside first {g * g * (p - 1)}"
-    )
+        page.note(f"Each node sends {leaving[title]} pieces to other nodes.", above=6)
+    return page.done("; ".join(f"{title}: {leaving[title]} pieces leave a node" for title in shown))
 
 
 def _state(page: Canvas, held: Held, p: int, g: int) -> Shape:

@@ -38,7 +38,9 @@ def test_stages_end_with_everything_everywhere(p, g, nodes_first):
 
 
 def test_the_order_decides_what_leaves_a_node():
-    assert "first 4 pieces leave a node, inside first 16" in said(drawn(mics.two_orders(2, 4)))
+    assert "first: 4 pieces leave a node; Inside nodes first: 16" in said(
+        drawn(mics.two_orders(2, 4))
+    )
 
 
 def test_messages_stand_in_their_phase_with_their_bytes():
