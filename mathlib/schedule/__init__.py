@@ -11,7 +11,7 @@ F takes the activations of the chunk before it (the data, where there is none) a
 B and I take the gradient of their chunk's output (the loss, behind the last chunk) and send that of
 its input.  W takes and sends nothing; it needs what I of the same micro-batch and chunk left.
 Where `source` is None and the chunk is no end of the model, the tensor is on this stage already.
-`schedule.weights` says when weights are updated.
+`schedule.weights` says when weights are updated, `weights.versions` which ones a micro-batch meets.
 
 When to receive is left to the process.  Sends that do not block (isend) end in every schedule that
 `check.validate` passes; for those that do, `check.receives_to_post` says how many receives have to

@@ -133,7 +133,7 @@ def looped(*, stages: int, chunks: int = 1) -> tuple[int, ...]:
 def v_shaped(*, stages: int) -> tuple[int, ...]:
     """The stage of each chunk when two a stage run there and back: 0, 1, ..., p-1, p-1, ..., 1, 0.
 
-    The first stage holds both ends of the model (Qi et al. 2024, section 6).
+    The first stage holds both ends of the model (Qi et al. 2024).
 
     Chapter: pipeline
     """

@@ -58,8 +58,8 @@ def idle(
     backward overlap as one action F&B, (p/2-1) (F&B + B - 3W), as its page says.
 
     Without a flush the next step may begin on each stage for itself, so that only what lies between
-    a stage's own first and last action counts, as zero-bubble papers have it (Qi et al. 2024,
-    table 1; their B is I).  ZB-H2 has (p-1) max(0, F+I-2W) then, and ZB-V 0.
+    a stage's own first and last action counts, as zero-bubble papers have it (Qi et al. 2024;
+    their B is I).  ZB-H2 has (p-1) max(0, F+I-2W) then, and ZB-V 0.
 
     Chapter: pipeline
     """

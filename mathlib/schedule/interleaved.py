@@ -52,7 +52,7 @@ def interleaved(
 
 def breadth_first(*, stages: int, micro_batches: int, chunks: int = 2) -> Schedule:
     """Fill and drain with chunks: all micro-batches pass a stage's first chunk before the first one
-    passes its second; back in exactly the reverse order (Lamy-Poirier 2022, section 4).
+    passes its second; back in exactly the reverse order (Lamy-Poirier 2022, in torch's order).
 
     The bubble of interleaving for any m >= p, the memory of fill and drain, and the gradients of
     a chunk are complete one chunk after the other, so that data parallelism can send them early.

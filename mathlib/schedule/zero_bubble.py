@@ -81,7 +81,7 @@ def in_turn(words: Iterable[str], chunks: Sequence[int], batches: Sequence[range
 
 def zb_v(*, stages: int, micro_batches: int) -> Schedule:
     """ZB-V: two chunks a stage, there and back, so that the last chunk is on the first stage and
-    its backward can begin there (Qi et al. 2024, section 6 and figure 6).
+    its backward can begin there (Qi et al. 2024).
 
     At equal times no stage waits once it has begun, and a stage holds at most 2p halves, the memory
     of 1F1B's first stage.
