@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUAL = Path(__file__).with_name("mutants_equal.toml")
-ROOMS = ["launch", "meters", "parallel", "memory", "traffic"]
+ROOMS = ["launch", "meters", "parallel", "memory", "traffic", "schedule"]
 NOT_COPIED = shutil.ignore_patterns(".*", "_build", "node_modules", "__pycache__", "results")
 OTHER = {  # what takes the place of an operator
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},

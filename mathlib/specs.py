@@ -47,7 +47,7 @@ __all__ = [
 
 TABLES = (
     *("models", "devices", "clusters", "types", "recipes", "runs", "compressors"),
-    *("nccl", "allreduces"),
+    *("nccl", "allreduces", "configurations"),
 )
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),

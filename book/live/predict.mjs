@@ -17,17 +17,17 @@ export function numberOf(typed) {
 const times = (ratio) => (ratio >= 100 || ratio < 0.01
   ? (+ratio.toPrecision(2)).toLocaleString('en', { maximumSignificantDigits: 2 }) : ratio.toFixed(2));
 
-function judge(guess, measured, unit) {
+function judge(guess, measured, unit, word) {
   const said = `You said ${plain(guess)} ${unit}`.trim();
-  if (guess === measured) return `${said}: exactly what was measured.`;
-  if (!measured || guess / measured <= 0) return `${said}; measured: ${plain(measured)} ${unit}`.trim() + '.';
+  if (guess === measured) return `${said}: exactly what was ${word}.`;
+  if (!measured || guess / measured <= 0) return `${said}; ${word}: ${plain(measured)} ${unit}`.trim() + '.';
   const ratio = guess / measured;
   const close = ratio >= 0.9 && ratio <= 1.1 ? 'close' : ratio > 1 ? 'too high' : 'too low';
-  return `${said}: ${times(ratio)} times the measured value, ${close}.`;
+  return `${said}: ${times(ratio)} times the ${word} value, ${close}.`;
 }
 
 export function ask(root, position) {
-  const { measured, unit } = JSON.parse(root.dataset.predict);
+  const { measured, unit, word = 'measured' } = JSON.parse(root.dataset.predict);
   const id = `mlx-guess-${position}`;
   const input = element('input', { id, type: 'text', inputmode: 'decimal', autocomplete: 'off', size: '10' });
   const label = element('label', { for: id }, unit ? `Your guess, in ${unit}` : 'Your guess');
@@ -40,7 +40,7 @@ export function ask(root, position) {
       said.textContent = 'Type a number, for example 12, 2.5 or 3e9.';
       return;
     }
-    said.textContent = judge(guess, measured, unit);
+    said.textContent = judge(guess, measured, unit, word);
     root.querySelector('details').open = true;
   });
   root.querySelector('details').before(form, said);

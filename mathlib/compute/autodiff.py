@@ -13,19 +13,16 @@ from operator import add, mul
 from mathlib.checks import InputError
 
 Rows = list[list[float]]
+Arrived = dict["Value", Rows]  # gradients that have come, by where
 Pull = Callable[[Rows], tuple[Rows, int]]  # a gradient -> the parent's share, multiplications
 
 
-def each(f: Callable[..., float], *operands: Rows) -> Rows:
-    """f, entry by entry, of matrices of one shape.
+def shape(a: Rows) -> tuple[int, int]:
+    """Rows and columns.
 
     Chapter: autograd
     """
-    shapes = {(len(a), len(a[0])) for a in operands}
-    if len(shapes) > 1:
-        raise InputError(f"shapes {sorted(shapes)}: expected the same")
-    rows_of_all = zip(*operands, strict=True)
-    return [[f(*entries) for entries in zip(*rows, strict=True)] for rows in rows_of_all]
+    return len(a), len(a[0])
 
 
 def turned(a: Rows) -> Rows:
@@ -34,6 +31,17 @@ def turned(a: Rows) -> Rows:
     Chapter: autograd
     """
     return [list(column) for column in zip(*a, strict=True)]
+
+
+def each(f: Callable[..., float], *operands: Rows) -> Rows:
+    """f, entry by entry, of matrices of one shape.
+
+    Chapter: autograd
+    """
+    shapes = {shape(a) for a in operands}
+    if len(shapes) > 1:
+        raise InputError(f"shapes {sorted(shapes)}: expected the same")
+    return [list(map(f, *rows)) for rows in zip(*operands, strict=True)]
 
 
 def hadamard(a: Rows, b: Rows) -> tuple[Rows, int]:
@@ -49,12 +57,29 @@ def product(a: Rows, b: Rows) -> tuple[Rows, int]:
 
     Chapter: autograd (eq-pulls)
     """
-    if len(a[0]) != len(b):
-        raise InputError(
-            f"shapes {(len(a), len(a[0]))} @ {(len(b), len(b[0]))}: expected (m, k) @ (k, n)"
-        )
+    (m, k), (inner, n) = shape(a), shape(b)
+    if k != inner:
+        raise InputError(f"shapes {shape(a)} @ {shape(b)}: expected (m, k) @ (k, n)")
     rows = [[sum(map(mul, row, column)) for column in turned(b)] for row in a]
-    return rows, len(a) * len(b) * len(b[0])
+    return rows, m * k * n
+
+
+def added(before: Rows | None, more: Rows) -> Rows:
+    """What was there, and more.
+
+    Chapter: autograd (eq-chain)
+    """
+    return each(add, before, more) if before else more
+
+
+def one(loss: Rows) -> Rows:
+    """dL/dL, which is 1, where the loss is a single number.
+
+    Chapter: autograd
+    """
+    if shape(loss) != (1, 1):
+        raise InputError(f"backward from {loss}: expected a loss, a single number")
+    return [[1.0]]
 
 
 class Value:
@@ -65,16 +90,23 @@ class Value:
     Chapter: autograd (eq-chain)
     """
 
-    def __init__(self, rows: Rows | float, needs_grad: bool = True, by: str = "", made: int = 0):
+    def __init__(
+        self,
+        rows: Rows | float,
+        needs_grad: bool = True,
+        by: str = "",
+        made: int = 0,
+    ):
         self.rows = rows if isinstance(rows, list) else [[rows]]
-        self.by = by  # the operation; empty for a leaf
-        self.made, self.pulled = made, 0  # multiplications, forward and backward
-        self.needs_grad = needs_grad if not by else False
+        self.by = by  # the operation; none made a leaf
+        self.made = made  # multiplications of forward
+        self.pulled = 0  # and those of backward
+        self.needs_grad = needs_grad and not by
         self.pulls: list[tuple[Value, Pull]] = []
         self.grad: Rows | None = None
 
     def passes_to(self, parent: "Value", pull: Pull) -> None:
-        """Say how a gradient that arrives here becomes the parent's share of it."""
+        """Say how a parent gets its share of a gradient."""
         self.pulls.append((parent, pull))
         self.needs_grad = self.needs_grad or parent.needs_grad
 
@@ -100,51 +132,80 @@ class Value:
 
     def sum(self) -> "Value":
         out = Value(sum(map(sum, self.rows)), by="sum")
-        out.passes_to(self, lambda g: ([[g[0][0] for _ in row] for row in self.rows], 0))
+        out.passes_to(
+            self,
+            lambda g: (each(lambda _: g[0][0], self.rows), 0),
+        )
         return out
 
     def exp(self) -> "Value":
         rows = each(math.exp, self.rows)
-        return self._entrywise("exp", rows, slopes=rows)
+        out = Value(rows, by="exp")
+        out.passes_to(self, lambda g: hadamard(g, rows))
+        return out
 
     def relu(self) -> "Value":
         rows = each(lambda x: max(x, 0.0), self.rows)
-        return self._entrywise("relu", rows, slopes=each(lambda x: float(x > 0), self.rows))
-
-    def _entrywise(self, by: str, rows: Rows, slopes: Rows) -> "Value":
-        out = Value(rows, by=by)
+        slopes = each(lambda x: float(x > 0), self.rows)
+        out = Value(rows, by="relu")
         out.passes_to(self, lambda g: hadamard(g, slopes))
         return out
 
     def graph(self) -> list["Value"]:
-        """All that this value was made from, parents before children, itself last."""
-        order: dict[Value, None] = {}
+        """Parents first, then what was made from them."""
+        order: dict[Value, None] = {}  # keeps what enters in order
         stack = [self]
-        while stack:  # not recursive: graphs get deeper than Python's stack
-            waiting = [parent for parent, _ in stack[-1].pulls if parent not in order]
-            if waiting:
-                stack += waiting
+        while stack:
+            parents = [parent for parent, _ in stack[-1].pulls]
+            missing = [p for p in parents if p not in order]
+            if missing:
+                stack += missing
             else:
                 order[stack.pop()] = None
         return list(order)
 
-    def backward(self) -> dict["Value", Rows]:
-        """Add dL/dleaf to the `grad` of every leaf that needs one, this value being L;
-        return what arrived where.
-        """
-        if [len(row) for row in self.rows] != [1]:
-            raise InputError(f"backward from {self.rows}: expected a loss, a single number")
-        arrived: dict[Value, Rows] = {self: [[1.0]]}
+    def backward(self, start: Rows | None = None) -> Arrived:
+        """Add to `grad` of the leaves; return what arrived."""
+        arrived = {self: start or one(self.rows)}
         for value in reversed(self.graph()):
-            if value not in arrived:
-                continue
-            g = arrived[value]
-            if not value.pulls:
-                value.grad = each(add, value.grad, g) if value.grad else g
-            for parent, pull in value.pulls:
-                if parent.needs_grad:
-                    share, multiplications = pull(g)
-                    value.pulled += multiplications
-                    here = arrived.get(parent)
-                    arrived[parent] = each(add, here, share) if here else share
+            if value in arrived:
+                value.hand_down(arrived)
         return arrived
+
+    def hand_down(self, arrived: Arrived) -> None:
+        """Keep a gradient, or give parents their shares."""
+        g = arrived[self]
+        if not self.pulls:
+            self.grad = added(self.grad, g)
+        for parent, pull in self.pulls:
+            if parent.needs_grad:
+                share, count = pull(g)
+                self.pulled += count
+                arrived[parent] = added(arrived.get(parent), share)
+
+
+def multiplications(*values: Value) -> int:
+    """All that forward and backward of these values took.
+
+    Chapter: autograd (eq-cheap)
+    """
+    return sum(value.made + value.pulled for value in values)
+
+
+def recomputed(f: Callable[[Value], Value], x: Value) -> Value:
+    """f(x), of which only x is kept (Chen et al. 2016).
+
+    Chapter: autograd (eq-recomputed)
+    """
+
+    def pull(g: Rows) -> tuple[Rows, int]:
+        again = Value(x.rows)
+        out = f(again)
+        arrived = out.backward(g)
+        return arrived[again], multiplications(*out.graph())
+
+    first = f(Value(x.rows))
+    made = multiplications(*first.graph())
+    out = Value(first.rows, by="recomputed", made=made)
+    out.passes_to(x, pull)
+    return out

@@ -103,7 +103,10 @@ def forward(
     tokens: the model's context if not given; past: tokens in the KV cache; causal:
     count only the pairs a mask keeps, of a sliding window too.
 
-    Chapter: compute (eq-forward)
+    Of any other: 2 FLOP for each weight and each number of a key and of a value that a
+    token meets.
+
+    Chapter: compute (eq-forward, eq-general)
     """
     model, B = find_model(model), whole("sequences", sequences)
     s, a = _default_tokens(model, tokens), model.heads

@@ -197,6 +197,18 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
     return _assembled(model, "active parameters", [(m, m.active) for m in body], *shown[embeddings])
 
 
+def met(model: str | Model) -> int:
+    """Weights that one token is multiplied with: n_in n_out of every matrix it visits, no bias, no
+    norm, no look-up.
+
+    L (2 h d (a + k) + 3 h f) + h V where the MLP is gated; of the experts those that the router
+    picks, and the router (Chowdhery et al. 2022, appendix B, have all of P here).
+
+    Chapter: compute (eq-met)
+    """
+    return sum(m.layers * m.used * m.inputs * m.outputs for m in matrices(model))
+
+
 def non_embedding(model: str | Model, *, without: Collection[str] = NOT_IN_BODY) -> int:
     """Parameters less tables: Kaplan et al. 2020 leave out token table, positions and
     head (section 2.1).

@@ -217,5 +217,6 @@ def all_reduce(ranks: int, payload: int, microseconds: int, bandwidth: float) ->
         K=(k, says.size(k)),
         W=(w, says.rate(w)),
     )
-    even = f"<p>The two terms are equal at K / (&alpha; W) = {balance:,.4g} ranks.</p>"
+    shown = f"{balance:,.0f}" if balance >= 10 else f"{balance:.2g}"
+    even = f"<p>The two terms are equal at K / (&alpha; W) = {shown} ranks.</p>"
     return say + chart + "<p>For the ring:</p>" + law + even

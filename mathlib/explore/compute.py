@@ -118,17 +118,21 @@ def cost_of_a_run(
         n=devices,
         X=(run["rate"], says.speed(run["rate"])),
     )
-    return say + _days_against_devices(devices, run["seconds"] / 86400) + law
+    return say + _days_against_devices(devices, run["seconds"] / 86400, percent) + law
 
 
-def _days_against_devices(devices: int, days: float) -> str:
-    """The choice on the line of perfect scaling, from an eighth to eight times as many devices."""
-    counts = [devices / 8, devices / 4, devices / 2, devices, devices * 2, devices * 4, devices * 8]
+REPORTED = (27, 53)  # lowest and highest MFU of the chapter's table of large runs, in percent
+
+
+def _days_against_devices(devices: int, days: float, percent: int) -> str:
+    """The choice between the lines of perfect scaling at the lowest and the highest reported MFU,
+    from an eighth to eight times as many devices.
+    """
+    counts = [n for n in (devices * 2.0**k for k in range(-3, 4)) if n >= 1]
+    work = days * devices * percent
+    lines = {f"MFU {mfu}%": [(n, work / mfu / n) for n in counts] for mfu in REPORTED}
     return plot.lines(
-        {
-            "perfect scaling": [(n, days * devices / n) for n in counts if n >= 1],
-            "your choice": [(devices, days)],
-        },
+        lines | {"your choice": [(devices, days)]},
         title="Days against devices",
         x_title="devices",
         y_title="days",

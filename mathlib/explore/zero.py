@@ -43,9 +43,9 @@ def shards(
             micro_batches=m,
             recompute="full" if recompute else "none",
         )
-        needed[stage] = sharded.peak(model, layout)
+        needed[stage] = _grouped(sharded.peak(model, layout, scatter="reduce-scatter"))
         sent[stage] = volumes.zero(parameters=P, data=ranks, stage=stage, micro_batches=m)
-    bars, wires = _rows(needed), _rows(sent)
+    bars, wires = _rows({z: needed[z] for z in needed if z}), _rows(sent)
     memory = svg.bars(
         bars,
         title="What a device needs at its fullest moment",
@@ -55,7 +55,27 @@ def shards(
     )
     wire = svg.bars(wires, title="What a rank sends in a step", show=says.size)
     fits = [stage for stage, parts in needed.items() if parts.total <= chip.room]
-    return _said(fits, sent) + memory + wire + _law(P, ranks, m, sent[3].total)
+    alone = f"<p>Without sharding a device needs {says.size(needed[0].total)}.</p>"
+    return _said(fits, sent) + alone + memory + wire + _law(P, ranks, m, sent[3].total)
+
+
+GROUPS = {  # what stands together in a bar
+    "weights": ("weights", "live layer", "prefetched layers", "outside the layers", "padding"),
+    "gradients": ("gradients", "gradients that wait", "new gradients"),
+    "rows on their way": ("rows on their way",),
+    "optimizer states": ("master weights", "optimizer states", "update"),
+    "activations": ("activations", "recomputation", "working tensors"),
+    "logits": ("gradients of logits", "logits"),
+}
+
+
+def _grouped(parts: Parts) -> Parts:
+    """The parts of a moment, few enough to tell apart; nothing is left out."""
+    home = {name: group for group, names in GROUPS.items() for name in names}
+    found = dict.fromkeys(GROUPS, 0.0)
+    for name in parts:
+        found[home[name]] += parts.amount(name)
+    return Parts(parts.title, "byte", found)
 
 
 def _rows(stages: Mapping[int, Parts]) -> list[svg.Row]:

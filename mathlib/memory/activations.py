@@ -227,7 +227,7 @@ def layer(
     `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32.
     `index` says which layer, where dense and expert layers differ.
 
-    Chapter: memory (eq-activations)
+    Chapter: memory (eq-activations, eq-gated)
     """
     model = find_model(model)
     asked = (attention, dropout, bytes_per_element, fused_gate, small_tensors, autocast)

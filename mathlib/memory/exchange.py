@@ -2,8 +2,9 @@
 
 S ranks ZeRO shards over · e bytes of an element
 A row is what travels as one: a bucket of gradients in stage 2, a layer in stage 3. It is padded to
-a multiple of S, and a rank keeps a piece of it, 1/S. A row on its way is there twice: the row that
-is sent, and as much that arrives from the other ranks, to be added up.
+a multiple of S, and a rank keeps a piece of it, 1/S. An all-to-all has a row on its way twice: the
+row that is sent, and as much that arrives from the other ranks, to be added up. A reduce-scatter
+adds up on the way, and only a piece arrives.
 """
 
 from bisect import bisect_left
@@ -57,6 +58,7 @@ class Exchange:
     element: float  # bytes of a gradient's number
     piece_element: float  # bytes of a number in a piece that has come
     accumulation: bool  # pieces of earlier micro-batches are there
+    whole: bool = True  # as much arrives as is sent, else a piece
 
     @cached_property
     def _filled_by(self) -> list[int]:
@@ -99,8 +101,10 @@ class Exchange:
         return self.piece_element * (there + more)
 
     def _flying(self, first: int, end: int) -> float:
+        """Rows that are sent, and what arrives for them."""
         sent = self._up_to["padded"]
-        return 2 * self.element * (sent[end] - sent[first])
+        arrived = sent if self.whole else self._up_to["pieces"]
+        return self.element * (sent[end] - sent[first] + arrived[end] - arrived[first])
 
     def fullest(self, begin: int, end: int) -> dict[str, float]:
         """The fullest state while the tensors from `begin` to `end` arrive, before and after rows

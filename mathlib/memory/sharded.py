@@ -1,146 +1,39 @@
 """What is alive on a rank that shards with ZeRO, at each moment of a step.
 
 P parameters · S ranks ZeRO shards over · e bytes of an element
-A row is what travels as one: a bucket of gradients in stage 2, a layer in stage 3. It is padded to
-a multiple of S, and a rank keeps a piece of it, 1/S. While its gradients leave, there are two of
-it: the row that is sent, and as much that arrives. So `mathlib.parallel.zero1` to `zero3` run, with
-what one process has (`moments`) beside it.
+A row is what travels as one (`rows`). While its gradients leave, there is the row that is sent,
+and what arrives: as much again in an all-to-all, a piece of it in a reduce-scatter. So
+`mathlib.parallel.zero1` to `zero3` run, with what one process has (`moments`) beside it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import accumulate
 from typing import Any
 
 from mathlib.checks import InputError, flag, instance, non_negative, one_of, whole
 from mathlib.compute import params
 from mathlib.memory import activations, precision
-from mathlib.memory.exchange import Exchange, Row, _filled
+from mathlib.memory.exchange import Exchange
 from mathlib.memory.moments import FLOATS, LOSSES, _accumulates, _in_gib, _kernel, _sizes, _Step
 from mathlib.memory.precision import Recipe
-from mathlib.memory.states import ENDS, _on_device
+from mathlib.memory.rows import _Rows
 from mathlib.parts import Part, Parts
 from mathlib.specs import Layout, Model, find_model
 
 MIB = 2**20
+SCATTERS = ("all-to-all", "reduce-scatter")
 
 
 @dataclass(frozen=True)
-class _Rank(_Step):
-    """One rank: `_Step` is what it would have alone."""
+class _Rank(_Rows):
+    """One rank, moment by moment."""
 
-    bucket_bytes: float
     on_their_way: int
     prefetch: int
-    keep_half: bool
-
-    # Parameters and rows
-
-    @cached_property
-    def copy_bytes(self) -> dict[str, float]:
-        """Bytes a parameter, by copy, before sharding."""
-        each = precision.bytes_per_parameter(self.recipe)
-        moments = sum(each.amount(n) for n in each if "moment" in n or n == "scales")
-        named = {n: each.amount(n) for n in each if n in ("weights", "master weights")}
-        return {"weights": 0, "master weights": 0, "optimizer states": moments} | named
-
-    @cached_property
-    def piece_bytes(self) -> float:
-        """Bytes of a number of a gradient that has arrived."""
-        each = precision.bytes_per_parameter(self.recipe)
-        return each.amount("main gradients") if "main gradients" in each else self.gradient_bytes
-
-    def layer_tensors(self, experts: bool) -> list[float]:
-        """Parameters of a layer with experts or without, as its backward comes to them: the MLP's,
-        a norm, attention's, a norm; queries, keys and values as one tensor.
-        """
-        skipped = {"mlp", "head"} if experts else {"router", "experts", "shared experts", "head"}
-        found: dict[str, float] = {}
-        for m in params.matrices(self.model):
-            if m.group not in skipped:
-                name = "qkv" if m.name in ("query", "key", "value") else f"{m.group} {m.name}"
-                found[name] = found.get(name, 0) + _on_device(m, self.model, self.layout.tensor)
-        late = {name: n for name, n in found.items() if name == "qkv" or "attention" in name}
-        early = {name: n for name, n in found.items() if name not in late}
-        norms = params.count(self.model)["norms"]
-        assert isinstance(norms, Parts)
-        each = sum(norms.amount(n) for n in norms if n not in ENDS) / self.model.layers / 2
-        return [*reversed(early.values()), each, *reversed(late.values()), each]
-
-    @cached_property
-    def layers(self) -> list[list[float]]:
-        """The tensors of all layers, the last layer first."""
-        kinds = [activations._has_experts(self.model, i) for i in range(self.model.layers)]
-        tensors = {experts: self.layer_tensors(experts) for experts in set(kinds)}
-        return [tensors[experts] for experts in reversed(kinds)]
-
-    @property
-    def table(self) -> float:
-        """Parameters of the embedding's table, which backward comes to last."""
-        return self.own.amount("embedding")
-
-    @cached_property
-    def tensors(self) -> list[float]:
-        """Parameters of all tensors as backward comes to them."""
-        inner = [n for layer in self.layers for n in layer]
-        head = [] if self._head_is_table else [self.head_parameters]
-        rest = self.own.total - sum(inner) - sum(head) - self.table
-        return [*head, *inner, max(0, rest), self.table]
-
-    @cached_property
-    def behind_head(self) -> int:
-        """Tensors that backward has come to before the last layer."""
-        return 0 if self._head_is_table else 1
-
-    @cached_property
-    def begins(self) -> list[int]:
-        """Tensors that backward has come to before each of the layers."""
-        return list(accumulate((len(layer) for layer in self.layers), initial=self.behind_head))
-
-    @cached_property
-    def outside(self) -> float:
-        """Parameters in no layer."""
-        return self.own.total - sum(map(sum, self.layers))
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """What travels together, in the order in which it leaves."""
-        S, end = self.layout.shard, len(self.tensors) - 1
-        if self.layout.zero < 2:
-            return [Row(self.own.total, S, end)]
-        if self.layout.zero == 2:
-            e, most = self.gradient_bytes, self.bucket_bytes
-            return list(_filled(self.tensors, ranks=S, element=e, bucket=most))
-        last = [n - 1 for n in self.begins[1:]]
-        layers = [Row(sum(n), S, i) for n, i in zip(self.layers, last, strict=True)]
-        return [*layers, Row(self.outside, S, end)]
-
-    @cached_property
-    def pieces(self) -> int:
-        """Numbers that a rank keeps of all rows."""
-        return sum(row.piece for row in self.rows)
+    scatter: str
 
     # What is alive from step to step
-
-    @cached_property
-    def resident(self) -> dict[str, Part]:
-        """Weights, masters and states, padded; without a 16-bit shard where it is made from its
-        master each time.
-        """
-        e, stage = self.copy_bytes, self.layout.zero
-        parts: dict[str, Part] = {
-            "weights": e["weights"] * self.own.total,
-            "master weights": e["master weights"] * self.pieces,
-            "optimizer states": e["optimizer states"] * self.pieces,
-        }
-        if stage == 3:
-            made = e["master weights"] and not self.keep_half
-            parts["weights"] = 0 if made else e["weights"] * self.pieces
-        else:
-            padded = sum(row.padded for row in self.rows)
-            parts["padding"] = e["weights"] * (padded - self.own.total)
-        return {name: size for name, size in parts.items() if size} | self.buffers
 
     def gradients(self, parameters: float) -> float:
         """Before any has left: all of one's own, or pieces of earlier micro-batches."""
@@ -187,7 +80,10 @@ class _Rank(_Step):
     def gradients_on_their_way(self) -> Exchange:
         """What backward's gradients become; none leaves before the end of stage 1."""
         e, piece = self.gradient_bytes, self.piece_bytes
-        return Exchange(self.rows, self.tensors, self.on_their_way, e, piece, self.accumulation)
+        whole = self.scatter == "all-to-all"
+        return Exchange(
+            self.rows, self.tensors, self.on_their_way, e, piece, self.accumulation, whole
+        )
 
     def fullest(self, begin: int, end: int) -> dict[str, float]:
         """The fullest exchange while these tensors' gradients arrive."""
@@ -281,13 +177,17 @@ class _Rank(_Step):
     # The end of a step
 
     def reduction(self) -> Parts:
-        """Stage 1: all gradients leave in one row, and this rank's piece of their sum comes."""
-        (row,) = self.rows
-        return self.moment(
-            "the exchange of gradients",
-            gradients=self.piece_bytes * row.piece,
-            rows_on_their_way=2 * self.gradient_bytes * row.padded,
-        )
+        """Stage 1: gradients leave row by row, and this rank's piece of their sum comes."""
+        flight, e = self.gradients_on_their_way, self.gradient_bytes
+        found, left, come = [], self.own.total, 0
+        for n, row in enumerate(self.rows):
+            packing = {"gradients": e * left + self.piece_bytes * come}
+            found.append(packing | {"rows on their way": e * row.padded})
+            left, come = left - row.parameters, come + row.piece
+            sent = {"gradients": e * max(0, left) + self.piece_bytes * come}
+            found.append(sent | {"rows on their way": flight._flying(n, n + 1)})
+        parts = max(found, key=lambda one: sum(one.values()))
+        return self.moment("the exchange of gradients", **parts)
 
     def update(self) -> Parts:
         """Adam's root of the second moment, of a row's piece after the other: the one before is
@@ -349,6 +249,7 @@ def moments(
     bucket_bytes: float = 25 * MIB,
     on_their_way: int = 2,
     prefetch: int = 1,
+    scatter: str = "all-to-all",
     keep_half: bool = False,
     buffers: dict[str, float] | None = None,
     binary: bool = False,
@@ -357,20 +258,22 @@ def moments(
     """Bytes alive on a rank at each moment of a step: its share of the states, a live and
     a prefetched layer, 2 e times each row on its way, what stands in no layer.
 
-    Stage 0 is what one process has (`memory.moments`). `bucket_bytes` is stage 2's;
-    `prefetch`, layers gathered ahead, stage 3's. `keep_half`: stage 3
-    keeps a 16-bit shard beside its fp32 master, as DeepSpeed does; ours and FSDP2 make it
-    anew for every gather. All else as in `memory.moments`. Held against real runs, within
-    3%.
+    Stage 0 is what one process has (`memory.moments`). `bucket_bytes` is for stages 1 and
+    2; `prefetch`, layers gathered ahead, for stage 3. `scatter`: "all-to-all", as ours
+    over gloo, where a whole row arrives; "reduce-scatter", as NCCL's, where a piece does.
+    `keep_half`: stage 3 keeps a 16-bit shard beside its fp32 master, as DeepSpeed does;
+    ours and FSDP2 make it anew for every gather. All else as in `memory.moments`. Held
+    against real runs of ours, within 3%.
 
     Chapter: zero (eq-zero-peak)
     """
     model, layout = find_model(model), _shardable(layout, activation)
     asked = (one_of("loss", loss, LOSSES), "none", _accumulates(accumulation, layout, "none"))
     alone = (model, layout, 0, recipe, _kernel(optimizer, recipe), *asked, _sizes(buffers))
-    rows = (non_negative("bucket_bytes", bucket_bytes), whole("on_their_way", on_their_way))
-    switches = (whole("prefetch", prefetch, least=0), flag("keep_half", keep_half))
-    rank = _Rank(*alone, activation, *rows, *switches)
+    rows = (non_negative("bucket_bytes", bucket_bytes), flag("keep_half", keep_half))
+    flight = (whole("on_their_way", on_their_way), whole("prefetch", prefetch, least=0))
+    how = one_of("scatter", scatter, SCATTERS)
+    rank = _Rank(*alone, activation, *rows, *flight, how)
     step = rank if layout.zero else _Step(*alone, activation)
     return _in_gib(step.all()) if flag("binary", binary) else step.all()
 

@@ -20,6 +20,13 @@ PARTS = {
     "up": "mlp",
     "down": "mlp",
     "head": "vocabulary",
+    "gate": "mlp",
+    "router": "router",
+}
+PLACES = {  # a module above the layer, where its own name does not tell
+    "experts": "experts",
+    "shared": "shared experts",
+    "attention": "attention projections",
 }
 CORE = "attention core"
 aten = torch.ops.aten
@@ -33,6 +40,13 @@ CPU_FLASH = {
         sdpa_backward_flop_count(g.shape, q.shape, k.shape, v.shape)
     ),
 }
+
+
+def part_of(layer: str) -> str:
+    """The part of the formula that a linear layer of this name belongs to."""
+    *above, own = layer.split(".")
+    placed = [PLACES[name] for name in above if name in PLACES]
+    return placed[0] if placed else PARTS.get(own, "linear")
 
 
 class FlopMeter(TorchDispatchMode):
@@ -52,7 +66,7 @@ class FlopMeter(TorchDispatchMode):
         super().__init__()
         self.parts: Counter[str] = Counter()
         self.weights = {
-            layer.weight.untyped_storage()._cdata: PARTS.get(name.rpartition(".")[2], "linear")
+            layer.weight.untyped_storage()._cdata: part_of(name)
             for name, layer in model.named_modules()
             if isinstance(layer, nn.Linear)
         }

@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 from mathlib.meters.flop import count_flop
 from mathlib.model.gpt import GPT
+from mathlib.model.modern import Modern
 from mathlib.specs import Model
 
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
@@ -26,8 +27,22 @@ def dry_run(
     """
     with torch.device("meta"):
         gpt = GPT(model, attention, recompute)
-        tokens = torch.empty(sequences, model.context, dtype=torch.long)
-        return count_flop(lambda: gpt.loss(tokens, tokens), gpt, early_stop)
+        return _counted(gpt, model, sequences, early_stop)
+
+
+def dry_run_modern(model: Model, sequences: int = 1) -> tuple[Counter[str], Counter[str]]:
+    """The same for today's models: Llama, Qwen 3, Mixtral, Gemma 3, DeepSeek-V3. A router without
+    numbers deals the tokens out evenly.
+    """
+    with torch.device("meta"):
+        return _counted(Modern(model), model, sequences)
+
+
+def _counted(
+    built: GPT | Modern, model: Model, sequences: int, early_stop: bool = True
+) -> tuple[Counter[str], Counter[str]]:
+    tokens = torch.empty(sequences, model.context, dtype=torch.long)
+    return count_flop(lambda: built.loss(tokens, tokens), built, early_stop)
 
 
 class _OtherNumbers(TorchDispatchMode):

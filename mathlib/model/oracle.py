@@ -74,8 +74,10 @@ def one_process(
 
 
 def distance(found: Iterable[Tensor], wanted: Tensor) -> float:
-    """The largest distance of any number on any rank from what one process has."""
-    return max((one - wanted).abs().max().item() for one in found)
+    """The largest distance of any number on any rank from what one process has; no number, if one
+    of them is none.
+    """
+    return torch.stack([(one - wanted).abs().max() for one in found]).max().item()
 
 
 def judged(far: float) -> str:

@@ -1,8 +1,9 @@
 """ZeRO stage 1: every rank has the whole model and all gradients, and optimizer states for 1/N.
 
 N ranks    K bytes of gradients
-After the last backward of a step the gradients are reduce-scattered, each rank updates its piece of
-the weights, and the pieces are gathered: 2 K (N-1)/N sent, as much as DDP's all-reduce.
+After the last backward of a step the gradients are reduce-scattered, row by row, each rank updates
+its pieces of the weights, and the pieces are gathered: 2 K (N-1)/N sent, as much as DDP's
+all-reduce.
 """
 
 import math
@@ -16,9 +17,11 @@ from torch.distributed import ProcessGroup
 from mathlib.checks import InputError
 from mathlib.meters.trace import Trace
 from mathlib.parallel import flat_shards
+from mathlib.parallel.buckets import bucket_lists
 from mathlib.parallel.ddp import MissingGradients, broadcast
-from mathlib.parallel.flat_shards import SILENT, FlatShard, Groups, MakeOptimizer
+from mathlib.parallel.flat_shards import SILENT, FlatShard, Groups, MakeOptimizer, alike
 
+MIB = 2**20
 WITHOUT_GRADIENT = (
     "A sharded optimizer updates rows in which they lie, and cannot leave them out: let every "
     "parameter take part in the loss (0 * its sum is enough), or freeze it with "
@@ -31,6 +34,7 @@ class Zero1:
 
     make is called with parameter groups and returns a torch optimizer; groups as torch takes them;
     clip bounds the norm of the whole gradient; master keeps fp32 weights beside a 16-bit module.
+    Rows have about bucket_bytes, so that what is sent and what arrives is never all gradients.
     A parameter without a gradient is refused by its name: the optimizer cannot leave it out.
     """
 
@@ -43,8 +47,10 @@ class Zero1:
         groups: Groups | None = None,
         clip: float = math.inf,
         master: bool = False,
+        bucket_bytes: float = 25 * MIB,
         trace: Trace | None = None,
     ):
+        self.bucket_bytes = bucket_bytes
         self.module, self.group, self.most, self.master = module, group, clip, master
         self.ranks = dist.get_world_size(group)
         self.trace = trace or SILENT
@@ -78,8 +84,13 @@ class Zero1:
         return found
 
     def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
-        """Which parameters of a group share a row: all that can."""
-        return list(flat_shards.alike(names))
+        """Buckets of neighbours, from the last layer to the first, as backward comes to them."""
+        backwards = dict(reversed(names.items()))
+        return [
+            {p: names[p] for p in bucket}
+            for some in alike(backwards)
+            for bucket in bucket_lists(some, self.bucket_bytes, self.bucket_bytes)
+        ]
 
     @property
     def everyone(self) -> ProcessGroup | None:

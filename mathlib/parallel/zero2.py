@@ -12,11 +12,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from mathlib.parallel.buckets import bucket_lists
-from mathlib.parallel.flat_shards import FlatShard, Scattering, alike
+from mathlib.parallel.flat_shards import FlatShard, Scattering
 from mathlib.parallel.zero1 import Zero1
 
-MIB = 2**20
 BROKEN_OFF = (
     "a backward has not ended: either it broke off, then run forward again before the next backward"
     " or step; or checkpoint is reentrant, then give it use_reentrant=False"
@@ -29,17 +27,14 @@ def in_backward() -> bool:
 
 
 class Zero2(Zero1):
-    """As Zero1, with rows of about bucket_bytes that leave during backward; so many of them may be
-    on their way at once.
+    """As Zero1, with rows that leave during backward; so many of them may be on their way at once.
 
     A backward that broke off takes the gradients of its whole step with it: the next forward drops
     them, and the step begins anew.
     """
 
-    def __init__(
-        self, *args: Any, bucket_bytes: float = 25 * MIB, on_their_way: int = 2, **kwargs: Any
-    ):
-        self.bucket_bytes, self.most_sent = bucket_bytes, on_their_way
+    def __init__(self, *args: Any, on_their_way: int = 2, **kwargs: Any):
+        self.most_sent = on_their_way
         self.backward: int | None = None  # autograd's number for the one under way
         super().__init__(*args, **kwargs)
         self._sort_as_backward_fills()
@@ -48,15 +43,6 @@ class Zero2(Zero1):
         for p in self.home:
             p.register_post_accumulate_grad_hook(self._arrived)
         self.module.register_forward_pre_hook(lambda *_: self._start())
-
-    def _rows(self, names: dict[nn.Parameter, str]) -> list[dict[nn.Parameter, str]]:
-        """Buckets of neighbours, from the last layer to the first, as backward comes to them."""
-        backwards = dict(reversed(names.items()))
-        return [
-            {p: names[p] for p in bucket}
-            for some in alike(backwards)
-            for bucket in bucket_lists(some, self.bucket_bytes, self.bucket_bytes)
-        ]
 
     def _sort_as_backward_fills(self) -> None:
         """Rows leave on all ranks in one order: by the place of the last gradient they wait for."""

@@ -7,6 +7,8 @@ weights, whatever x is: more devices for one batch leave each fewer tokens. A ri
 with N besides, once for every message.
 """
 
+from typing import Any
+
 from mathlib.checks import InputError, fraction, non_negative, positive, whole
 from mathlib.parts import Parts
 from mathlib.traffic import volumes
@@ -91,13 +93,10 @@ def tipping_point(
     micro_batch_tokens: float = 0.0,
     achieved: float,
     bandwidth: float,
-    latency: float = 0.0,
-    messages: int = 1,
-    weight_bytes: float = 2,
-    multiplier: float = 6,
     share: float = 0.5,
     devices_per_node: int = 8,
     most: int = 16384,
+    **options: Any,
 ) -> int:
     """Devices, in whole nodes, from which on communication takes more than `share` of
     compute and communication together; 0 if it does not up to `most`.
@@ -105,37 +104,30 @@ def tipping_point(
     One of two: `batch_tokens`, those of the whole batch, which more devices share
     (strong scaling), or `rank_tokens`, those of each rank (weak). A micro-batch holds
     `micro_batch_tokens` at most (0: all). From one half on, the best overlap cannot hide
-    it.
+    it. `options` go to `step_time`: latency, messages, weight_bytes, multiplier.
 
     Chapter: zero
     """
-    whole_batch = non_negative("batch_tokens", batch_tokens)
-    own, at_once = (
-        non_negative("rank_tokens", rank_tokens),
-        non_negative("micro_batch_tokens", micro_batch_tokens),
-    )
-    if bool(whole_batch) == bool(own):
-        raise InputError(
-            f"batch_tokens = {batch_tokens}, rank_tokens = {rank_tokens}: expected one of them"
-        )
+    whole_batch, own = _one_of(batch_tokens, rank_tokens)
+    at_once = non_negative("micro_batch_tokens", micro_batch_tokens)
     limit, found = fraction("share", share), 0
     each = whole("devices_per_node", devices_per_node)
     for n in range(whole("most", most) // each * each, 0, -each):
         tokens = own or whole_batch / n
-        took = step_time(
-            parameters=parameters,
-            stage=stage,
-            data=n,
-            rank_tokens=tokens,
-            achieved=achieved,
-            bandwidth=bandwidth,
-            latency=latency,
-            messages=messages,
-            micro_batches=max(1, -int(-tokens // at_once)) if at_once else 1,
-            weight_bytes=weight_bytes,
-            multiplier=multiplier,
-        )
+        m = max(1, -int(-tokens // at_once)) if at_once else 1
+        run = {"parameters": parameters, "stage": stage, "micro_batches": m} | options
+        took = step_time(data=n, rank_tokens=tokens, achieved=achieved, bandwidth=bandwidth, **run)
         if 1 - took.share("compute") <= limit:
             break
         found = n
     return found
+
+
+def _one_of(batch_tokens: float, rank_tokens: float) -> tuple[float, float]:
+    """Tokens of the batch, or of a rank."""
+    both = non_negative("batch_tokens", batch_tokens), non_negative("rank_tokens", rank_tokens)
+    if bool(both[0]) == bool(both[1]):
+        raise InputError(
+            f"batch_tokens = {batch_tokens}, rank_tokens = {rank_tokens}: expected one of them"
+        )
+    return both

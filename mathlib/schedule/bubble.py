@@ -54,7 +54,8 @@ def idle(
 
     GPipe, 1F1B (and PipeDream and 2BW, once in a run): (p-1) (F+B).  Interleaved, breadth-first:
     (p-1) (F+B) / v.  ZB-H1: (p-1) (F+I-W).  ZB-H2: (p-1) max(F, F+I-2W).  At F = I = W, ZB-V:
-    (p-1) F / 2, and DualPipe, where no two actions overlap: (p/2-1) F.
+    (p-1) F / 2, and DualPipe, where no two actions overlap: (p/2-1) F; where a forward and a
+    backward overlap as one action F&B, (p/2-1) (F&B + B - 3W), as its page says.
 
     Without a flush the next step may begin on each stage for itself, so that only what lies between
     a stage's own first and last action counts, as zero-bubble papers have it (Qi et al. 2024,

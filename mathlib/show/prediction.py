@@ -14,29 +14,35 @@ from mathlib.show.says import amount, html, plain
 from mathlib.show.widgets import bundle
 
 
-def judge(guess: float, measured: float, unit: str) -> str:
+def judge(guess: float, measured: float, unit: str, word: str = "measured") -> str:
     """What is said about a guess: how many times the measured value it is."""
     said = f"You said {plain(guess)} {unit}".rstrip()
     if guess == measured:
-        return f"{said}: exactly what was measured."
+        return f"{said}: exactly what was {word}."
     if not measured or guess / measured <= 0:
-        return f"{said}; measured: {plain(measured)} {unit}".rstrip() + "."
+        return f"{said}; {word}: {plain(measured)} {unit}".rstrip() + "."
     times = guess / measured
     near = "close" if 0.9 <= times <= 1.1 else "too high" if times > 1 else "too low"
-    return f"{said}: {times:.2f} times the measured value, {near}."
+    return f"{said}: {times:.2f} times the {word} value, {near}."
 
 
 class Prediction:
     """A question with its answer folded away."""
 
     def __init__(
-        self, question: str, measured: float, predicted: float | None, unit: str, explanation: str
+        self,
+        question: str,
+        measured: float,
+        predicted: float | None,
+        unit: str,
+        explanation: str,
+        word: str = "measured",
     ):
         self.question, self.measured, self.predicted = question, measured, predicted
-        self.unit, self.explanation = unit, explanation
+        self.unit, self.explanation, self.word = unit, explanation, word
 
     def _answer(self) -> str:
-        rows = [("measured", self.measured)]
+        rows = [(self.word, self.measured)]
         if self.predicted is not None:
             rows.insert(0, ("predicted", self.predicted))
         cells = "".join(
@@ -46,7 +52,9 @@ class Prediction:
         return f"<dl>{cells}</dl>{why}"
 
     def _repr_html_(self) -> str:
-        data = escape(json.dumps({"measured": self.measured, "unit": self.unit}, sort_keys=True))
+        told = {"measured": self.measured, "unit": self.unit}
+        told |= {"word": self.word} if self.word != "measured" else {}
+        data = escape(json.dumps(told, sort_keys=True))
         return (
             f'<section class="mlx-predict" data-predict="{data}" aria-label="Predict first">'
             f"<p><b>Predict first.</b> {html(self.question)}</p>"
@@ -71,7 +79,7 @@ class Prediction:
 
         def reveal(_: Any) -> None:
             try:
-                said = judge(float(box.value.replace(",", "")), self.measured, self.unit)
+                said = judge(float(box.value.replace(",", "")), self.measured, self.unit, self.word)
             except ValueError:
                 answer.value = "Type a number, for example 12 or 3e9."
                 return
@@ -92,9 +100,10 @@ def predict(
     predicted: float | None = None,
     unit: str = "",
     explanation: str = "",
+    word: str = "measured",
 ) -> Prediction:
     """A question to guess at, the last line of a cell; `measured` and `predicted` are numbers in
-    `unit`.
+    `unit`. `word`: "computed" where nothing ran.
     """
     for name, value in (("measured", measured), ("predicted", predicted)):
         number = (
@@ -102,4 +111,4 @@ def predict(
         )
         if not number and not (name == "predicted" and value is None):
             raise InputError(f"{name} = {value!r}: expected a finite number")
-    return Prediction(question, measured, predicted, unit, explanation)
+    return Prediction(question, measured, predicted, unit, explanation, word)

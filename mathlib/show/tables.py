@@ -94,8 +94,8 @@ def code_of(functions: Iterable[Callable[..., Any]]) -> str:
     return "\n\n".join(textwrap.dedent(inspect.getsource(f)).rstrip() for f in functions)
 
 
-def source(*functions: Callable[..., Any]) -> Shown:
-    """The library's own code under its file's name."""
+def source(*functions: Callable[..., Any], note: str = "") -> Shown:
+    """The library's own code under its file's name; a note stands beside it, or below."""
     html, words = "", []
     for file, group in groupby(functions, _file):
         code = code_of(group)
@@ -103,4 +103,8 @@ def source(*functions: Callable[..., Any]) -> Shown:
         listing = f'<pre tabindex="0"><code>{escape(code)}</code></pre>'
         html += f'<div class="mlx-listing">{name}{listing}</div>'
         words.append(code)
+    if note:
+        beside = f'<p class="mlx-beside">{escape(note)}</p>'
+        html = f'<div class="mlx-noted"><div>{html}</div>{beside}</div>'
+        words.append(note)
     return Shown(html, "\n\n".join(words))

@@ -4,7 +4,7 @@ Events have `what`, `kind` ("compute", "idle", "communication"), `rank`, `start`
 seconds; other kinds are not drawn.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mathlib.show import says, svg
@@ -38,7 +38,7 @@ def _lanes(events: Iterable[Event]) -> list[list[Event]]:
     return lanes
 
 
-def _rank(rank: int, events: Sequence[Event]) -> list[svg.Line]:
+def _rank(rank: int, events: Sequence[Event], carries: Mapping[str, str]) -> list[svg.Line]:
     """A rank's lines: its own work, and under it as many wires as it has messages at once."""
     work = [
         ("idle" if e.kind == "idle" else e.what, e.start, e.end, e.what)
@@ -47,20 +47,26 @@ def _rank(rank: int, events: Sequence[Event]) -> list[svg.Line]:
     ]
     lines: list[svg.Line] = [(f"rank {rank}", work)]
     for place, lane in enumerate(_lanes(e for e in events if e.kind == "communication")):
-        name = f"wire {place + 1}" if place else "wire"
-        lines.append((name, [(e.kind, e.start, e.end, e.what) for e in lane]))
+        name = "also" if place else "under way"
+        sent = [(carries.get(e.what, e.kind), e.start, e.end, e.what) for e in lane]
+        lines.append((name, sent))
     return lines
 
 
 def ranks_timeline(
-    events: Sequence[Event], *, title: str, caption: str = "", name: str = ""
+    events: Sequence[Event],
+    *,
+    title: str,
+    carries: Mapping[str, str] | None = None,
+    caption: str = "",
+    name: str = "",
 ) -> Shown:
     """A line for each rank's own work, and lines for its messages: two at once where two are in
-    flight.
+    flight. `carries` says which role the messages of a name have, if not communication.
     """
     lines = []
     for rank in sorted({e.rank for e in events}):
-        lines += _rank(rank, [e for e in events if e.rank == rank])
+        lines += _rank(rank, [e for e in events if e.rank == rank], carries or {})
     told = {"title": title, "caption": caption, "name": name}
     drawn = svg.timeline(lines, show=says.time, axis_title="time", **told)
     busy = dict.fromkeys((e.kind for e in events), 0.0)

@@ -1,6 +1,6 @@
 """What NCCL does with an all-reduce: two latencies, all cards at once, rings, trees, the switch.
 
-K payload: bytes of the buffer · N ranks · g ranks inside a node · C channels
+K payload: bytes of the buffer · N ranks · g ranks inside a node
 W bandwidth: of NVLink, or of all network cards of a node together where that is less
 alpha latency of a step, over NVLink or over the network; NCCL's own stand in data/nccl.toml
 
@@ -16,7 +16,7 @@ from math import log2
 from typing import Any, NamedTuple
 
 from mathlib import specs
-from mathlib.checks import InputError, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
 from mathlib.parts import Parts
 from mathlib.traffic import comm
 
@@ -174,7 +174,7 @@ def time(
     Chapter: collectives (eq-two-latencies)
     """
     counted = steps(algorithm, nodes=nodes, devices_per_node=devices_per_node)
-    K = non_negative("payload", payload)
+    K, split = non_negative("payload", payload), flag("split", split)
     machine = _machine(nodes, devices_per_node, link_bandwidth, node_bandwidth, host)
     rows = _charges()[algorithm]
     tried = list(rows) if protocol == "" else [one_of("protocol", protocol, rows)]
@@ -198,6 +198,7 @@ def _machine(nodes: int, g: int, link: float, cards: float, host: str) -> _Machi
     link, cards = positive("link_bandwidth", link), non_negative("node_bandwidth", cards)
     if nodes > 1 and not cards:
         raise InputError(f"node_bandwidth = {cards}: expected the cards' bytes/s")
+    nodes, g = whole("nodes", nodes), whole("devices_per_node", g)
     return _Machine(nodes, g, link, cards, one_of("host", host, OVERHEAD))
 
 

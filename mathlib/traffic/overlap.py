@@ -6,11 +6,11 @@ Backward takes the same time for each layer, and for each byte of a layer's tens
 carries one bucket at a time (Li et al. 2020, section 3.2).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from mathlib.checks import InputError, listed, positive, whole
+from mathlib.checks import InputError, listed, non_negative, positive, whole
 from mathlib.parts import exact_sum
 from mathlib.traffic import comm
 
@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """A tensor's gradient."""
+    """A tensor's gradient, or a bucket of them."""
 
     ready: float  # seconds from the beginning of backward
     size: float  # bytes
@@ -63,14 +63,39 @@ def _gradients(layers: int, seconds: float, size: float, shares: list[float]) ->
     ]
 
 
-def _filled(gradients: list[Gradient], limit: float) -> Iterator[Gradient]:
-    """Buckets as DDP packs them: closed by the gradient with which they reach their size."""
-    held = 0.0
-    for number, (ready, size) in enumerate(gradients, 1):
-        held += size
-        if held >= limit * (1 - 1e-9) or number == len(gradients):  # thirds may add up to 0.99...9
-            yield Gradient(ready, held)
-            held = 0.0
+def packed(
+    *,
+    layers: int,
+    backward: float,
+    payload: float,
+    bucket: float,
+    first_bucket: float = 0.0,
+    tensors: Sequence[float] = (1,),
+) -> list[Gradient]:
+    """Buckets as DDP packs them: each is closed by the gradient with which it reaches
+    `bucket` bytes.
+
+    No tensor is cut, so a bucket may hold more, and the last may hold less.
+    `first_bucket`: the limit of the first, 0 for that of the others; PyTorch's defaults
+    are 1 MiB and 25 MiB. `tensors`: relative sizes of a layer's tensors as backward
+    comes to them; without it a layer is one tensor.
+
+    Chapter: data_parallel
+    """
+    L, others = whole("layers", layers), positive("bucket", bucket)
+    each, size = positive("backward", backward) / L, positive("payload", payload) / L
+    shares = [positive("tensors", share) for share in listed("tensors", tensors)]
+    if not shares:
+        raise InputError(f"tensors = {tensors!r}: expected a size for each tensor")
+    limit, found, held = non_negative("first_bucket", first_bucket) or others, [], 0.0
+    gradients = _gradients(L, each, size, shares)
+    for number, (ready, more) in enumerate(gradients, 1):
+        held += more
+        full = held >= limit * (1 - 1e-9)  # thirds may add up to 0.99...9
+        if full or number == len(gradients):
+            found.append(Gradient(ready, held))
+            limit, held = others, 0.0
+    return found
 
 
 def bucketed(
@@ -82,24 +107,25 @@ def bucketed(
     bucket: float,
     bandwidth: float,
     latency: float = 0.0,
+    first_bucket: float = 0.0,
     tensors: Sequence[float] = (1,),
 ) -> Step:
     """A bucket leaves when its last gradient is ready and the wire free; each costs
     2(N-1) alpha + 2 K_i (N-1)/(N W).
 
-    A bucket is full when it has reached `bucket` bytes. No tensor is cut, so it may
-    hold more, and the last may hold less. `tensors`: relative sizes of a layer's
-    tensors as backward comes to them; without it a layer is one tensor.
+    Buckets are those of `packed`, with the same `bucket`, `first_bucket` and `tensors`.
 
     Chapter: data_parallel
     """
-    L, limit = whole("layers", layers), positive("bucket", bucket)
-    each, size = positive("backward", backward) / L, positive("payload", payload) / L
-    shares = [positive("tensors", share) for share in listed("tensors", tensors)]
-    if not shares:
-        raise InputError(f"tensors = {tensors!r}: expected a size for each tensor")
     sent: list[Span] = []
-    for ready, held in _filled(_gradients(L, each, size, shares), limit):
+    for ready, held in packed(
+        layers=layers,
+        backward=backward,
+        payload=payload,
+        bucket=bucket,
+        first_bucket=first_bucket,
+        tensors=tensors,
+    ):
         cost = comm.time(
             "all-reduce",
             payload=held,
@@ -109,5 +135,6 @@ def bucketed(
         )
         start = max(ready, sent[-1].end if sent else 0.0)
         sent.append(Span(f"bucket {len(sent)}", start, start + cost.total))
-    layers_done = [Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)]
-    return Step(layers_done, sent)
+    each, L = backward / layers, layers
+    done = [Span(f"layer {L - i}", i * each, (i + 1) * each) for i in range(L)]
+    return Step(done, sent)

@@ -8,7 +8,8 @@ computes, a layer's gradients when its backward is done.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from mathlib.checks import non_negative, one_of, positive, whole
 from mathlib.parts import exact_sum
@@ -45,7 +46,7 @@ class Step(NamedTuple):
     @property
     def hidden(self) -> float:
         """Share of the communication that runs beside compute."""
-        return 1 - self.exposed / self.sending if self.sending else 0.0
+        return max(0.0, 1 - self.exposed / self.sending) if self.sending else 0.0
 
 
 def _seconds(spans: Iterable[Span]) -> float:
@@ -166,50 +167,39 @@ def step(
     `forward`, `backward`: seconds of all layers and one micro-batch; `head`: those
     between the two; `prefetch`: layers gathered ahead. `weights` and `gradients` (0: as
     many): bytes of all layers; `outside`: bytes of weights that stand in no layer. In
-    stage 2 a layer is a bucket. Held against the order in which the program asks and
-    waits.
+    stage 2 a layer is a bucket, in stage 1 all gradients are one. Held against the
+    order in which the program asks and waits.
 
     Chapter: zero (eq-zero-hide)
     """
     one_of("stage", stage, (0, 1, 2, 3))
     L, N = whole("layers", layers), whole("ranks", ranks)
     W, alpha = positive("bandwidth", bandwidth), non_negative("latency", latency)
-    K = positive("weights", weights)
+    K, rest = positive("weights", weights), non_negative("outside", outside)
     share = (non_negative("gradients", gradients) or K) / K
-
-    def takes(collective: str) -> Callable[[float], float]:
-        def seconds(size: float) -> float:
-            if not size:
-                return 0.0
-            took = comm.time(
-                collective,
-                payload=size,
-                ranks=N,
-                bandwidth=W,
-                latency=alpha,
-            )
-            return took.total
-
-        return seconds
-
-    rest = non_negative("outside", outside)
+    takes = partial(_takes, ranks=N, bandwidth=W, latency=alpha)
     run = _Run(
-        stage,
-        L,
-        positive("forward", forward) / L,
-        positive("backward", backward) / L,
-        non_negative("head", head),
-        takes("all-gather"),
-        takes("reduce-scatter"),
-        takes("all-reduce"),
-        K / L,
-        share * K / L,
-        (rest, share * rest),
-        whole("prefetch", prefetch, least=0),
-        whole("on_their_way", on_their_way),
+        stage=stage,
+        layers=L,
+        forward=positive("forward", forward) / L,
+        backward=positive("backward", backward) / L,
+        head=non_negative("head", head),
+        gather=partial(takes, "all-gather"),
+        scatter=partial(takes, "reduce-scatter"),
+        reduce=partial(takes, "all-reduce"),
+        weights=K / L,
+        gradients=share * K / L,
+        outside=(rest, share * rest),
+        prefetch=whole("prefetch", prefetch, least=0),
+        on_their_way=whole("on_their_way", on_their_way),
     )
     m = whole("micro_batches", micro_batches)
     for number in range(m):
         run.micro_batch(last=number == m - 1)
     run.end()
     return Step(run.compute, run.wire)
+
+
+def _takes(collective: str, size: float, **how: Any) -> float:
+    """Seconds of a collective over so many bytes."""
+    return comm.time(collective, payload=size, **how).total if size else 0.0

@@ -4,9 +4,11 @@ recomputation.
 
 import pytest
 
+from mathlib import specs
 from mathlib.compute import flops, params
+from mathlib.from_config import from_config
 from mathlib.meters import flop
-from mathlib.model import dry_run, gpt
+from mathlib.model import dry_run, gpt, modern
 
 SHAPES = {
     "plain": {},
@@ -91,3 +93,91 @@ def test_selective_recomputation_costs_4_not_12(model):
     assert flops.recomputation(
         model, sequences=2, recompute="selective", convention="korthikanti"
     ).total == 3 * (again - once)
+
+
+EXPERTS = specs.Experts(routed=6, active=2, width=24)
+LATENT = specs.Latent(kv_rank=12, rope_dim=8, nope_dim=16, value_dim=12, query_rank=20)
+MODERN = {
+    "gated, grouped, wide heads": {},
+    "norms of queries and keys, tied": {"query_key_norm": "head", "tied": True},
+    "windows": {"window": specs.Window(6, full_every=3), "block_norms": 4},
+    "experts": {"experts": EXPERTS},
+    "shared expert": {"experts": specs.Experts(6, 2, 24, shared=1, dense_layers=1)},
+    "latent": {"latent": LATENT, "kv_heads": 4},
+}
+
+
+def tiny(**changes):
+    shape = {"layers": 3, "width": 48, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn_width": 40}
+    shape |= {"vocab": 97, "padded_vocab": 97, "context": 24}
+    return specs.find_model("llama3-8b").but(name="tiny", **shape | changes)
+
+
+def together(parts):
+    """A router and a shared expert read the same tensor, so the meter cannot tell whose weight a
+    gradient belongs to.
+    """
+    found = {name: n for name, n in parts.items() if name not in ("router", "shared experts")}
+    return found | {"both": sum(parts.values()) - sum(found.values())}
+
+
+@pytest.mark.parametrize("changes", MODERN.values(), ids=MODERN)
+def test_every_flop_of_todays_models_with_real_numbers(changes):
+    """However unevenly the router chooses: every token visits as many experts."""
+    import torch
+
+    model = tiny(**changes)
+    built, tokens = modern.Modern(model), torch.randint(97, (3, model.context))
+    counted = flop.count_flop(lambda: built.loss(tokens, tokens), built)
+    predicted = [way(model, sequences=3) for way in (flops.forward, flops.backward)]
+    for run, formula in zip(counted, predicted, strict=True):
+        assert together(run) == together(flop.by_kernel(formula))
+
+
+@pytest.mark.parametrize("name", ["llama3-70b", "qwen3-8b", "mixtral-8x7b", "gemma3-27b"])
+def test_every_flop_of_two_layers_at_full_width(name):
+    model = specs.find_model(name).but(layers=2, context=4096)
+    forward, backward = dry_run.dry_run_modern(model)
+    assert forward == flop.by_kernel(flops.forward(model))
+    assert backward == flop.by_kernel(flops.backward(model))
+
+
+TRANSFORMERS: dict[str, dict] = {
+    "llama": {},
+    "qwen3": {"head_dim": 16},
+    "gemma3_text": {"head_dim": 16, "sliding_window": 8, "_sliding_window_pattern": 2},
+    "mixtral": {"num_local_experts": 6, "num_experts_per_tok": 2},
+    "qwen3_moe": {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+    "deepseek_v3": {
+        "num_key_value_heads": 4,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24,
+        "first_k_dense_replace": 1,
+        "n_group": 2,
+        "topk_group": 1,
+        "q_lora_rank": 20,
+        "kv_lora_rank": 12,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 16,
+        "v_head_dim": 12,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", TRANSFORMERS)
+def test_every_flop_of_transformers_own_classes(kind):
+    """The witness is the program that people run, each kind in small and with real numbers."""
+    import torch
+
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4}
+    sizes |= {"num_key_value_heads": 2, "intermediate_size": 56, "vocab_size": 97}
+    config = transformers.AutoConfig.for_model(kind, **sizes | TRANSFORMERS[kind])
+    how = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    built = transformers.AutoModelForCausalLM.from_config(config, **how)
+    tokens = torch.randint(97, (2, 32))
+    counted = flop.count_flop(lambda: built(input_ids=tokens, labels=tokens).loss, built)
+    step = flops.training(from_config(config.to_dict()), sequences=2, tokens=32)
+    assert counted[0].total() == step["forward"].total
+    assert counted[1].total() == step["backward"].total

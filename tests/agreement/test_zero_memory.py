@@ -47,11 +47,8 @@ CASES = [  # shape, optimizer, recomputation, micro-batches, prefetch
 def build(stage, model, make, master, prefetch):
     if stage == 3:
         return Zero3(model, make, list(model.blocks), master=master, prefetch=prefetch)
-    return (
-        Zero2(model, make, master=master, bucket_bytes=BUCKET)
-        if stage == 2
-        else Zero1(model, make, master=master)
-    )
+    kind = {1: Zero1, 2: Zero2}[stage]
+    return kind(model, make, master=master, bucket_bytes=BUCKET)
 
 
 def peaks(stage, cases, steps=3) -> list[dict[str, int]]:

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
-from mathlib.compute.autodiff import Value, product
+from mathlib.compute.autodiff import Value, multiplications, product, recomputed
 
 ENTRIES = st.floats(-2, 2, allow_subnormal=False).map(lambda x: round(x, 3))
 OPS = ("@", "+", "*", "relu", "exp")
 
 
 @st.composite
-def programs(draw):
+def programs(draw, operations=OPS):
     """Leaves of random shapes, and steps (op, operands) whose operands fit: a random graph with
     much reuse.
     """
@@ -26,7 +26,7 @@ def programs(draw):
     needs = [draw(st.booleans()) for _ in leaves]
     steps = []
     for _ in range(draw(st.integers(1, 8))):
-        i, op = draw(st.integers(0, len(shapes) - 1)), draw(st.sampled_from(OPS))
+        i, op = draw(st.integers(0, len(shapes) - 1)), draw(st.sampled_from(operations))
         others = [
             j
             for j, (m, n) in enumerate(shapes)
@@ -172,3 +172,60 @@ def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match="expected a loss, a single number"):
         a.backward()
     assert product([[1.0, 2.0]], [[3.0], [4.0]]) == ([[11.0]], 2)
+
+
+RATIONAL = ("@", "+", "*")
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs(RATIONAL))
+def test_a_gradient_is_cheap(program):
+    """Baur and Strassen 1983: at most three times the products of the function alone."""
+    leaves, needs, steps = program
+    loss = follow([Value(r, needs_grad=n) for r, n in zip(leaves, needs, strict=True)], steps)[-1]
+    loss = loss.sum()
+    loss.backward()
+    made, pulled = counts(loss)
+    assert multiplications(*loss.graph()) == made + pulled <= 3 * made
+
+
+def test_the_bound_is_reached_by_a_single_product():
+    loss = Value(2.0) * Value(3.0)
+    loss.backward()
+    assert multiplications(*loss.graph()) == 3
+
+
+def two_layers(x: Value, w: Value, v: Value, keep: bool) -> Value:
+    def block(y: Value) -> Value:
+        return (y @ w).relu() @ v
+
+    y = block(x) if keep else recomputed(block, x)
+    return (y * y).sum()
+
+
+def test_what_is_recomputed_has_the_same_gradients_and_keeps_less():
+    draw = torch.Generator().manual_seed(0)
+    rows = [torch.randn(s, generator=draw).tolist() for s in [(2, 3), (3, 4), (4, 2)]]
+    kept, again = [Value(r) for r in rows], [Value(r) for r in rows]
+    losses = two_layers(*kept, keep=True), two_layers(*again, keep=False)
+    made = [sum(value.made for value in loss.graph()) for loss in losses]
+    assert losses[0].rows == losses[1].rows and made[0] == made[1]
+    assert len(losses[0].graph()) == 8 and len(losses[1].graph()) == 4
+    for loss in losses:
+        loss.backward()
+    assert [one.grad for one in kept] == [one.grad for one in again]
+    more = multiplications(*losses[1].graph()) - multiplications(*losses[0].graph())
+    assert more == 2 * 3 * 4 + 2 * 4 * 2, "forward's products, once more"
+
+
+def test_what_is_recomputed_from_data_gets_no_gradient():
+    x, w, v = Value([[1.0]], needs_grad=False), Value([[2.0]]), Value([[3.0]])
+    loss = two_layers(x, w, v, keep=False)
+    loss.backward()
+    assert w.grad is None, "no pull runs towards data: as PyTorch's reentrant checkpoint"
+
+
+def test_backward_may_start_from_a_gradient_that_came():
+    a, b = Value([[1.0, 2.0]]), Value([[3.0, 4.0]])
+    (a * b).backward([[1.0, 10.0]])
+    assert (a.grad, b.grad) == ([[3.0, 40.0]], [[1.0, 20.0]])

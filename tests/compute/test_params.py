@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.compute import params
+from mathlib.compute import flops, params
 
 NAMES = list(specs.table("models"))
 
@@ -111,6 +111,21 @@ def test_eight_times_seven_is_not_fifty_six():
         experts=specs.Experts(routed=1, active=1, width=14336)
     )
     assert params.active(one_expert).total == params.total(one_expert)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_token_meets_is_twice_over_the_forward_pass(name):
+    forward = flops.forward(name, tokens=1)
+    core = forward["attention scores"] + forward["attention values"]
+    assert 2 * params.met(name) == forward.total - core
+
+
+def test_what_a_token_meets_of_a_gated_grouped_model():
+    m = specs.find_model("llama3-8b")
+    L, h, a, k, d, f = m.layers, m.width, m.heads, m.kv_heads, m.head_dim, m.ffn_width
+    assert params.met(m) == L * (2 * h * d * (a + k) + 3 * h * f) + h * m.vocab
+    norms = params.count(m).amount("norms")
+    assert params.met(m) == params.active(m, embeddings="head").total - norms
 
 
 def test_lora_grows_with_the_rank_and_names_its_matrices():

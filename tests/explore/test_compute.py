@@ -6,7 +6,7 @@ import pytest
 from charts import boxes, drawn, outside, said
 
 from mathlib import specs
-from mathlib.compute import cost, flops, params
+from mathlib.compute import cost, flops, params, reported
 from mathlib.explore import compute
 from mathlib.show.experiments import find
 
@@ -66,11 +66,17 @@ def test_twice_the_devices_is_half_the_time_and_the_same_price():
     assert "<b>22.2 days</b>" in one and "<b>11.1 days</b>" in two
 
 
-def test_the_curve_of_perfect_scaling_goes_through_the_choice():
+def test_the_choice_lies_between_the_lowest_and_the_highest_reported_rate():
     chart = drawn(shown("cost"))
-    assert "perfect scaling: 177 at 128, 2.77 at 8,192" in said(chart)
-    assert "your choice: 22.2 at 1,024" in said(chart), "an eighth of 177"
+    assert "MFU 27%: 296 at 128, 4.62 at 8,192" in said(chart), "45/27 of 177"
+    assert "your choice: 22.2 at 1,024" in said(chart)
     assert not outside(chart)
+
+
+def test_the_reported_rates_are_those_of_the_table():
+    found = [reported.utilizations(reported.find_run(name))["mfu"] for name in reported.names()]
+    known = [100 * mfu for mfu in found if mfu]
+    assert (round(min(known)), round(max(known))) == compute.REPORTED
 
 
 def test_one_device_is_no_reason_to_draw_less_than_one():

@@ -3,6 +3,7 @@
 import pytest
 from charts import boxes, drawn, outside
 
+from mathlib.explore.zero import _grouped
 from mathlib.memory import sharded
 from mathlib.show import says
 from mathlib.show.experiments import find
@@ -14,7 +15,8 @@ def test_the_bars_are_those_of_the_formulas():
     html = find("shards").run({"model": "llama2-7b", "ranks": 64, "micro_batches": 4})
     for stage in range(4):
         layout = Layout(data=64, zero=stage, micro_batches=4, recompute="full")
-        assert says.html(says.size(sharded.peak("llama2-7b", layout).total)) in says.html(html)
+        peak = sharded.peak("llama2-7b", layout, scatter="reduce-scatter").total
+        assert says.html(says.size(peak)) in says.html(html)
         sent = volumes.zero(parameters=6.738e9, data=64, stage=stage, micro_batches=4)
         assert says.size(sent.total) in html.replace("\u00a0", " ")
     assert not outside(drawn(html))
@@ -30,6 +32,17 @@ def test_the_first_stage_that_fits_is_named_with_its_price():
 def test_nothing_fits_where_the_states_are_not_what_is_too_much():
     html = find("shards").run({"model": "llama2-70b", "ranks": 1})
     assert "No stage fits" in html
+
+
+def test_the_groups_of_a_bar_are_all_that_is_alive():
+    layout = Layout(data=64, zero=3, recompute="full")
+    parts = sharded.peak("llama2-7b", layout, scatter="reduce-scatter")
+    assert _grouped(parts).total == pytest.approx(parts.total, rel=1e-12)
+
+
+def test_nothing_hidden_is_not_less_than_nothing():
+    html = find("sharded-step").run({"prefetch": False, "tokens": 32768, "gigabits": 3200})
+    assert " 0% of the communication" in html and "-0%" not in html
 
 
 def test_without_prefetch_the_rank_waits_longer():

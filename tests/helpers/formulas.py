@@ -22,6 +22,7 @@ BASE = ("layout", "specs", "units", "from_config.read")
 MODEL = Model("small", layers=4, width=64, heads=4, vocab=100, context=32)
 EXAMPLES: dict[str, object] = {
     "dtype": "bf16",
+    "host": "AMD",
     "recipe": "mixed-adam",
     "base": "nf4",
     "shapes": [(4, 6)],
@@ -64,6 +65,7 @@ EXAMPLES: dict[str, object] = {
     "layers": 4,
     "backward": 0.1,
     "bucket": 1e6,
+    "first_bucket": 1e5,
     "binary": True,
     "digits": 3,
     "n": 4,
@@ -235,7 +237,7 @@ OWN: dict[str, dict[str, object]] = {
     "moments.moments": {"stage": 0},
     "comm.bus_factor": {"ranks": 8},
     "fit.smallest": {"layout": Layout(data=4)},
-    "sharded.moments": {"layout": Layout(data=4, zero=2)},
+    "sharded.moments": {"layout": Layout(data=4, zero=2), "scatter": "all-to-all"},
     "degree.choose": {"layout": Layout(data=4)},
     "sharded.peak": {"layout": Layout(data=4, zero=3)},
     "comm.crossover": {"first": "ring"},
@@ -263,6 +265,7 @@ OWN: dict[str, dict[str, object]] = {
     "hierarchical.reduce_scatter": {"order": "ring"},
     "hierarchical.step": {"gather": "ring", "scatter": "ring"},
     "bits.block": {"scale": "bf16"},
+    "nccl.time": {"split": True},
     "check.validate": {"schedule": SCHEDULE, "posted": 1},
     "check.receives_to_post": {"schedule": SCHEDULE},
     "check.tags_needed": {"schedule": SCHEDULE},

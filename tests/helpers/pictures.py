@@ -3,6 +3,7 @@
 from mathlib import specs
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
+from mathlib.meters.arrivals import Event
 from mathlib.plan import bill
 from mathlib.show.schemes import (
     autograd,
@@ -39,6 +40,14 @@ MESSAGES = {
     "step": [("all-reduce of blocks.0", 25408)],
 }
 LIVE = {"all": {"layer 0": [True, True, True, False], "layer 1": [False, True, True, True]}}
+ARRIVALS = [
+    *(Event("saved", part, 1_000_000) for part in ("block 1", "block 1", "block 2", "loss")),
+    Event("turn", "loss"),
+    *(Event("released", part, 1_000_000) for part in ("loss", "block 2")),
+    Event("gradient", "block 2", 4_000, "weight"),
+    *[Event("released", "block 1", 1_000_000)] * 2,
+    Event("gradient", "block 1", 4_000, "weight"),
+]
 SCHEMES = {
     "compute.linear_layer": compute.linear_layer,
     "compute.block": lambda: compute.block("gpt2"),
@@ -63,6 +72,7 @@ SCHEMES = {
     "memory.zero_stages": memory.zero_stages,
     "autograd.values_and_gradients": lambda: autograd.values_and_gradients(loss()),
     "autograd.order_of_arrival": lambda: autograd.order_of_arrival(loss()),
+    "autograd.lives": lambda: autograd.lives(ARRIVALS, ["block 1", "block 2", "loss"]),
     "collectives.ring": collectives.ring,
     "collectives.ring, few": lambda: collectives.ring(3, rounds=(1, 4)),
     "collectives.before_and_after": collectives.before_and_after,
@@ -82,14 +92,17 @@ SCHEMES = {
     "data_parallel.buckets, slow": lambda: data_parallel.buckets(
         layers=16, bandwidth=2e10, bucket=1e9
     ),
+    "data_parallel.four_versions": data_parallel.four_versions,
+    "data_parallel.order_of_buckets": data_parallel.order_of_buckets,
     "data_parallel.accumulation": data_parallel.accumulation,
     "zero.copies": lambda: zero.copies(7.5e9),
-    "zero.slices": lambda: zero.slices({"embedding": 12, "weight": 20, "bias": 5, "scale": 1}),
+    "zero.slices": lambda: zero.slices({"embedding": 11, "weight": 13, "bias": 6, "scale": 8}),
     "zero.step": zero.step,
     "zero.step, few": lambda: zero.step(2),
     "zero.gradients_leave": zero.gradients_leave,
     "zero.layers_come": zero.layers_come,
     "zero.accumulated": zero.accumulated,
+    "zero.released": zero.released,
     "mics.groups": mics.groups,
     "mics.groups, two in a node": lambda: mics.groups(8, 2, 4),
     "mics.groups, over two nodes": lambda: mics.groups(16, 8, 4),

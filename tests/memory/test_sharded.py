@@ -5,7 +5,7 @@ import pytest
 from mathlib.checks import InputError
 from mathlib.compute import params
 from mathlib.memory import moments, sharded, states
-from mathlib.specs import Experts, Layout, Model
+from mathlib.specs import Layout, Model
 
 SMALL = Model("small", layers=4, width=64, heads=4, vocab=251, context=32, dropout=False)
 P = params.count(SMALL).total
@@ -31,15 +31,30 @@ def test_stage_0_is_what_one_process_has():
     assert {n: one.total for n, one in found.items()} == {n: o.total for n, o in wanted.items()}
 
 
-def test_stage_1_sends_one_row_at_the_end_of_a_step():
-    assert at("exchange", zero=1) == {
+def test_stage_1_in_one_row_has_it_twice_at_the_end_of_a_step():
+    assert at("exchange", zero=1, bucket_bytes=1e9) == {
         "weights": 4 * P,
         "padding": 4 * (padded(P) - P),
         "optimizer states": 8 * padded(P) / 3,
         "gradients": 4 * padded(P) / 3,
         "rows on their way": 2 * 4 * padded(P),
     }
-    assert at("update", zero=1, optimizer="for-loop")["update"] == 2 * 4 * padded(P) / 3
+    found = at("update", zero=1, optimizer="for-loop", bucket_bytes=1e9)
+    assert found["update"] == 2 * 4 * padded(P) / 3
+
+
+def test_stage_1_in_buckets_has_hardly_more_than_its_gradients():
+    found = at("exchange", zero=1, bucket_bytes=4 * LAYER)
+    sent = found["gradients"] + found["rows on their way"]
+    assert 4 * P < sent < 4 * (P + 2.5 * LAYER)
+
+
+def test_a_reduce_scatter_lets_a_piece_arrive_for_each_row():
+    wanted = at("layer 1"), at("layer 1", scatter="reduce-scatter")
+    both, one = (found["rows on their way"] for found in wanted)
+    assert both == 2 * 2 * 4 * padded(LAYER)
+    assert one == both / 2 * (1 + 1 / 3)
+    assert {**wanted[0], "rows on their way": one} == wanted[1], "and nothing else"
 
 
 def test_stage_2_has_two_rows_on_their_way():
@@ -97,17 +112,6 @@ def test_more_ranks_never_need_more():
             for n in (2, 4, 8, 16)
         ]
         assert needed == sorted(needed, reverse=True)
-
-
-def test_layers_with_experts_are_larger_rows():
-    mixed = SMALL.but(experts=Experts(8, 2, 64, dense_layers=2))
-    found = sharded.moments(mixed, Layout(data=4, zero=3), recipe="sgd")
-    dense, sparse = found["layer 0"]["live layer"], found["layer 3"]["live layer"]
-    assert sparse > dense
-    layers = sum(found[f"forward {i}"].amount("live layer") for i in range(4))
-    assert layers + found["loss"].amount("outside the layers") == pytest.approx(
-        4 * params.count(mixed).total, rel=1e-3
-    )
 
 
 def test_what_it_does_not_cover_is_refused():

@@ -66,6 +66,9 @@ def test_a_difference_is_said():
     zeros = torch.zeros(3)
     one_off = torch.tensor([0.0, 0.0, 0.5])
     assert oracle.distance([zeros, one_off], zeros) == 0.5
+    none = torch.full_like(zeros, float("nan"))
+    for order in ([none, zeros], [zeros, none]):  # max() would forget what is no number
+        assert not oracle.distance(order, zeros) < oracle.EQUAL
     assert oracle.judged(0.5) == "apart by 5.0e-01" and oracle.judged(1e-12) == "equal"
 
 

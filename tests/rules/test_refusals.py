@@ -19,6 +19,7 @@ ZERO_IS_FINE = {
     "communication",
     "compute",
     "first",
+    "first_bucket",
     "gradient_bytes",
     "gradients",
     "head",

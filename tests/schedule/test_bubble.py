@@ -105,6 +105,7 @@ def test_versions_of_a_long_run() -> None:
         ({"order": "dualpipe", "micro_batches": 6}, "holds from 8 on"),
         ({"order": "zb-h1", "weight": 1.5}, "weight = 1.5.*holds for W at most F and I"),
         ({"order": "zb-h1", "forward": 0.5}, "holds for W at most F and I"),
+        ({"order": "zb-h1", "weight": 2}, "holds for W at most F and I"),
         ({"order": "1f1b", "weight": 3}, "holds for W at most B"),
         ({"order": "zb-v", "weight": 0.5}, "holds for F = I = W"),
         ({"order": "dualpipe", "forward": 2}, "holds for F = I = W"),

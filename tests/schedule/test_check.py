@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from schedules import executable
 
 from mathlib.checks import InputError
 from mathlib.schedule import check, flush
 from mathlib.schedule.actions import Action, Schedule
+from mathlib.schedule.simulate import simulate
+from mathlib.schedule.times import Times
 
 
 def changed(schedule: Schedule, stage: int, *words: str) -> Schedule:
@@ -101,3 +105,13 @@ def test_what_is_right_passes() -> None:
     for bad in (0, 1.5, "one", True):
         with pytest.raises(InputError, match="posted"):
             check.validate(PLAIN, posted=bad)
+
+
+@given(executable())
+def test_what_one_process_could_do_in_turn_many_can_do_at_once(schedule) -> None:
+    check.validate(schedule)
+    n = schedule.model_chunks
+    found = simulate(schedule, Times(forward=[1] * n, backward=[2] * n))
+    assert [len(row) for row in found.ends] == [len(row) for row in schedule.actions]
+    assert found.total <= 3 * schedule.micro_batches * n, "never later than in turn"
+    check.validate(schedule, posted=check.receives_to_post(schedule))

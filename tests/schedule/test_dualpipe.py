@@ -3,7 +3,7 @@
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.schedule import check
+from mathlib.schedule import bubble, check
 from mathlib.schedule.dualpipe import dualpipe
 
 
@@ -41,3 +41,54 @@ def test_two_stages_by_hand() -> None:
 def test_what_does_not_meet_in_the_middle_is_refused(p, m, said) -> None:
     with pytest.raises(InputError, match=said):
         dualpipe(stages=p, micro_batches=m)
+
+
+def paired(schedule, s: int) -> list[tuple]:
+    """Stage s with each forward and the backward right behind it as one, which overlaps them; the
+    first such pair of the two middle stages is left alone, as in DualPipe's own program.
+    """
+    row, units = list(schedule.actions[s]), list[tuple]()
+    alone = s in (schedule.stages // 2 - 1, schedule.stages // 2)
+    while row:
+        pair = len(row) > 1 and row[0].kind == "F" and row[1].kind == "B"
+        take = 2 if pair and not alone else 1
+        alone = alone and not pair
+        units.append(tuple(row[:take]))
+        del row[:take]
+    return units
+
+
+def total(schedule, forward: float, pair: float) -> float:
+    """Seconds of a step with F = I = W = forward, when a pair is one action of its own length."""
+    todo = [paired(schedule, s) for s in range(schedule.stages)]
+    took = {"F": forward, "I": forward, "W": forward, "B": 2 * forward}
+    done: dict[tuple, float] = {}
+    free, last = [0.0] * schedule.stages, schedule.model_chunks - 1
+    while any(todo):
+        for s, units in enumerate(todo):
+            needs = [
+                ("F", i, c - 1) if kind == "F" else ("B", i, c + 1)
+                for kind, i, c in (units[0] if units else ())
+                if (kind == "F" and c) or (kind in "BI" and c < last)
+            ]
+            if units and all(need in done for need in needs):
+                unit = units.pop(0)
+                long = pair if len(unit) == 2 else took[unit[0].kind]
+                free[s] = max([free[s], *(done[need] for need in needs)]) + long
+                for kind, *of in unit:
+                    done["B" if kind == "I" else kind, *of] = free[s]
+    return max(free)
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 8), (4, 8), (4, 16), (6, 24), (8, 32)])
+@pytest.mark.parametrize("pair", [6, 5, 4])
+def test_the_formula_of_dualpipes_page_holds_where_pairs_are_one(p, m, pair) -> None:
+    """(p/2 - 1) (F&B + B - 3W), idle on the stage with most pairs, at F = I = W = 2 and B = 4; done
+    one after the other, a pair hands its forward on sooner, and less is idle.
+    """
+    schedule, inner = dualpipe(stages=p, micro_batches=m), p // 2 - 1
+    pairs = max(sum(len(unit) == 2 for unit in paired(schedule, s)) for s in range(p))
+    idle = total(schedule, 2, pair) - pairs * pair - (m - pairs) * 6
+    assert idle == inner * (pair + 4 - 3 * 2)
+    of = {"order": "dualpipe", "stages": p, "micro_batches": m, "forward": 2, "backward": 4}
+    assert bubble.idle(**of) == inner * 2

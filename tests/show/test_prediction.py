@@ -62,3 +62,9 @@ def test_a_typed_guess_is_answered_and_a_word_is_asked_again():
         "2.00 times the measured value, too high" in answer.value
         and "3,000\u00a0GB" in answer.value
     )
+
+
+def test_what_nothing_ran_is_called_computed():
+    asked = predict("How much?", measured=10, unit="GB", word="computed")
+    assert "<dt>computed</dt>" in asked._repr_html_() and "measured</dt>" not in asked._repr_html_()
+    assert "2.00 times the computed value" in judge(20, 10, "GB", "computed")

@@ -78,3 +78,12 @@ def test_a_listing_names_its_file_and_a_notebooks_own_code_none():
     names = re.findall(r'<p class="mlx-file">([^<]*)', html)
     assert names == ["mathlib/units.py", "mathlib/parts.py"]
     assert "mlx-file" not in source(test_a_table_says_the_same_in_both_forms)._repr_html_()
+
+
+def test_a_note_stands_beside_a_listing():
+    shown = source(units.show, note="Reads a number & its unit.")
+    assert str(shown).endswith("Reads a number & its unit.")
+    html = shown._repr_html_()
+    assert '<div class="mlx-noted"><div><div class="mlx-listing">' in html
+    assert html.endswith('<p class="mlx-beside">Reads a number &amp; its unit.</p></div>')
+    assert "mlx-noted" not in source(units.show)._repr_html_()

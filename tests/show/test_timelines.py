@@ -45,9 +45,9 @@ def boxes(chart: ET.Element) -> dict[str, tuple[float, float]]:
 
 def test_each_rank_has_a_line_and_its_wire_beneath():
     labels = [t.text or "" for t in picture(EVENTS).iter(f"{SPACE}text")]
-    lines = [label for label in labels if label.startswith(("rank", "wire"))]
-    assert lines == ["rank 0", "wire", "wire 2", "rank 1"], (
-        "rank 1 sends nothing, so it has no wire"
+    lines = [label for label in labels if label.startswith(("rank", "under", "also"))]
+    assert lines == ["rank 0", "under way", "also", "rank 1"], (
+        "rank 1 sends nothing, so it has no such line"
     )
 
 
@@ -74,3 +74,16 @@ def test_the_last_time_on_the_axis_stays_inside():
     edge = float(chart.get("viewBox").split()[2])
     (last,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "200 ms")
     assert float(last.get("x")) > edge - 25 and last.get("text-anchor") == "end"
+
+
+def test_messages_may_have_the_role_of_what_they_carry():
+    plain = picture(EVENTS)
+    told = ranks_timeline(EVENTS, title="One step", carries={"bucket 0": "gradients"})
+    fills = [
+        {r.get("fill") for r in chart.iter(f"{SPACE}rect")}
+        for chart in (
+            plain,
+            ET.fromstring(re.search("<svg.*?</svg>", told._repr_html_(), re.DOTALL)[0]),
+        )
+    ]
+    assert "gradients" in told._repr_html_() and fills[0] != fills[1]

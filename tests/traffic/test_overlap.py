@@ -131,6 +131,19 @@ def test_buckets_are_those_that_ddp_packs(settings, tensors, bucket):
     assert [held.flat.nbytes for held in ours] == want
 
 
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 40), st.integers(1, 60))
+def test_a_small_first_bucket_is_packed_as_ddp_packs_it(tensors, first, bucket):
+    """PyTorch's own assignment with two limits: the last limit holds for all that follow."""
+    numbers = [torch.empty(n) for _ in range(6) for n in tensors]
+    limits = [4 * first, 4 * bucket]
+    theirs, _ = dist._compute_bucket_assignment_by_size(numbers, limits)
+    given = {"layers": 6, "backward": 1.0, "payload": 24.0 * sum(tensors), "tensors": tensors}
+    ours = overlap.packed(**given, bucket=limits[1], first_bucket=limits[0])
+    want = [sum(numbers[i].nbytes for i in held) for held in sorted(theirs)]
+    assert [size for _, size in ours] == pytest.approx(want, rel=1e-6)
+    assert ours[-1].ready == pytest.approx(1.0)
+
+
 def test_tenths_that_add_up_to_a_little_less_fill_a_bucket_too():
     settings = {"layers": 10, "ranks": 2, "backward": 1.0, "payload": 1.0, "bandwidth": 1e3}
     first, last = overlap.bucketed(**settings, bucket=0.8).buckets
@@ -138,18 +151,17 @@ def test_tenths_that_add_up_to_a_little_less_fill_a_bucket_too():
 
 
 def test_25_MiB_are_reached_by_two_tensors_of_a_layer_of_62_MB():
-    """GPT's layer, backward: two of 4 h**2, one of 1, one of 3. Three buckets for two layers."""
+    """GPT's layer, backward: two of 4 h**2, one of 1, one of 3. Three buckets for two layers; a
+    small first one shifts them all.
+    """
+    given = {"layers": 32, "backward": 0.1, "payload": 2e9, "tensors": (4, 4, 1, 3)}
+    assert len(overlap.packed(**given, bucket=25 * 2**20)) == 48
+    by_default = overlap.packed(**given, bucket=25 * 2**20, first_bucket=2**20)
+    assert len(by_default) == 49 and by_default[0].size == pytest.approx(2e9 / 96)
     step = overlap.bucketed(
-        layers=32,
-        ranks=64,
-        backward=0.1,
-        payload=2e9,
-        bucket=25 * 2**20,
-        bandwidth=50e9,
-        latency=5e-6,
-        tensors=(4, 4, 1, 3),
+        **given, bucket=25 * 2**20, first_bucket=2**20, ranks=64, bandwidth=50e9, latency=5e-6
     )
-    assert len(step.buckets) == 48
+    assert len(step.buckets) == 49
 
 
 @pytest.mark.parametrize("tensors", [(), (1, 0), (1, float("nan")), 3])

@@ -1,13 +1,15 @@
 """Schemes of the autograd chapter: values forward, gradients backward, the order they come in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from mathlib.compute.autodiff import Value
-from mathlib.show import drawing
+from mathlib.show import drawing, says
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.shapes import NEUTRAL
+from mathlib.show.kit.sheet import place
 from mathlib.show.roles import ROLES
 from mathlib.show.says import plain
 from mathlib.show.tables import Shown
@@ -20,6 +22,11 @@ ARRIVAL = (
     "A gradient goes on only when all its shares have arrived, so values are done in the reverse "
     "of the order in which they were made."
 )
+LIVES = (
+    "Forward goes up and backward comes down: what is saved last dies first, and a gradient "
+    "arrives when backward has passed every use of its parameter."
+)
+LANE, TICK = 34.0, 9.0  # heights of a part's bytes, and of a gradient's mark under them
 Made = Mapping[str, Value]  # every value by its name; the last one is the loss
 
 
@@ -86,3 +93,87 @@ def _order(width: float, rows: list[tuple[str, float, bool]]) -> str:
         if page.places[one].y == page.places[other].y:
             page.arrow(one.inner[1][0], other.inner[1][0])
     return page.done(", then ".join(f"{name} with {plain(g)}" for name, g, _ in rows))
+
+
+class Event(Protocol):
+    """What the picture reads of an event: mathlib.meters.arrivals records them."""
+
+    @property
+    def what(self) -> str: ...
+    @property
+    def part(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+
+def lives(
+    events: Sequence[Event], parts: Sequence[str], *, caption: str = LIVES, name: str = ""
+) -> Shown:
+    """A line for each part of a network, the first one lowest: the bytes that it keeps for
+    backward, and a mark for each of its gradients, as they came.
+    """
+    return figure(partial(_lives, events=events, parts=parts), caption=caption, name=name)
+
+
+def _lives(width: float, events: Sequence[Event], parts: Sequence[str]) -> str:
+    page = Canvas(width, "A step in order: what is kept, and when gradients arrive")
+    kinds = [("bytes kept for backward", "activations"), ("a gradient arrives", "gradients")]
+    top = page.legend([(words, ROLES[role]) for words, role in kinds], page.bottom) + 6
+    alive = {part: _alive(events, part) for part in parts}
+    most = max(max(line) for line in alive.values())
+    left = max(page.wide(part) for part in parts) + 12
+    step = (width - left - 4) / len(events)
+    foot = top
+    for part in reversed(parts):
+        foot += LANE + TICK + 8
+        page.text(0, foot - 2, part)
+        page.line(f"M{place(left, foot)}H{width - 4:.1f}", opacity=0.3)
+        ways = _stairs(alive[part], left, foot, step, LANE / most)
+        hint = f"{part}: at most {says.size(max(alive[part]))}"
+        page.area("M" + "L".join(ways) + "Z", ROLES["activations"], hint=hint)
+        for i, event in enumerate(events):
+            if event.what == "gradient" and event.part == part:
+                page.rect(left + i * step - 1, foot, 2.4, TICK, ROLES["gradients"], event.name)
+    turn = next(i for i, event in enumerate(events) if event.what == "turn")
+    _passes(page, left, left + turn * step, top, foot + TICK + 4)
+    return page.done(_told(events, parts))
+
+
+def _alive(events: Sequence[Event], part: str) -> list[int]:
+    """Bytes that a part keeps after each event."""
+    sizes, now = [], 0
+    for event in events:
+        sign = {"saved": 1, "released": -1}.get(event.what, 0)
+        now += sign * event.size * (event.part == part)
+        sizes.append(now)
+    return sizes
+
+
+def _stairs(sizes: list[int], left: float, foot: float, step: float, scale: float) -> list[str]:
+    """The corners of what is kept, from its first byte to its last."""
+    ways, before = [place(left, foot)], 0
+    for i, size in enumerate([*sizes, 0]):
+        if size != before:
+            x = left + i * step
+            ways += [place(x, foot - before * scale), place(x, foot - size * scale)]
+            before = size
+    return ways
+
+
+def _passes(page: Canvas, left: float, turn: float, top: float, foot: float) -> None:
+    """Where forward ends, and both names under the lines."""
+    page.line(f"M{place(turn, top)}V{foot:.1f}", opacity=0.5, dash="3 3")
+    for words, middle in (
+        ("forward", (left + turn) / 2),
+        ("backward", (turn + page.width - 4) / 2),
+    ):
+        page.text(middle, foot + 13, words, anchor="middle", size=page.small, quiet=True)
+
+
+def _told(events: Sequence[Event], parts: Sequence[str]) -> str:
+    """Which part's last gradient arrived when."""
+    order = [event.part for event in events if event.what == "gradient"]
+    last = {part: len(order) - order[::-1].index(part) for part in parts if part in order}
+    return "; ".join(f"{part}: last gradient is number {n}" for part, n in last.items())

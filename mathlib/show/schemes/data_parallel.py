@@ -1,4 +1,4 @@
-"""Schemes of the data-parallel chapter: replicas, buckets on the wire, accumulation."""
+"""Schemes of the data-parallel chapter: replicas, buckets on the wire, versions, accumulation."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,6 +26,11 @@ SENT = (
     "send K each, more ranks send more, and no number of ranks makes it 2 K."
 )
 HALVES = {"partial sums": "communication", "finished pieces": "gradients"}
+VERSIONS = "Many messages pay latency, late ones waste time; buckets that leave at once do neither."
+ORDER = (
+    "A single bucket leaves after backward. Packed by arrival, buckets leave one by one; packed by "
+    "a wrong guess, all of them wait for the first."
+)
 NO_SYNC = "With no_sync the gradients of several micro-batches are added up and sent once."
 
 
@@ -105,8 +110,9 @@ def _buckets(width: float, step: overlap.Step, full: Sequence[float]) -> str:
     if end > done + 2:
         page.line(f"M{place(done, low + 38)}H{end:.1f}", colour=WARNING, width=2.5)
     wait = f"the optimizer waits {says.time(max(0.0, step.exposed))}"
-    page.text(width - 4, low + 58, wait, anchor="end", size=page.small, bold=True)
-    page.text(left, low + 58, f"{step.hidden:.0%} hidden", size=page.small, quiet=True)
+    said = "the optimizer waits"
+    page.text(width - 4, low + 58, said, anchor="end", size=page.small, bold=True)
+    page.text(left, low + 58, "hidden behind backward", size=page.small, quiet=True)
     return page.done(
         f"{len(step.backward)} layers in {len(step.buckets)} buckets; {step.hidden:.0%} of the "
         f"communication is hidden, {wait}"
@@ -152,6 +158,54 @@ def _sent_by_a_rank(width: float, counts: Sequence[int]) -> str:
     return page.done("; ".join(told.values()) + ": always less than 2 K")
 
 
+LANES = {  # lengths as drawn, of a backward of 4
+    "1  a message a tensor, afterwards": [(4 + 0.9 * i, 0.8) for i in range(8)],
+    "2  one message, afterwards": [(4.0, 4.0)],
+    "3  a message a tensor, at once": [(0.5 + 0.9 * i, 0.8) for i in range(8)],
+    "4  buckets, at once": [(1 + 1.15 * i, 1.1) for i in range(4)],
+}
+
+
+def four_versions(*, caption: str = VERSIONS, name: str = "") -> Shown:
+    """DDP's four versions: few messages or many, after backward or beside it."""
+    return figure(_four_versions, caption=caption, name=name)
+
+
+def _four_versions(width: float) -> str:
+    page = Canvas(width, "Backward, and the messages of its gradients")
+    backward = [("backward", 0.0, 4.0, "backward")]
+    for title, messages in LANES.items():
+        wire = [("communication", at, at + long, "message") for at, long in messages]
+        page.text(0, page.bottom + 22, title, bold=True)
+        _lanes(page, [("backward", backward), ("wire", wire)], page.bottom + 12, 11.2)
+    return page.done("Four ways to send: only buckets that leave at once are few and early")
+
+
+def order_of_buckets(*, caption: str = ORDER, name: str = "") -> Shown:
+    """Three layers' gradients in a single bucket, in buckets by arrival, in buckets by a wrong
+    guess.
+    """
+    return figure(_order_of_buckets, caption=caption, name=name)
+
+
+def _order_of_buckets(width: float) -> str:
+    page = Canvas(width, "Gradients arrive: third, second, first")
+    left, names, gap = page.wide("backward") + 8, ("third", "second", "first"), ("", 0.1, "idle")
+    sent = {name: (name, 0.9, "communication") for name in names}
+    arriving = [(name, 1, "backward") for name in names]
+    single = [("nothing may leave yet", 3, "idle"), ("all three", 2.5, "communication")]
+    arrived = [("", 1, "idle"), sent["third"], gap, sent["second"], gap, sent["first"]]
+    guessed = [("full buckets wait", 3, "idle"), *(sent[name] for name in reversed(names))]
+    ways = {"A single bucket": single, "By order of arrival": arrived, "By a wrong guess": guessed}
+    for way, messages in ways.items():
+        page.text(0, page.bottom + 22, way, bold=True)
+        for label, parts in (("backward", arriving), ("wire", messages)):
+            wide, y = (width - left - 2) / 5.7 * sum(part[1] for part in parts), page.bottom + 6
+            page.text(0, y + 19, label)
+            page.at(page.strip(parts, wide=wide), left, y)
+    return page.done("; ".join((*ways, "only the second lets two of three leave before the end")))
+
+
 def accumulation(micro_batches: int = 4, *, caption: str = NO_SYNC, name: str = "") -> Shown:
     """Accumulation over micro-batches with an all-reduce after each, and with a single one."""
     draw = partial(_accumulation, n=whole("micro_batches", micro_batches, least=2))
@@ -194,7 +248,7 @@ def _accumulation(width: float, n: int) -> str:
 
 
 def _lanes(page: Canvas, lines: Sequence[svg.Line], y: float, end: float) -> None:
-    left = page.wide("rank") + 12
+    left = max(page.wide(label) for label, _ in lines) + 12
     scale = (page.width - left - 4) / end
     for label, events in lines:
         page.text(0, y + 17, label, size=page.small, quiet=True)

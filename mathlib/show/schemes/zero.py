@@ -13,7 +13,7 @@ from mathlib.show import says
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.sheet import Sheet
-from mathlib.show.roles import ROLES, rank_look
+from mathlib.show.roles import ROLES
 from mathlib.show.tables import Shown
 
 ROW = (
@@ -36,6 +36,11 @@ SENT = (
     "Stage 1 sends once a step, stage 2 the gradients of every micro-batch, stage 3 the weights as "
     "well, twice."
 )
+RELEASED = (
+    "What autograd has saved is a view of a row; its memory goes when the row is released, and is "
+    "there again when the row is gathered."
+)
+QUIET = (("#aab3bd", ""), ("#d3d9df", ""))  # ranks in turn: colours are kept for what they hold
 Filled = Callable[[int, int], tuple[str, float]]  # row, column -> role and share; "" is empty
 
 
@@ -89,7 +94,7 @@ def _row_of_slices(width: float, tensors: Mapping[str, int], N: int) -> str:
     rows = {"tensors": [(label, size, ROLES[role]) for label, size, role in shapes]}
     filled = [("the row", total, ROLES["weights"])]
     rows["row"] = [*filled, ("padding", padding, ROLES["idle"])] if padding else filled
-    rows["slices"] = [(f"rank {r}", length, rank_look(r, N)) for r in range(N)]
+    rows["slices"] = [(f"rank {r}", length, QUIET[r % 2]) for r in range(N)]
     for label, parts in rows.items():
         y = page.bottom + 10
         page.text(0, y + 20, label)
@@ -130,7 +135,7 @@ def _step(width: float, N: int) -> str:
     def bar(text: str) -> Shape:
         return page.row(page.box(text, role="communication", solid=True, wide=whole_wide), above=26)
 
-    heads = [page.box(f"rank {r}", role=rank_look(r, N), solid=True, wide=wide) for r in range(N)]
+    heads = [page.box(f"rank {r}", wide=wide) for r in range(N)]
     page.row(*heads, above=8, gap=gap)
     own = line("gradients", False, "own gradients")
     scatter = bar("reduce-scatter")
@@ -233,6 +238,32 @@ def _grid(page: Canvas, fill: Filled, heads: list[str], L: int, left: float, cel
                 page.frame(x + left + c * cell, low, cell - 3, high)
 
     return Shape(left + cell * len(heads), top + L * (high + 4), draw)
+
+
+def released(*, caption: str = RELEASED, name: str = "") -> Shown:
+    """A saved view, the row it looks at, and the memory behind the row, which comes and goes."""
+    return figure(_released, caption=caption, name=name)
+
+
+def _released(width: float) -> str:
+    page = Canvas(width, "A row gives its memory back")
+    panels, chains = [], []
+    for said, there in (("Gathered", True), ("Released", False), ("Gathered again", True)):
+        view = page.box("saved view", wide=110)
+        row = page.box("the row", wide=110)
+        cells = [["weights" if there else None for _ in range(8)]]
+        memory = page.grid(cells, cell=110 / 8, high=22)
+        under = page.words("36 numbers" if there else "0 bytes", small=True)
+        chains.append((view, row, memory))
+        panels.append(page.panel(said, page.stacked(view, row, memory, under, gap=20)))
+    page.flow(*panels, gap=16, above=10)
+    for view, row, memory in chains:
+        page.drop(view, row)
+        page.drop(row, memory)
+    return page.done(
+        "A saved view looks at the row, and the row at memory: gathered 36 numbers, released 0 "
+        "bytes, gathered again 36 numbers; view and row stay"
+    )
 
 
 def accumulated(micro_batches: int = 3, *, caption: str = SENT, name: str = "") -> Shown:

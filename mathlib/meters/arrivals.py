@@ -1,0 +1,102 @@
+"""The order of a backward pass: when each tensor that was saved for it dies, and when each gradient
+is there.
+
+Saved tensors count by their storage, once however many look at it; parameters are left out.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+ELSEWHERE = "loss"  # what runs outside of all parts
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a part of the network."""
+
+    what: str  # "saved", "released", "gradient" (of a parameter), "turn" (backward begins)
+    part: str
+    size: int = 0  # bytes
+    name: str = ""  # the parameter's
+
+
+class _Held:
+    """What autograd keeps in a tensor's stead, for as long as it would have kept the tensor."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+
+class _Recorder:
+    """Writes down what is saved by whom, and when it goes."""
+
+    def __init__(self, model: nn.Module):
+        self.events: list[Event] = []
+        self.part = ELSEWHERE  # that runs now
+        self.holders: Counter[int] = Counter()  # of a storage
+        self.weights = {p.untyped_storage()._cdata for p in model.parameters()}
+
+    def pack(self, tensor: Tensor) -> _Held:
+        held, storage = _Held(tensor), tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self.weights:
+            if not self.holders[key]:
+                self.events.append(Event("saved", self.part, storage.nbytes()))
+            self.holders[key] += 1
+            weakref.finalize(held, self.let_go, key, self.part, storage.nbytes())
+        return held
+
+    def let_go(self, key: int, part: str, size: int) -> None:
+        self.holders[key] -= 1
+        if not self.holders[key]:
+            self.events.append(Event("released", part, size))
+
+    def enter(self, part: str, *_: object) -> None:
+        self.part = part
+
+    def arrived(self, part: str, name: str, parameter: Tensor) -> None:
+        size = parameter.untyped_storage().nbytes()
+        self.events.append(Event("gradient", part, size, name))
+
+
+@contextmanager
+def _hooked(
+    recorder: _Recorder, model: nn.Module, parts: Mapping[str, Sequence[nn.Module]]
+) -> Iterator[None]:
+    """Hooks on every part, on every parameter, and on every tensor that is saved."""
+    part_of: dict[Tensor, str] = {}
+    with ExitStack() as hooks:
+        for part, module in [(part, one) for part, several in parts.items() for one in several]:
+            enter = module.register_forward_pre_hook(partial(recorder.enter, part))
+            leave = module.register_forward_hook(partial(recorder.enter, ELSEWHERE))
+            hooks.callback(enter.remove)
+            hooks.callback(leave.remove)
+            for parameter in module.parameters():
+                part_of.setdefault(parameter, part)
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                told = partial(recorder.arrived, part_of.get(parameter, ELSEWHERE), name)
+                hooks.callback(parameter.register_post_accumulate_grad_hook(told).remove)
+        hooks.enter_context(saved_tensors_hooks(recorder.pack, lambda held: held.tensor))
+        yield
+
+
+def follow(
+    forward: Callable[[], Tensor], model: nn.Module, parts: Mapping[str, Sequence[nn.Module]]
+) -> list[Event]:
+    """Forward and backward of a real model, and what happens in them, in order. `parts` are modules
+    of the model by the names that events give them; a parameter is the first one's that has it.
+    """
+    recorder = _Recorder(model)
+    with _hooked(recorder, model, parts):
+        loss = forward()
+        recorder.events.append(Event("turn", ELSEWHERE))
+        loss.backward()
+    return recorder.events

@@ -1,0 +1,129 @@
+"""Schemes of the compute chapter's second half: what a token meets in today's layers, and by how
+much an envelope misses.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from mathlib.checks import InputError, positive, whole
+from mathlib.show.figures import figure
+from mathlib.show.kit import Canvas
+from mathlib.show.kit.sheet import Sheet, number
+from mathlib.show.roles import look
+from mathlib.show.schemes.compute import _causal_mask
+from mathlib.show.tables import Shown
+
+Miss = tuple[str, float, float, str]  # what is missed, the least and the most, the part it is in
+BAR, TICKS = 16.0, (1, 2, 5, 10, 20, 50, 100)
+
+
+def window(*, tokens: int = 12, nearest: int = 4, caption: str = "", name: str = "") -> Shown:
+    """The scores kept in a layer that sees all before a token, and in one that has a window."""
+    s, w = whole("tokens", tokens), whole("nearest", nearest)
+    kinds = (
+        ("A full layer", "a token sees all before it", lambda q, k: k <= q),
+        (f"A window of {w}", f"itself and {w - 1} before it", lambda q, k: 0 <= q - k < w),
+    )
+    sizes = {title: sum(kept(q, k) for q in range(s) for k in range(s)) for title, _, kept in kinds}
+    full, near = sizes.values()
+    said = caption or (
+        f"Of {s * s} scores a full layer keeps {full}, one with a window of {w} tokens {near}; "
+        "with longer sequences the first grows with the square of their length."
+    )
+    draw = partial(_causal_mask, tokens=s, kinds=kinds, sizes=sizes)
+    return figure(draw, caption=said, name=name)
+
+
+def meets(
+    *,
+    heads: int = 8,
+    kv_heads: int = 2,
+    experts: int = 8,
+    active: int = 2,
+    caption: str = "",
+    name: str = "",
+) -> Shown:
+    """Grouped heads, several queries to a key, and experts, of which a token visits a few."""
+    a, k = whole("heads", heads), whole("kv_heads", kv_heads)
+    held, used = whole("experts", experts), whole("active", active)
+    if a % k or used > held:
+        raise InputError(f"kv_heads = {k}, active = {used}: expected parts of {a} and of {held}")
+    said = caption or (
+        f"{a} heads of queries share {k} of keys and values, so that the layer holds fewer "
+        f"weights; of {held} experts a token meets {used}, fewer than the layer holds."
+    )
+    draw = partial(_meets, heads=a, kv_heads=k, experts=held, active=used)
+    return figure(draw, caption=said, name=name)
+
+
+def _meets(width: float, heads: int, kv_heads: int, experts: int, active: int) -> str:
+    page = Canvas(width, "What a layer holds, and what a token meets")
+    wide = min(320.0, width - 8)
+    queries = page.strip([("q", 1, "attention")] * heads, wide=wide)
+    shared = page.strip([("k, v", 1, "cache")] * kv_heads, wide=wide)
+    chosen = [(experts // (active + 1)) * (i + 1) for i in range(active)]
+    held = page.grid(
+        [["mlp" if number in chosen else None for number in range(experts)]],
+        cell=wide / experts,
+        high=28,
+        texts=[[str(number + 1) for number in range(experts)]],
+    )
+    each = heads // kv_heads
+    page.flow(
+        page.panel(
+            "Grouped heads",
+            page.stacked(queries, shared, gap=2),
+            note=f"{each} queries share a key and a value; each meets all tokens",
+        ),
+        page.panel(
+            "Experts",
+            page.stacked(page.strip([("router", 1, "router")], wide=wide), held, gap=2),
+            note=f"the router picks {active} of {experts} for each token",
+        ),
+    )
+    return page.done(
+        f"{heads} query heads above {kv_heads} heads of keys and values. A router above {experts} "
+        f"experts, of which {active} are filled"
+    )
+
+
+def misses(rows: Sequence[Miss], *, title: str, caption: str = "", name: str = "") -> Shown:
+    """By which factor each part of an estimate may be off, from the least to the most."""
+    for what, least, most, _ in rows:
+        if positive(f"{what}: least", least) > most or least < 1:
+            raise InputError(f"{what}: expected factors of 1 or more, the smaller one first")
+    worst = max(rows, key=lambda row: row[2])
+    said = caption or f"The largest is {worst[0]}: {_factor(worst[2])} times."
+    return figure(partial(_misses, rows=rows, title=title), caption=said, name=name)
+
+
+def _factor(value: float) -> str:
+    return f"{value:.3g}" if value >= 10 else f"{value:.2f}"
+
+
+def _misses(width: float, rows: Sequence[Miss], title: str) -> str:
+    page = Sheet(width)
+    most = max(most for _, _, most, _ in rows)
+    end = next((tick for tick in TICKS if tick >= most), most)
+    scale = (width - 24) / math.log(end)
+    y, said = page.title(title), []
+    for what, least, top, role in rows:
+        factors = [_factor(least), _factor(top)]
+        words = factors[1] if factors[0] == factors[1] else " to ".join(factors)
+        page.text(0, y + page.size, what)
+        page.text(width - 2, y + page.size, words, anchor="end", bold=True)
+        y += page.size + 8
+        start, stop = (1 + scale * math.log(factor) for factor in (least, top))
+        page.line(f"M1 {number(y + BAR / 2)}H{number(start)}", opacity=0.4)
+        page.rect(start, y, max(3.0, stop - start), BAR, look(role), f"{what}: {words}")
+        said.append(f"{what}: {words}")
+        y += BAR + 12
+    page.line(f"M1 {number(y)}H{number(width - 23)}", opacity=0.5)
+    for tick in (tick for tick in TICKS if tick <= end):
+        x = 1 + scale * math.log(tick)
+        page.line(f"M{number(x)} {number(y)}v5", opacity=0.5)
+        anchor = "start" if tick == 1 else "middle"
+        page.text(x, y + 18, str(tick), anchor=anchor, size=page.small, quiet=True)
+    page.text(0, y + 36, "a factor, drawn on a logarithmic scale", size=page.small, quiet=True)
+    return page.svg(title, ". ".join(said) + ".")

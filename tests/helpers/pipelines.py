@@ -1,0 +1,121 @@
+"""What the tests of the pipeline share, in a module that ranks can import.
+
+The batch is awkward on purpose: micro-batches of unequal size, and targets that are masked here and
+there, most of them in the first sequences.
+"""
+
+import torch
+import torch.distributed as dist
+
+from mathlib.meters import live, wire
+from mathlib.model import data, gpt, oracle
+from mathlib.parallel import pipeline_chunks
+from mathlib.parallel.pipeline import Pipeline
+
+SEQUENCES, CONTEXT, STEPS = 10, 8, 3
+SHAPE = {"width": 16, "heads": 4, "context": CONTEXT, "vocab": len(data.vocabulary())}
+
+
+def shape(layers=4, **changes):
+    return gpt.small(layers=layers, **SHAPE | changes)
+
+
+def batch(step, sequences=SEQUENCES, masked=0.9):
+    """Sequences, of whose targets the first ones are masked with this chance, the last ones not."""
+    tokens, targets = data.batch(sequences, CONTEXT, step)
+    draw = torch.Generator().manual_seed(step)
+    share = torch.linspace(masked, 0.0, sequences)[:, None]
+    left_out = torch.rand(targets.shape, generator=draw) < share
+    return tokens, targets.masked_fill(left_out, -100)
+
+
+def uneven(layers, chunks):
+    """Layers of chunks that differ by one, the larger ones first."""
+    return [part.tolist() for part in torch.arange(layers).tensor_split(chunks)]
+
+
+def by_one(model, optimizer, steps=STEPS, **options):
+    """Each step's weights of one process, by name."""
+    whole = gpt.GPT(model, **options).double()
+    made = oracle.OPTIMIZERS[optimizer](whole.parameters())
+    names, sizes = zip(*((n, p.numel()) for n, p in whole.named_parameters()), strict=True)
+    rows = oracle.one_process(whole, map(batch, range(steps)), made)
+    return [dict(zip(names, row.split(sizes), strict=True)) for row in rows]
+
+
+def make(model, schedule, optimizer, *, ranks=None, build=None, **options):
+    """This rank's pipeline, in 64 bits."""
+    rows = ranks or [list(range(dist.get_world_size()))]
+    stage = next(row.index(dist.get_rank()) for row in rows if dist.get_rank() in row)
+    cut = uneven(model.layers, schedule.model_chunks)
+    chunks = pipeline_chunks.build(model, schedule, stage, layers=cut, **build or {})
+    chunks = {c: chunk.double() for c, chunk in chunks.items()}
+    make = oracle.OPTIMIZERS[optimizer]
+    return Pipeline(chunks, schedule, make, width=model.width, ranks=ranks, **options)
+
+
+def by_ranks(model, schedule, optimizer, steps=STEPS, parts=1, **options):
+    """Each step's weights of this rank, by name, and the loss that it saw."""
+    pipe, history = make(model, schedule, optimizer, **options), []
+    for step in range(steps):
+        mine = [t.tensor_split(len(pipe.rows))[pipe.replica] for t in batch(step)]
+        whole = int((batch(step)[1] != -100).sum())
+        loss = 0.0
+        for part in zip(*(t.tensor_split(parts) for t in mine), strict=True):
+            loss += sum(pipe.run(*part, counted=whole if parts > 1 else None).values())
+        if schedule.weights == "flush":
+            pipe.step()
+        history.append(({name: p.flatten().clone() for name, p in pipe.weights().items()}, loss))
+    return history
+
+
+def run_all(cases):
+    """Several (model, schedule, optimizer, options) in one launch."""
+    return [by_ranks(*case, **options) for *case, options in cases]
+
+
+def apart(found, wanted):
+    """How far any weight on any rank is from one process, after any step."""
+    return oracle.distance(
+        (
+            mine[name] - one[name]
+            for history in found
+            for (mine, _), one in zip(history, wanted, strict=True)
+            for name in mine
+        ),
+        torch.zeros(()),
+    )
+
+
+def equal_micro_batches(m, sequences=1):
+    """m micro-batches of as many sequences each, all tokens counted, each in memory of its own."""
+    return [[t.clone() for t in side.split(sequences)] for side in batch(0, m * sequences, 0.0)]
+
+
+def measured(model, schedule, **options):
+    """One run, counted: clock, bytes alive, messages, bytes of program and system."""
+    pipe = make(model, schedule, "SGD", **options)
+    given = equal_micro_batches(schedule.micro_batches)
+    pipe.run(*given)  # connections are opened by the first
+    with live.live(torch.nn.ModuleList(pipe.chunks.values())) as meter:
+        for tensor in sum(given, []):
+            meter.follow(tensor, "temporary")  # the batch's own, no activation
+        pipe.run(*given)
+    held = max((row["activations"] for row in meter.timeline().rows), default=0)
+    with wire.tcp() as system, wire.counted() as program:
+        pipe.run(*given)
+    return {
+        "clock": pipe.clock and [(begin, end) for _, begin, end in pipe.clock.done],
+        "under way": pipe.most_under_way,
+        "held": held,
+        "messages": program.messages,
+        "bytes": program.sent,
+        "to": program.to,
+        "predicted on the wire": program.on_wire,
+        "on the wire": system.sent,
+    }
+
+
+def all_measured(cases):
+    """Several (model, schedule, options) in one launch."""
+    return [measured(*case, **options) for *case, options in cases]

@@ -1,0 +1,87 @@
+"""What is recorded of a backward pass: the last saved is the first released, and a gradient comes
+with the last use of its parameter.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from mathlib.meters import arrivals, saved
+from mathlib.model import data, gpt
+
+
+@pytest.fixture
+def chain():
+    """Three linear layers and the squares of what they give."""
+    layers = [nn.Linear(4, 4, bias=False) for _ in range(3)]
+    return nn.Sequential(*layers), {str(i): [layer] for i, layer in enumerate(layers)}
+
+
+def names(events, what):
+    return [event.name or event.part for event in events if event.what == what]
+
+
+def test_the_last_saved_dies_first(chain):
+    model, parts = chain
+    x = torch.randn(2, 4)
+    events = arrivals.follow(lambda: model(x).pow(2).sum(), model, parts)
+    assert names(events, "saved") == ["0", "1", "2", "loss"]
+    assert names(events, "released") == ["loss", "2", "1", "0"]
+    assert names(events, "gradient") == ["2.weight", "1.weight", "0.weight"]
+    turn = [event.what for event in events].index("turn")
+    assert {event.what for event in events[:turn]} == {"saved"}
+    assert "saved" not in {event.what for event in events[turn:]}
+    assert all(e.size == 2 * 4 * 4 for e in events if e.what == "saved")
+
+
+def test_a_parameter_used_twice_comes_with_its_first_use(chain):
+    model, parts = chain
+    model[2].weight = model[0].weight
+    events = arrivals.follow(lambda: model(torch.randn(2, 4)).sum(), model, parts)
+    assert names(events, "gradient") == ["1.weight", "0.weight"]
+    assert [e.part for e in events if e.what == "gradient"] == ["1", "0"]
+
+
+def test_what_is_frozen_gets_nothing_and_keeps_nothing(chain):
+    model, parts = chain
+    model[0].weight.requires_grad_(False)
+    events = arrivals.follow(lambda: model(torch.randn(2, 4)).sum(), model, parts)
+    assert names(events, "gradient") == ["2.weight", "1.weight"]
+    assert names(events, "saved") == ["1", "2"]
+
+
+def test_a_tensor_that_two_operations_keep_counts_once_and_dies_with_the_last(chain):
+    model, parts = chain
+
+    def forward():
+        y = model[0](torch.ones(2, 4))
+        return (model[1](y) + model[2](y)).sum()
+
+    events = arrivals.follow(forward, model, parts)
+    assert names(events, "saved") == ["0", "1"]
+    order = [event.name or event.what for event in events]
+    assert order.index("1.weight") < len(order) - 2 and names(events, "released") == ["1", "0"]
+    between = order[order.index("turn") : order.index("released")]
+    assert {"1.weight", "2.weight"} & set(between), "it lived until the second had read it"
+
+
+def test_hooks_are_gone_afterwards(chain):
+    model, parts = chain
+    arrivals.follow(lambda: model(torch.randn(2, 4)).sum(), model, parts)
+    assert not model[0]._forward_pre_hooks and not model[0]._forward_hooks
+    assert not model[0].weight._post_accumulate_grad_hooks
+
+
+def test_of_a_gpt_every_saved_byte_is_there_and_the_tied_table_comes_last():
+    shape = gpt.small(vocab=len(data.vocabulary()))
+    model, batch = gpt.GPT(shape), data.batch(2, shape.context)
+    parts = {"tables": [model.tokens, model.positions], "blocks": [*model.blocks]}
+    events = arrivals.follow(lambda: model.loss(*batch), model, parts)
+    kept = [event.size for event in events if event.what == "saved"]
+    assert sum(kept) == saved.saved_bytes(lambda: model.loss(*batch), model)
+    assert sorted(kept) == sorted(event.size for event in events if event.what == "released")
+    order = names(events, "gradient")
+    assert order[-1] == "tokens.weight" and len(order) == len(list(model.parameters()))
+    untied = gpt.GPT(shape.but(tied=False))
+    events = arrivals.follow(lambda: untied.loss(*batch), untied, {"head": [untied.head]})
+    assert names(events, "gradient")[0] == "head.weight"

@@ -1,0 +1,42 @@
+"""What a window keeps is counted; a miss is as long as its logarithm."""
+
+import pytest
+from charts import drawn, said, words
+
+from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.compute import flops
+from mathlib.show.schemes import envelope
+
+
+def test_a_window_keeps_what_the_formula_counts():
+    for tokens, width in ((12, 4), (6, 6), (5, 1)):
+        caption = repr(envelope.window(tokens=tokens, nearest=width))
+        near = flops.attention_pairs(tokens=tokens, causal=True, window=specs.Window(width))
+        full = flops.attention_pairs(tokens=tokens, causal=True)
+        assert f"a full layer keeps {full}, one with a window of {width} tokens {near};" in caption
+
+
+def test_misses_are_told_from_least_to_most():
+    rows = [("the rate", 1.0, 1.96, "forward"), ("which P", 3.6, 17.9, "weights")]
+    shown = envelope.misses(rows, title="Misses")
+    assert "The largest is which P: 17.9 times" in repr(shown)
+    assert "the rate: 1.00 to 1.96. which P: 3.60 to 17.9" in said(drawn(shown))
+
+
+def test_a_single_factor_is_told_once():
+    told = said(drawn(envelope.misses([("twice", 1.33, 1.33, "recompute")], title="Misses")))
+    assert "twice: 1.33." in told
+
+
+def test_a_factor_below_one_is_refused():
+    with pytest.raises(InputError, match="the smaller one first"):
+        envelope.misses([("less", 0.5, 2.0, "weights")], title="Misses")
+
+
+def test_a_token_meets_fewer_than_the_layer_holds():
+    shown = envelope.meets(heads=6, kv_heads=3, experts=5, active=2)
+    assert "6 heads of queries share 3 of keys and values, so" in repr(shown)
+    assert words(drawn(shown)).count("q") == 6 and words(drawn(shown)).count("k, v") == 3
+    with pytest.raises(InputError, match="kv_heads = 3"):
+        envelope.meets(heads=8, kv_heads=3)
