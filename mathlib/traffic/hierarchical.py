@@ -74,7 +74,7 @@ def reduce_scatter(
     )
     between, inside = mirrored.values()
     return Parts(
-        f"Reduce-scatter over {ranks} ranks, {ranks_per_node} in a node, {order}: sent by a node",
+        f"Reduce-scatter over {ranks} ranks, {order}: sent by a node",
         "byte",
         {"to other nodes": between, "inside the node": inside},
     )
@@ -90,8 +90,8 @@ def step(
     gather: str = "between nodes first",
     scatter: str = "inside nodes first",
 ) -> Parts:
-    """Bytes that a node sends to others in a step of MiCS: in each of m micro-batches two
-    gathers and a scatter of K in the sharding group, and one sum over the R copies.
+    """Bytes that a node sends to others in a step of MiCS: in each of m micro-batches
+    two gathers and a scatter of K in the sharding group; one sum over the R copies.
 
     Each of a node's min(S, g) different pieces goes round the copies by a ring of its
     own: min(S, g) 2 (R-1)/R K/S. What stands in no layer is taken as a layer.
@@ -101,17 +101,14 @@ def step(
     K, m = non_negative("payload", payload), whole("micro_batches", micro_batches)
     grid = mesh.sagemaker(world=whole("ranks", ranks), shard=shard)
     S, R = grid.sizes["shard"], grid.sizes["replica"]
-    g = whole("ranks_per_node", ranks_per_node)
-    sums = min(S, g) * 2 * (R - 1) / R * K / S if ranks > g else 0.0
-    gathered, scattered = (
-        way(payload=K, ranks=S, ranks_per_node=min(S, g), order=one_of(name, order, accepted))
-        for way, name, order, accepted in (
-            (all_gather, "gather", gather, ORDERS),
-            (reduce_scatter, "scatter", scatter, SCATTERS),
-        )
-    )
+    g = min(S, whole("ranks_per_node", ranks_per_node))
+    one_of("gather", gather, ORDERS)
+    one_of("scatter", scatter, SCATTERS)
+    gathered = all_gather(payload=K, ranks=S, ranks_per_node=g, order=gather)
+    scattered = reduce_scatter(payload=K, ranks=S, ranks_per_node=g, order=scatter)
+    sums = g * 2 * (R - 1) / R * K / S if ranks > ranks_per_node else 0.0
     return Parts(
-        f"A step of {ranks} ranks, {g} in a node, sharded over {S}: sent by a node",
+        f"A step of {ranks} ranks sharded over {S}: sent by a node",
         "byte",
         {
             "weights": 2 * m * gathered.amount("to other nodes"),
