@@ -105,7 +105,8 @@ def check_fit(zero: Zero1, run: dict[str, Any], saved: Mapping[str, Any]) -> Non
     for where, names in (("module", mine.keys() - theirs), ("checkpoint", theirs.keys() - mine)):
         if names:
             raise InputError(f"checkpoint: {', '.join(sorted(names))} only in the {where}")
-    for name, held in mine.items():
+    in_order = [name for name in zero.names.values() if name in mine]
+    for name, held in ((name, mine[name]) for name in [*in_order, *mine]):
         if held.shape != (shape := tuple(theirs[name].size)):
             raise InputError(f"checkpoint: {name} has shape {shape}, expected {held.shape}")
     for row in zero.shards:

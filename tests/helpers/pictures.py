@@ -96,7 +96,7 @@ SCHEMES = {
     "data_parallel.order_of_buckets": data_parallel.order_of_buckets,
     "data_parallel.accumulation": data_parallel.accumulation,
     "zero.copies": lambda: zero.copies(7.5e9),
-    "zero.slices": lambda: zero.slices({"embedding": 11, "weight": 13, "bias": 6, "scale": 8}),
+    "zero.slices": lambda: zero.slices({"embedding": 12, "weight": 12, "bias": 6, "scale": 8}),
     "zero.step": zero.step,
     "zero.step, few": lambda: zero.step(2),
     "zero.gradients_leave": zero.gradients_leave,
