@@ -1,8 +1,9 @@
 """The backward of a chunk in two parts: I, the gradient of its input, which the stage before waits
 for, and W, the gradient of its weights, which can wait.
 
-x input of a matrix product, W its weight, y = x W^T;  I does dx = dy W at once and keeps x and dy,
-W does dW = dy^T x.  The weights of norms and embeddings, which are no products, get theirs with I.
+Of a matrix product y = x W^T with input x and weight W, I does dx = dy W at once and keeps x and
+dy, and W does dW = dy^T x.  The weights of norms and embeddings, which are no products, get their
+gradients with I.
 """
 
 from collections.abc import Callable, Hashable, Iterator
