@@ -1,6 +1,7 @@
 """Cells tagged `hide-input`: the result first, below it one quiet line that unfolds the code.
 
 What the line says follows from what the cell shows; the cell's metadata key `fold` says otherwise.
+Cells that show nothing unfold together with the folded cell that follows, under one line.
 A cell that only calls for an experiment or a listing shows that, and no code.
 `hide-output` folds what comes out, `hide-cell` both. Solutions of exercises fold under their title.
 All are <details>: whole without scripts, reachable by keyboard.
@@ -22,7 +23,8 @@ WORDS = (  # the first mark found in a cell's stored result names the line
     ("<svg", "how this was drawn"),
 )
 
-
+SILENT = ("imports", "preparation")
+PRINTS = "what it prints"
 CALLS = ("explore", "source")  # say nothing that their result does not
 
 
@@ -85,9 +87,28 @@ def fold(cell: nodes.container) -> None:
         return
     cell.children = []
     if shown:
-        cell += folded("what it prints", shown) if "output" in mode else shown
+        cell += folded(PRINTS, shown) if "output" in mode else shown
     if code:
         cell += folded(said, code) if "input" in mode else code
+
+
+def silent(cell: nodes.Node) -> bool:
+    """Whether a cell shows nothing but a line that says no more than this."""
+    inside = cell.children
+    return len(inside) == 1 and isinstance(inside[0], Fold) and inside[0]["words"] in SILENT
+
+
+def join(cell: nodes.container) -> None:
+    """A silent cell's code moves in front of that of the folded cell right behind it."""
+    after = cell.next_node(descend=False, siblings=True)
+    behind = after.children[-1] if getattr(after, "children", None) else None
+    if not silent(cell) or not isinstance(behind, Fold) or behind["words"] == PRINTS:
+        return
+    (before,) = cell.children
+    behind[:0] = before.children
+    if behind["words"] == "imports":
+        behind["words"] = before["words"]
+    cell.parent.remove(cell)
 
 
 class FoldCells(SphinxPostTransform):
@@ -97,9 +118,15 @@ class FoldCells(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **kwargs: object) -> None:
-        for node in list(self.document.findall(nodes.container)):
-            if node.get("nb_element") == "cell_code":
-                fold(node)
+        cells = [
+            node
+            for node in self.document.findall(nodes.container)
+            if node.get("nb_element") == "cell_code"
+        ]
+        for cell in cells:
+            fold(cell)
+        for cell in cells:
+            join(cell)
 
 
 class FoldSolutions(SphinxPostTransform):

@@ -72,7 +72,18 @@ def test_folded_code_is_one_quiet_line_below_its_result(plain):
         for visible in (True, False):  # as it was, for the next test
             first.locator("details.mlx-fold > summary").focus()
             page.keyboard.press("Enter")
-            assert first.locator(".cell_input pre").is_visible() == visible
+            assert first.locator(".cell_input pre").first.is_visible() == visible
+
+
+LINES_IN_A_ROW = """() => [...document.querySelectorAll('.cell + .cell.tag_hide-input')]
+    .map((after) => after.previousElementSibling)
+    .filter((cell) => !cell.querySelector('.cell_output'))
+    .map((cell) => cell.innerText.trim())
+    .filter((words) => ['imports', 'preparation'].includes(words))"""
+
+
+def test_what_shows_nothing_unfolds_with_what_follows(desk):
+    assert desk.page.evaluate(LINES_IN_A_ROW) == []
 
 
 def test_an_experiment_and_a_listing_need_no_line_of_code(desk):
