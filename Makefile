@@ -74,9 +74,9 @@ plan:
 part-1:
 	@echo "Part 1 of 5: style, types, spelling (less than a minute)"
 part-2:
-	@echo "Part 2 of 5: formulas, pictures, rules (about 2 minutes)"
+	@echo "Part 2 of 5: formulas, pictures, rules (about 3 minutes)"
 part-3:
-	@echo "Part 3 of 5: real runs on several ranks (about 11 minutes)"
+	@echo "Part 3 of 5: real runs on several ranks (about 8 minutes)"
 part-4:
 	@echo "Part 4 of 5: every chapter runs and prints what is stored (about 5 minutes)"
 part-5:
