@@ -19,8 +19,8 @@ FLOW = (
     "meet they are added."
 )
 ARRIVAL = (
-    "A gradient goes on only when all its shares have arrived, so values are done in the reverse "
-    "of the order in which they were made."
+    "A gradient goes on only when all its shares have arrived; of those that could go, the one "
+    "goes that stands later in the list."
 )
 LIVES = (
     "Forward goes up and backward comes down: what is saved last dies first, and a gradient "
