@@ -33,7 +33,8 @@ HOLDS_VERDICT = re.compile(
 CELL = re.compile(r"<td>(?:(?!</td>).)*</td>", re.DOTALL)
 NAME = re.compile(r'(?<=<span class="pre">)[\w./]+(?=</span>)')
 CODE = re.compile(r'(?<=<div class="highlight"><pre>).*?(?=</pre>)', re.DOTALL)
-TOKEN = re.compile(r'<span class="([a-z][a-z0-9]{0,2})">([^<]*)</span>')
+TOKEN = re.compile(r'<span class="?([a-z][a-z0-9]{0,2})"?>([^<]*)</span>')
+FACE = re.compile(r'<svg xmlns="[^"]*"( class="mlx-chart[^>]*?) font-family="[^"]*"')
 CODE_SHEET = Path(__file__).parent.parent / "_static/code.css"
 COLOURED = set(re.findall(r"\.([a-z][a-z0-9]?)(?=[,)])", CODE_SHEET.read_text("utf-8")))
 FIRST = "dataset.theme"  # the script that must run before anything is painted
@@ -221,12 +222,20 @@ def with_what_it_holds(text: str, page: Path, site: Site) -> str:
 
 
 def with_colours_only(text: str, page: Path, site: Site) -> str:
-    """In code, what the style sheet gives no colour needs no element of its own."""
+    """In code, what the style sheet gives no colour needs no element of its own, and a class of
+    two letters no quotes: thousands of them stand on a page.
+    """
 
     def kept(token: re.Match) -> str:
-        return token[0] if token[1] in COLOURED else token[2]
+        coloured = f"<span class={token[1]}>{token[2]}</span>"
+        return coloured if token[1] in COLOURED else token[2]
 
-    return CODE.sub(lambda code: TOKEN.sub(kept, code[0]), text)
+    return CODE.sub(lambda code: TOKEN.sub(kept, code[0]), text).replace("<span></span>", "")
+
+
+def with_pictures_at_home(text: str, page: Path, site: Site) -> str:
+    """Pictures name their language and a face for homes that know neither; a page knows both."""
+    return FACE.sub(r"<svg\1", text)
 
 
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
@@ -237,6 +246,7 @@ MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_what_it_holds,
     with_names_that_break_well,
     with_colours_only,
+    with_pictures_at_home,
     without_inline_scripts,
     without_handlers,
 )

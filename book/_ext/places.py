@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-LETTERS = "The letters"  # the section of a chapter that tells which ones it uses
+LETTER = "letter"  # how a chapter's table of the letters that it uses begins
 
 
 class At(nodes.Inline, nodes.TextElement):
@@ -60,12 +60,12 @@ def link(app: Sphinx, here: str, page: str, section: str, words: str) -> nodes.N
     return nodes.inline("", "", made, classes=["mlx-at"])
 
 
-def letters(env: BuildEnvironment) -> dict[str, str]:
-    """The first chapter in whose table of letters each of them stands."""
-    found: dict[str, str] = {}
+def letters(env: BuildEnvironment) -> dict[str, tuple[str, str]]:
+    """The first chapter in whose table of letters each of them stands, and the table's section."""
+    found: dict[str, tuple[str, str]] = {}
     for page in chapters(env):
-        for letter in _letters_of(env.get_doctree(page)):
-            found.setdefault(letter, page)
+        for letter, section in _letters_of(env.get_doctree(page)):
+            found.setdefault(letter, (page, section))
     return found
 
 
@@ -76,11 +76,18 @@ def title_of(section: nodes.Node) -> str:
     return next((child.astext() for child in section if isinstance(child, nodes.title)), "")
 
 
-def _letters_of(doctree: nodes.document) -> Iterator[str]:
-    for section in doctree.findall(nodes.section):
-        if title_of(section) == LETTERS:
-            for row in section.findall(nodes.row):
-                yield from (one.astext() for one in row[0].findall(nodes.math))
+def _letters_of(doctree: nodes.document) -> Iterator[tuple[str, str]]:
+    """Each letter of a table that begins with the word, and the section that it stands in."""
+    for table in doctree.findall(nodes.table):
+        rows = list(table.findall(nodes.row))
+        if rows[0][0].astext() != LETTER:
+            continue
+        section: nodes.Node = table
+        while not isinstance(section, nodes.section):
+            section = section.parent
+        for row in rows:
+            for one in row[0].findall(nodes.math):
+                yield one.astext(), title_of(section)
 
 
 def lead(app: Sphinx, doctree: nodes.document, page: str) -> None:
@@ -91,11 +98,10 @@ def lead(app: Sphinx, doctree: nodes.document, page: str) -> None:
     if page == "book/notation":
         known = letters(app.env)
         for row in list(doctree.findall(nodes.row)):
-            first = next(
-                (known[m.astext()] for m in row[0].findall(nodes.math) if m.astext() in known), ""
-            )
+            found = (known[m.astext()] for m in row[0].findall(nodes.math) if m.astext() in known)
+            first, section = next(found, ("", ""))
             if first and len(row) == 3:
-                made = link(app, page, first, LETTERS, subject(app.env, first))
+                made = link(app, page, first, section, subject(app.env, first))
                 row[1][-1].extend([nodes.Text(" "), made])
 
 

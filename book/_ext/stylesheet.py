@@ -16,6 +16,7 @@ STRING_OR_BRACE = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{};]""", r
 INSIDE = re.compile(r":[\w-]+\([^()]*\)|\[[^\]]*\]")  # :not(...), [href]: asked for by nobody here
 WANTED = re.compile(r"[.#](-?[A-Za-z_](?:\\.|[\w-])*)")
 COMMA = re.compile(r",(?![^(]*\))")
+BREAK = re.compile(r"(?<=[{};,])\s*\n\s*|\s*\n\s*(?=})")
 IMPORT = re.compile(r"""@import\s+(?:url\()?["']?([^"')]+)["']?\)?;""")
 ADDRESS = re.compile(r"""url\((['"]?)(?!data:|#|/|https?:)([^'")]+)\1\)""")
 
@@ -83,5 +84,6 @@ def read(file: Path, static: Path) -> str:
 
 
 def gathered(files: list[Path], static: Path, words: set[str]) -> str:
-    """The style sheets as one, in their order."""
-    return "\n".join(shaken(read(file, static), words) for file in files)
+    """The style sheets as one, in their order, without the space that only people need."""
+    css = "\n".join(shaken(read(file, static), words) for file in files)
+    return BREAK.sub("", css)

@@ -11,7 +11,6 @@ from pages import ROOT, toc_pages
 from sphinx.errors import ExtensionError
 
 BIB = (ROOT / "book/references.bib").read_text("utf-8")
-WITHOUT_ADDRESS = {"ddpblog2024"}  # the post is in no archive that we know
 
 
 def entries() -> dict[str, str]:
@@ -24,8 +23,7 @@ def text(site, name: str) -> str:
 
 @pytest.mark.parametrize("key", entries())
 def test_every_entry_has_an_address(key):
-    found = re.search(r"\b(url|doi|eprint)=\{", entries()[key])
-    assert bool(found) == (key not in WITHOUT_ADDRESS)
+    assert re.search(r"\b(url|doi|eprint)=\{", entries()[key])
 
 
 def test_the_bibliography_links_out(site):
@@ -36,7 +34,7 @@ def test_the_bibliography_links_out(site):
     assert "https://jax-ml.github.io/scaling-book/" not in page or (
         'href="https://jax-ml.github.io/scaling-book/"' in page
     )
-    assert len(links) >= len(cited) - len(WITHOUT_ADDRESS)
+    assert len(links) >= len(cited)
 
 
 def test_the_texts_on_trial_are_linked(site):
@@ -67,7 +65,7 @@ def test_letters_lead_to_the_first_chapter_that_uses_them(site):
     rows = re.findall(r"<tr.*?</tr>", page, re.S)
     led = {
         re.search(r"<annotation[^>]*>(.*?)</annotation>", row)[1].strip(): re.search(
-            r'mlx-at"><a[^>]*href="\.\./chapters/(\w+)\.html#the-letters"', row
+            r'mlx-at"><a[^>]*href="\.\./chapters/(\w+)\.html#[\w-]+"', row
         )[1]
         for row in rows
         if "mlx-at" in row

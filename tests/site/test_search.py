@@ -17,8 +17,8 @@ C, M, K, D, Z = (
 )
 WORD = "book/glossary.html#term-"
 FIRST = {  # what is typed: where the first hit leads
-    "GQA": f"{WORD}grouped-query-attention",
-    "grouped-query attention": f"{WORD}grouped-query-attention",
+    "GQA": f"{C}#the-models-of-today",
+    "grouped-query attention": f"{C}#the-models-of-today",
     "MFU": f"{C}#time-and-two-kinds-of-utilisation",
     "mfu": f"{C}#time-and-two-kinds-of-utilisation",
     "bubble": f"{WORD}bubble",
@@ -38,10 +38,9 @@ FIRST = {  # what is typed: where the first hit leads
     "ZeRO": f"{Z}#what-the-copies-cost",
     "bucket": f"{D}#one-step-taken-apart",
     "ring": f"{K}#the-ring",
-    "slow link": f"{K}#one-slow-link",
     "two levels": f"{K}#two-levels",
     "drop_last": f"{D}#who-gets-which-data",
-    "GPT-3": f"{C}#gpt-3-from-end-to-end",
+    "GPT-3": f"{C}#from-this-to-6pd",
     "memory": M,
     "DDP": f"{D}#the-same-gradient",
     "C21": "book/ledger.html#ledger-C21",
@@ -164,7 +163,8 @@ def test_the_search_button_leads_here(visit):
     field.fill("GQA")
     field.press("Enter")
     page.wait_for_selector("#mlx-results li")
-    assert "grouped-query attention" in page.locator("#mlx-results li a").first.inner_text()
+    first = page.locator("#mlx-results li").first
+    assert "The models of today" in first.locator("a").first.inner_text()
 
 
 def test_without_scripts_it_says_what_else_there_is(visit):
