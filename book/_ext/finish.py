@@ -35,6 +35,7 @@ NAME = re.compile(r'(?<=<span class="pre">)[\w./]+(?=</span>)')
 CODE = re.compile(r'(?<=<div class="highlight"><pre>).*?(?=</pre>)', re.DOTALL)
 TOKEN = re.compile(r'<span class="?([a-z][a-z0-9]{0,2})"?>([^<]*)</span>')
 FACE = re.compile(r'<svg xmlns="[^"]*"( class="mlx-chart[^>]*?) font-family="[^"]*"')
+EXPERIMENT = re.compile(r'(<section class="mlx" .*?</section>)', re.DOTALL)
 CODE_SHEET = Path(__file__).parent.parent / "_static/code.css"
 COLOURED = set(re.findall(r"\.([a-z][a-z0-9]?)(?=[,)])", CODE_SHEET.read_text("utf-8")))
 FIRST = "dataset.theme"  # the script that must run before anything is painted
@@ -234,8 +235,13 @@ def with_colours_only(text: str, page: Path, site: Site) -> str:
 
 
 def with_pictures_at_home(text: str, page: Path, site: Site) -> str:
-    """Pictures name their language and a face for homes that know neither; a page knows both."""
-    return FACE.sub(r"<svg\1", text)
+    """Pictures name their language and a face for homes that know neither; a page knows both.
+
+    Not in an experiment, whose stored result is the bytes of a live one.
+    """
+    parts = EXPERIMENT.split(text)
+    parts[::2] = [FACE.sub(r"<svg\1", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
