@@ -1,6 +1,5 @@
 """The experiment of the data-parallel chapter: buckets on the wire while backward goes on."""
 
-from mathlib.parts import exact_sum
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Range, doubling, experiment
@@ -88,6 +87,6 @@ def buckets(
         N=ranks,
         W=(W, f"{gigabytes} GB/s"),
     )
-    total = show(exact_sum(s.end - s.start for s in step.buckets))
+    total = show(step.sending)
     rest = f"<p>All messages together, hidden or not, take {total}: latency, and bytes.</p>"
     return f"{say}{chart}{rest}{latencies}{transfer}"

@@ -6,7 +6,7 @@ Backward takes the same time for each layer, and for each byte of a layer's tens
 carries one bucket at a time (Li et al. 2020, section 3.2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -23,6 +23,11 @@ class Span(NamedTuple):
     end: float
 
 
+def _seconds(spans: Iterable[Span]) -> float:
+    """Of all of them together."""
+    return exact_sum(span.end - span.start for span in spans)
+
+
 class Step(NamedTuple):
     """Backward and the messages behind it."""
 
@@ -35,10 +40,15 @@ class Step(NamedTuple):
         return self.buckets[-1].end - self.backward[-1].end
 
     @property
+    def sending(self) -> float:
+        """Seconds in which the wire is busy."""
+        return _seconds(self.buckets)
+
+    @property
     def hidden(self) -> float:
         """Share of the communication that runs beside backward."""
         end = self.backward[-1].end
-        total = exact_sum(b.end - b.start for b in self.buckets)
+        total = self.sending
         return (
             exact_sum(max(0.0, min(b.end, end) - min(b.start, end)) for b in self.buckets) / total
             if total

@@ -6,15 +6,14 @@ asks for them. As `mathlib.parallel.zero1` to `zero3` ask: the next layer's gath
 computes, a layer's gradients when its backward is done.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from mathlib.checks import non_negative, one_of, positive, whole
-from mathlib.parts import exact_sum
 from mathlib.traffic import comm
-from mathlib.traffic.overlap import Span
+from mathlib.traffic.overlap import Span, _seconds
 
 
 class Step(NamedTuple):
@@ -47,10 +46,6 @@ class Step(NamedTuple):
     def hidden(self) -> float:
         """Share of the communication that runs beside compute."""
         return max(0.0, 1 - self.exposed / self.sending) if self.sending else 0.0
-
-
-def _seconds(spans: Iterable[Span]) -> float:
-    return exact_sum(span.end - span.start for span in spans)
 
 
 @dataclass
