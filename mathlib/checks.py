@@ -80,6 +80,14 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return int(number)
 
 
+def below(name: str, value: Any, size: int) -> int:
+    """One of `size` things, counted from 0."""
+    number = whole(name, value, least=0)
+    if number >= size:
+        raise InputError(f"{name} = {value}: expected 0 to {size - 1}")
+    return number
+
+
 def keep_whole(spec: Any, least: int, *names: str) -> None:
     """Check fields of a frozen spec, and keep them as whole numbers: 12.0 as 12."""
     for name in names:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from mathlib.checks import (
     InputError,
+    below,
     ceil_div,
     divides,
     flag,
@@ -306,9 +307,7 @@ def in_flight(
         whole("micro_batches", micro_batches),
         whole("chunks", chunks),
     )
-    rank = whole("stage", stage, least=0)
-    if rank >= p:
-        raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
+    rank = below("stage", stage, p)
     if one_of("schedule", schedule, SCHEDULES) == "gpipe":
         return m
     if v == 1:
@@ -420,8 +419,7 @@ def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
     Chapter: pipeline
     """
     p = instance("layout", layout, Layout).pipeline
-    if whole("stage", stage, least=0) >= p:
-        raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
+    below("stage", stage, p)
     return stage_layers(find_model(model).layers, p, layout.chunks)[stage]
 
 

@@ -8,7 +8,7 @@ The bubble has two names, never one: over the ideal time, when all stages always
 of the time.
 """
 
-from mathlib.checks import InputError, flag, non_negative, one_of, whole
+from mathlib.checks import InputError, below, flag, non_negative, one_of, whole
 from mathlib.memory.activations import in_flight
 
 CHUNKED = ("interleaved", "breadth-first")
@@ -87,8 +87,7 @@ def held(*, order: str, stages: int, micro_batches: int, chunks: int = 1, stage:
     if order in PLAIN or order == "interleaved":
         kind = "gpipe" if order == "gpipe" else "1f1b"
         return in_flight(pipeline=p, micro_batches=m, chunks=v, stage=stage, schedule=kind)
-    if whole("stage", stage, least=0) >= p:
-        raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
+    below("stage", stage, p)
     of_all = {"zb-h1": min(p, m), "zb-h2": min(2 * p - 1, m), "zb-v": p, "dualpipe": p + 1}
     return of_all.get(order, m)
 
@@ -100,8 +99,7 @@ def versions(*, order: str, stages: int, stage: int = 0) -> int:
     Chapter: pipeline
     """
     p = whole("stages", stages)
-    if whole("stage", stage, least=0) >= p:
-        raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
+    below("stage", stage, p)
     every = (*PLAIN, *CHUNKED, *SPLIT)
     return {"pipedream": p - stage, "2bw": 2}.get(one_of("order", order, every), 1)
 

@@ -9,7 +9,7 @@ gone back through all of its chunks.
 from collections import Counter
 from collections.abc import Iterator
 
-from mathlib.checks import InputError, instance, whole
+from mathlib.checks import below, instance
 from mathlib.schedule.actions import Schedule
 
 
@@ -50,9 +50,7 @@ def versions_kept(schedule: Schedule, *, stage: int = 0) -> int:
 
 
 def _stage(schedule: Schedule, stage: int) -> int:
-    if whole("stage", stage, least=0) >= instance("schedule", schedule, Schedule).stages:
-        raise InputError(f"stage = {stage}: expected 0 to {schedule.stages - 1}")
-    return int(stage)
+    return below("stage", stage, instance("schedule", schedule, Schedule).stages)
 
 
 def _passes(schedule: Schedule, s: int) -> Iterator[tuple[str, int, int]]:

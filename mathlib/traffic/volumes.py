@@ -10,6 +10,7 @@ Every (N - 1)/N is exact; `large_group` takes it as 1, as papers print it: 2 P, 
 
 from mathlib.checks import (
     InputError,
+    below,
     divides,
     flag,
     fraction,
@@ -115,8 +116,7 @@ def pipeline_parallel(
         whole("chunks", chunks),
         whole("micro_batches", micro_batches),
     )
-    if whole("stage", stage, least=0) >= p:
-        raise InputError(f"stage = {stage}: expected 0 to {p - 1}")
+    below("stage", stage, p)
     k, t = _stream(model, micro_batch, tokens, bytes_per_element), whole("tensor", tensor)
     k = k / t if flag("scatter_gather", scatter_gather) else k
     forward, backward = (v if stage < p - 1 else v - 1), (v if stage > 0 else v - 1)
