@@ -22,7 +22,7 @@ PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
 NOT_IN_BROWSER = {  # no experiment needs them
     *("launch", "meters", "model", "parallel", "cli", "from_config", "schemes", "__pycache__"),
-    *("schedule", "__main__.py", "bits.py", "papers.py", "claims.toml", "configurations.toml"),
+    *("__main__.py", "bits.py", "papers.py", "claims.toml", "configurations.toml"),
 }
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
