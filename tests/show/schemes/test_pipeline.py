@@ -20,8 +20,12 @@ def test_every_layer_stands_on_one_stage():
 @pytest.mark.parametrize("devices", [2, 4])
 def test_a_pipeline_and_tensor_parallelism_hold_the_same_area(devices):
     for chart in widths(pipeline.ways(8, devices)):
-        held = [(w, h) for r in chart.iter() if r.tag.endswith("rect")
-                if (w := float(r.get("width"))) and (h := float(r.get("height")))]
+        held = [
+            (w, h)
+            for r in chart.iter()
+            if r.tag.endswith("rect")
+            if (w := float(r.get("width"))) and (h := float(r.get("height")))
+        ]
         data, tensor, stage = (held[i * devices] for i in range(3))
         for wide, high in (tensor, stage):
             assert wide * high * devices == pytest.approx(data[0] * data[1], rel=0.02)
