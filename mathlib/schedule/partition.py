@@ -7,9 +7,11 @@ A split is a list of layers a stage, in the order of the stages.  The embedding 
 stage, head and loss on the last; early stages hold more micro-batches.  So even is seldom best.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from mathlib.checks import InputError, instance, listed, non_negative, whole
@@ -82,7 +84,8 @@ def work(
 
 
 def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
-    """The split whose fullest stage is least full: the least max over stages of `stage_bytes`.
+    """The split whose fullest stage is least full: the least max over stages of
+    `stage_bytes`.
 
     `options` go to `memory.fit.training`.
 
@@ -101,8 +104,8 @@ def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
 def stage_bytes(
     model: str | Model, layout: Layout, split: Sequence[int], **options: Any
 ) -> list[Parts]:
-    """Bytes of a device of each stage of a split, at the fullest moment of a step: weights, states,
-    gradients, and the activations of all micro-batches in flight there.
+    """Bytes of a device of each stage of a split, at the fullest moment of a step:
+    weights, states, gradients, and the activations of all micro-batches in flight.
 
     Chapter: schedules
     """
@@ -123,21 +126,29 @@ def _least_worst(cost: Callable[[int, int, int], float], layers: int, p: int) ->
     """The split with the least worst stage, cost(stage, first layer, layers); each has a layer.
 
     best[n] is the best way to give the first n layers to the stages so far: add a stage, and try
-    all numbers of layers for it.
+    all numbers of layers for it, fewest first, until it alone is worse than what was found, or
+    than stages of nearly equal numbers.
     """
     if p > layers:
         raise InputError(f"stages = {p}: expected at most one for each of {layers} layers")
+    places = [s * layers // p for s in range(p + 1)]
+    enough = max(cost(s, a, b - a) for s, (a, b) in enumerate(pairwise(places)))
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
     for s in range(p):
         longest = layers - (p - s - 1)  # the stages behind need one layer each
-        best = {
-            n: min(
-                (max(worst, cost(s, first, n - first)), [*split, n - first])
-                for first, (worst, split) in best.items()
-                if first < n
-            )
-            for n in range(s + 1, longest + 1)
-        }
+        grown: dict[int, tuple[float, list[int]]] = {}
+        for n in range(s + 1, longest + 1):
+            least: tuple[float, list[int]] = (math.inf, [])
+            for first in range(n - 1 if s else 0, s - 1, -1):
+                here = cost(s, first, n - first)
+                if here > min(least[0], enough):
+                    break
+                if first in best:
+                    worst, split = best[first]
+                    least = min(least, (max(worst, here), [*split, n - first]))
+            if least[1]:
+                grown[n] = least
+        best = grown
     return best[layers][1]
 
 

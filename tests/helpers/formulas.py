@@ -271,6 +271,7 @@ OWN: dict[str, dict[str, object]] = {
     "check.tags_needed": {"schedule": SCHEDULE},
     "check.refuse_strangers": {"schedule": SCHEDULE},
     "simulate.simulate": {"schedule": SCHEDULE, "times": Times()},
+    "simulate.until_stuck": {"schedule": SCHEDULE, "times": Times()},
     "bubble.idle": {"order": "zb-h1", "chunks": 1, "forward": 1.0, "backward": 2.0, "weight": 1.0},
     "bubble.held": {"order": "breadth-first"},
     "bubble.versions": {"order": "pipedream"},
