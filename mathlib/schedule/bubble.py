@@ -96,7 +96,7 @@ def versions(*, order: str, stages: int, stage: int = 0) -> int:
     """Versions of its weights that a stage keeps: p - s for PipeDream, 2 for 2BW, else 1, once the
     run is long enough to fill the pipeline (Narayanan et al. 2019, section 3.3; 2021, section 3.1).
 
-    Chapter: pipeline
+    Chapter: schedules (eq-stash)
     """
     p = whole("stages", stages)
     below("stage", stage, p)
@@ -109,7 +109,7 @@ def messages(*, stages: int, micro_batches: int, chunks: int = 1) -> int:
 
     Interleaving sends about v times as many; with one stage, nothing is sent.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-interleaved-messages)
     """
     p, m, v = _sizes(stages, micro_batches, chunks)
     return 2 * m * (p * v - 1) if p > 1 else 0
