@@ -116,7 +116,47 @@ class Toggle:
         return "yes" if value else "no"
 
 
-Control = Range | Choice | Toggle
+@dataclass(frozen=True)
+class Line:
+    """A line that the reader types, of a few letters; no other gets in."""
+
+    name: str
+    label: str
+    letters: str
+    most: int  # letters of a line
+    default: str
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "kind": "line",
+            "name": self.name,
+            "label": self.label,
+            "letters": self.letters,
+            "most": self.most,
+            "default": self.default,
+        }
+
+    def offers(self) -> list[str]:
+        """A refusal has no other lines to offer."""
+        return []
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str) or self.clean(value) != value:
+            raise InputError(
+                f"{self.name} = {value!r}: expected at most {self.most} of the letters "
+                f"{self.letters!r}"
+            )
+        return value
+
+    def clean(self, text: str) -> str:
+        """What of a text may stay."""
+        return "".join(letter for letter in text if letter in self.letters)[: self.most]
+
+    def show(self, value: str) -> str:
+        return value
+
+
+Control = Range | Choice | Toggle | Line
 
 
 def doubling(name: str, label: str, low: int, high: int, default: int, unit: str = "") -> Choice:
@@ -142,6 +182,11 @@ class Experiment:
     draw: Callable[..., str]
     code: tuple[Callable[..., Any], ...] = ()
     main: int = 3  # so many settings stand open; a phone folds the others
+
+    @property
+    def folded(self) -> tuple[Control, ...]:
+        """The controls that a notebook and a phone fold under More settings; never a single one."""
+        return self.controls[self.main :] if len(self.controls) > self.main + 1 else ()
 
     def values(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The defaults with `given` put in, every value checked."""
@@ -171,10 +216,9 @@ class Experiment:
                 control.show(v) for v in offered if self._draws({**values, control.name: v})
             ]
             if possible:
-                label = control.label
-                return (
-                    f"With the other settings as they are, {label} can be: {', '.join(possible)}."
-                )
+                where = " (under More settings)" if control in self.folded else ""
+                what = f"{control.label}{where} can be: {', '.join(possible)}"
+                return f"With the other settings as they are, {what}."
         return ""
 
     def _draws(self, values: Mapping[str, Any]) -> bool:
@@ -253,6 +297,11 @@ def find(id: str) -> Experiment:
     return registry()[one_of("experiment", id, registry())]
 
 
-def run_json(id: str, values_json: str) -> str:
-    """What the browser calls: the result for values given as JSON."""
-    return find(id).run(json.loads(values_json))
+def run_json(id: str, values_json: str, home: str = "") -> str:
+    """What the browser calls: the result for values given as JSON. If it names the module that is
+    the experiment's home, no other is imported.
+    """
+    if home:
+        import_module(home)
+    one = REGISTRY[id] if id in REGISTRY else find(id)
+    return one.run(json.loads(values_json))

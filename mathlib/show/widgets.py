@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from mathlib.show.experiments import Choice, Control, Experiment, Range, find
+from mathlib.show.experiments import Choice, Control, Experiment, Line, Range, find
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -35,6 +35,10 @@ def _control(control: Control, value: Any) -> Any:
         whole = isinstance(control.default, int)
         kind = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
         return kind(value=value, min=control.low, max=control.high, step=control.step, **look)
+    if isinstance(control, Line):
+        line = ipywidgets.Text(value=value, **look)
+        line.observe(lambda typed: setattr(line, "value", control.clean(typed["new"])), "value")
+        return line
     return ipywidgets.Checkbox(value=value, **look)
 
 
@@ -57,10 +61,12 @@ class View:
 
         for control in controls.values():
             control.observe(move, "value")
-        rows, main = list(controls.values()), self.experiment.main
-        if len(rows) > main + 1:
-            more = ipywidgets.Accordion([ipywidgets.VBox(rows[main:])], titles=("More settings",))
-            rows = [*rows[:main], more]
+        rows, folded = list(controls.values()), len(self.experiment.folded)
+        if folded:
+            more = ipywidgets.Accordion(
+                [ipywidgets.VBox(rows[-folded:])], titles=("More settings",)
+            )
+            rows = [*rows[:-folded], more]
         return ipywidgets.VBox([result, *rows, ipywidgets.HTML(self.experiment.code_html())])
 
     def _repr_html_(self) -> str:
