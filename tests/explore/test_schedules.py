@@ -130,7 +130,7 @@ def test_the_parts_of_a_bar_are_all_that_is_held():
 
 
 def test_layers_that_stages_do_not_divide_are_refused_with_what_would_go():
-    html = SPLIT.run({"model": "gpt-neox-20b", "stages": 16})
+    html = SPLIT.run({"model": "gpt-neox-20b"})
     assert "Not possible" in html and "can be" in html
 
 
