@@ -38,11 +38,21 @@ FACE = re.compile(r'<svg xmlns="[^"]*"( class="mlx-chart[^>]*?) font-family="[^"
 EXPERIMENT = re.compile(r'(<section class="mlx" .*?</section>)', re.DOTALL)
 CODE_SHEET = Path(__file__).parent.parent / "_static/code.css"
 COLOURED = set(re.findall(r"\.([a-z][a-z0-9]?)(?=[,)])", CODE_SHEET.read_text("utf-8")))
+MENU = re.compile(
+    r'<div class="(dropdown [^"]*)">\s*<button class="([^"]*)" type="button" '
+    r'data-bs-toggle="dropdown" aria-expanded="false" (aria-label="[^"]*")>(.*?)</button>'
+    r'(\s*<ul class="dropdown-menu">.*?</ul>)\s*</div>',
+    re.DOTALL,
+)
+MENU_THAT_UNFOLDS = r'<details class="\1"><summary class="\2" \3>\4</summary>\5</details>'
+TOOLTIP = re.compile(r'\s+data-bs-(?:toggle="tooltip"|placement="[^"]*")')
+EARLY = re.compile(r'<link rel="preload" as="script"[^>]*/bootstrap\.js[^>]*>\n?')
 FIRST = "dataset.theme"  # the script that must run before anything is painted
 
 # A script whose file or text has the word is needed only where the page has the second.
 NEEDED = {
     "fontawesome": r"(?!)",  # never: icons.css draws the icons
+    "bootstrap": r"(?!)",  # never: menus unfold and titles show by themselves
     "thebe": r"(?!)",
     "toggle": r'class="[^"]*\b(?:toggle|dropdown)\b[^"]*\badmonition\b|class="toggle\b',
     "design-tabs": r'class="[^"]*\bsd-tab-',
@@ -54,7 +64,10 @@ NEEDED = {
     "searchindex": r"(?!)",
     "sphinx_highlight": r"(?!)",
 }
-NOT_SHIPPED = ("**/*.map", "locales", "vendor/fontawesome", "scripts/fontawesome.js*")
+NOT_SHIPPED = (
+    *("**/*.map", "locales", "vendor/fontawesome"),
+    *("scripts/fontawesome.js*", "scripts/bootstrap.js*"),
+)
 
 REDIRECT = """<!DOCTYPE html>
 <html lang="en">
@@ -214,6 +227,12 @@ def with_names_that_break_well(text: str, page: Path, site: Site) -> str:
     return CELL.sub(broken, text)
 
 
+def without_bootstrap(text: str, page: Path, site: Site) -> str:
+    """80 kB of script for a menu and a few tooltips, which a page has without any."""
+    text = MENU.sub(MENU_THAT_UNFOLDS, EARLY.sub("", text))
+    return TOOLTIP.sub("", text).replace(' data-bs-title="', ' title="')
+
+
 def with_what_it_holds(text: str, page: Path, site: Site) -> str:
     """Cells and outputs say what they hold: a style sheet that looks for it with :has() would look
     again at every move of an experiment.
@@ -249,6 +268,7 @@ MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_each_id_once,
     with_landmarks_apart,
     with_a_plain_bibliography,
+    without_bootstrap,
     with_what_it_holds,
     with_names_that_break_well,
     with_colours_only,
@@ -288,8 +308,12 @@ def with_one_style_sheet(
 
 
 def used_words(pages: dict[Path, str], app: Sphinx, static: Path) -> set[str]:
-    """Classes and ids of the pages, and every word of what may add some: scripts, experiments."""
+    """Classes and ids of the pages, and every word of what may add some: scripts, experiments; the
+    variables that pages and the book's own style sheets ask for.
+    """
     words = {w for text in pages.values() for names in NAMED.findall(text) for w in names.split()}
+    asking = [sheet.read_text("utf-8") for sheet in Path(app.confdir).glob("book/_static/*.css")]
+    words.update(w for text in [*pages.values(), *asking] for w in stylesheet.ASKED.findall(text))
     root = Path(app.confdir)
     sources = [
         *static.rglob("*.js"),

@@ -20,9 +20,10 @@ from typeset import node
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
-NOT_IN_BROWSER = {  # no experiment needs them
-    *("launch", "meters", "model", "parallel", "cli", "from_config", "schemes", "__pycache__"),
-    *("__main__.py", "bits.py", "papers.py", "claims.toml", "configurations.toml"),
+COMPILER = ("precompile.mjs", "precompile.py", "unpack.mjs")
+NOT_IN_BROWSER = {  # real runs, and data that no experiment reads; of the rest, what none imports
+    *("launch", "meters", "model", "parallel", "cli", "__pycache__"),
+    *("__main__.py", "claims.toml", "configurations.toml"),
 }
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
@@ -31,6 +32,7 @@ export const packed = {{
 {packed}
 }};
 export const download = {download}; // bytes over the wire until the first live result
+export const homes = {homes}; // module of each experiment
 """
 
 
@@ -60,29 +62,31 @@ def pack(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
-def runtime_module(folder: str, runtime: dict[str, bytes], library: bytes) -> bytes:
+def runtime_module(folder: str, runtime: dict[str, bytes], library: bytes, homes: str) -> bytes:
     """What the scripts must know: where the packed files are, and what all that weighs."""
     files = {name: (f"../{folder}/{name}.packed", runtime[f"{name}.packed"]) for name in PACKED}
-    files["mathlib.zip"] = ("mathlib.packed", library)
+    files["mathlib.files"] = ("mathlib.packed", library)
     lines = [
         f"  '{name}': {{ address: new URL('{place}', import.meta.url), size: {len(content)} }},"
         for name, (place, content) in files.items()
     ]
     scripts = sum(len(pack(content)) for name, content in runtime.items() if "packed" not in name)
     download = scripts + sum(len(content) for _, content in files.values())
-    text = RUNTIME.format(folder=folder, packed="\n".join(lines), download=download)
+    text = RUNTIME.format(folder=folder, packed="\n".join(lines), download=download, homes=homes)
     return text.encode()
 
 
-def compiled(pyodide: Path, library: bytes, script: Path, cache: Path) -> Path:
-    """A folder with both zips as byte code, made once for each state of what goes in."""
-    key = digest(library, script.read_bytes(), (pyodide / "package.json").read_bytes())
-    if not (cache / key / "mathlib.zip").exists():
+def compiled(live: Path, library: bytes, cache: Path) -> Path:
+    """A folder with both libraries as byte code, made once for each state of what goes in."""
+    pyodide = live / "node_modules/pyodide"
+    compiler = [(live / name).read_bytes() for name in COMPILER]
+    key = digest(library, *compiler, (pyodide / "package.json").read_bytes())
+    if not (cache / key / "homes.json").exists():
         shutil.rmtree(cache, ignore_errors=True)
         cache.mkdir(parents=True)
         (cache / "sources.zip").write_bytes(library)
         subprocess.run(
-            [node(), script, pyodide, cache / "sources.zip", cache / key],
+            [node(), live / COMPILER[0], pyodide, cache / "sources.zip", cache / key],
             check=True,
             stdin=subprocess.DEVNULL,
         )
@@ -95,12 +99,8 @@ def gather(app: Sphinx, config: Config) -> None:
     """
     live = Path(app.confdir) / "book/live"
     pyodide = live / "node_modules/pyodide"
-    ready = compiled(
-        pyodide,
-        library_zip(Path(app.confdir) / "mathlib"),
-        live / "precompile.mjs",
-        Path(app.confdir) / "_build/live",
-    )
+    library = library_zip(Path(app.confdir) / "mathlib")
+    ready = compiled(live, library, Path(app.confdir) / "_build/live")
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
     runtime = {name: (pyodide / name).read_bytes() for name in PYODIDE}
     runtime["python_stdlib.zip"] = (ready / "python_stdlib.zip").read_bytes()
@@ -115,8 +115,9 @@ def gather(app: Sphinx, config: Config) -> None:
         for path in sorted(live.glob("*.mjs"))
         if path.name not in NOT_IN_PAGE
     }
-    modules["mathlib.packed"] = pack((ready / "mathlib.zip").read_bytes())
-    modules["runtime.mjs"] = runtime_module(folder, runtime, modules["mathlib.packed"])
+    modules["mathlib.packed"] = pack((ready / "mathlib.files").read_bytes())
+    homes = (ready / "homes.json").read_text("utf-8")
+    modules["runtime.mjs"] = runtime_module(folder, runtime, modules["mathlib.packed"], homes)
     config.livebook_folder = f"live-{digest(*modules.values())}"
     config.livebook_static = digest(
         *(p.read_bytes() for p in sorted((live.parent / "_static").iterdir()))

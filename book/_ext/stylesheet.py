@@ -2,7 +2,7 @@
 can use.
 
 A rule goes when it asks for a class or an id that no page carries and no script names, or with
-:has() for what an element holds.
+:has() for what an element holds; a variable goes when nobody asks for it.
 """
 
 import re
@@ -18,6 +18,8 @@ WANTED = re.compile(r"[.#](-?[A-Za-z_](?:\\.|[\w-])*)")
 COMMA = re.compile(r",(?![^(]*\))")
 BREAK = re.compile(r"(?<=[{};,])\s*\n\s*|\s*\n\s*(?=})")
 IMPORT = re.compile(r"""@import\s+(?:url\()?["']?([^"')]+)["']?\)?;""")
+VARIABLE = re.compile(r"""(?<=[{;\s])(--[\w-]+)\s*:[^;{}"']*(?:;|(?=\}))""")
+ASKED = re.compile(r"var\(\s*(--[\w-]+)")
 ADDRESS = re.compile(r"""url\((['"]?)(?!data:|#|/|https?:)([^'")]+)\1\)""")
 
 
@@ -83,7 +85,14 @@ def read(file: Path, static: Path) -> str:
     return "".join(parts)
 
 
+def without_spare_variables(css: str, asked_elsewhere: set[str]) -> str:
+    """The style sheet without variables that nobody asks for, or only others of them."""
+    asked = asked_elsewhere | set(ASKED.findall(css))
+    less = VARIABLE.sub(lambda v: v[0] if v[1] in asked else "", css)
+    return css if less == css else without_spare_variables(less, asked_elsewhere)
+
+
 def gathered(files: list[Path], static: Path, words: set[str]) -> str:
     """The style sheets as one, in their order, without the space that only people need."""
     css = "\n".join(shaken(read(file, static), words) for file in files)
-    return BREAK.sub("", css)
+    return without_spare_variables(BREAK.sub("", css), words)

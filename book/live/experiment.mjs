@@ -2,20 +2,33 @@
 import { address, settings } from './address.mjs';
 import { build } from './controls.mjs';
 import { element, insert } from './dom.mjs';
-import { run } from './python.mjs';
+import { run, warm } from './python.mjs';
 import { download } from './runtime.mjs';
 
 const QUIET = 700; // milliseconds without a move before the result is said, and its address written
+const SLOW = 400; // milliseconds until a result that is still the old one says so
+const REST = 150; // milliseconds that a mouse rests on a control before Python starts
 const MAIN = 3; // settings that a phone shows at once, if the experiment does not say how many
 const million = (bytes) => (bytes / 1e6).toFixed(1);
 const SIZE = `Python, ${million(download)} MB`;
 
-// Settings beneath the result: the main ones first, on a phone the others folded.
-function panel(title, rows, main, again, link) {
+// A mouse that rests on a control is about to move it, so Python starts; not where data are to be saved.
+function start_at_rest(box) {
+  let rest;
+  const leave = () => clearTimeout(rest);
+  box.addEventListener('pointerover', ({ pointerType, target }) => {
+    leave();
+    if (pointerType === 'mouse' && target.matches('input, select') && !navigator.connection?.saveData) rest = setTimeout(warm, REST);
+  });
+  box.addEventListener('pointerleave', leave);
+}
+
+// Settings beneath the result: the main ones first, on a phone the others folded under a line that names them.
+function panel(title, names, rows, main, again, link) {
   const box = element('div', { class: 'mlx-controls', role: 'group', 'aria-label': `Settings of the experiment: ${title}` });
   box.append(...rows.slice(0, main));
   if (rows.length > main + 1) {
-    const more = element('details', { class: 'mlx-more' }, element('summary', {}, 'More settings'), ...rows.slice(main));
+    const more = element('details', { class: 'mlx-more' }, element('summary', {}, 'More settings', element('span', {}, `: ${names.slice(main).join('; ')}`)), ...rows.slice(main));
     more.open = matchMedia('(min-width: 601px)').matches;
     box.append(more);
   } else box.append(...rows.slice(main));
@@ -29,6 +42,7 @@ export function enliven(root, position) {
   const title = root.querySelector('.mlx-title')?.textContent ?? id;
   const output = root.querySelector('.mlx-output');
   const status = element('p', { class: 'mlx-status', role: 'status' });
+  const old = element('p', { class: 'mlx-old', role: 'status' });
   const bar = element('progress', { max: 1, value: 0, 'aria-label': 'Download of Python' });
   const loading = element('p', { class: 'mlx-loading' }, bar, element('span'));
   const spoken = element('p', { class: 'mlx-spoken', 'aria-live': 'polite' });
@@ -37,6 +51,7 @@ export function enliven(root, position) {
   const link = element('a', { class: 'mlx-link' }, 'Link to these settings');
   let values = { ...defaults };
   let shown = { ...defaults };
+  let running = false;
   let busy = false;
   let stale = false;
   let silence;
@@ -52,6 +67,12 @@ export function enliven(root, position) {
     }, QUIET);
   };
 
+  // Beside the result, as long as it is not the answer to what is set.
+  const aged = (words) => {
+    old.replaceChildren(...(words ? [element('span', {}, words)] : []));
+    root.toggleAttribute('data-old', Boolean(words));
+  };
+
   const progress = (got, total) => {
     if (!loading.isConnected) status.after(loading);
     bar.value = got / total;
@@ -64,6 +85,7 @@ export function enliven(root, position) {
     values = { ...shown };
     place(shown);
     loading.remove();
+    aged('');
     root.dataset.state = 'failed';
     status.textContent = `Python cannot run in this browser now: ${error.message}. The result above stays. `;
     if (error.final) for (const input of [...built.map((made) => made.input), again]) input.disabled = true;
@@ -85,18 +107,24 @@ export function enliven(root, position) {
     stale = true;
     if (busy) return;
     busy = true;
+    let slow;
     if (root.dataset.state !== 'live') {
       root.dataset.state = 'starting';
-      status.textContent = `Starting ${SIZE}; the result is the stored one until then.`;
+      status.textContent = '';
+      if (!running) aged(`Starting ${SIZE}: this is still the stored result.`);
     }
     try {
       while (stale) {
         stale = false;
         const asked = { ...values };
+        if (running) slow ??= setTimeout(() => aged('Computing: this is still the old result.'), SLOW);
         const html = await run(id, asked, progress);
         if (stale && root.dataset.state !== 'live') continue;
         draw(html);
         shown = asked;
+        clearTimeout(slow);
+        slow = undefined;
+        aged('');
       }
       if (root.dataset.state !== 'live') {
         loading.remove();
@@ -107,6 +135,7 @@ export function enliven(root, position) {
       root.dataset.runs = 1 + +(root.dataset.runs ?? 0);
       settled();
     } catch (error) {
+      clearTimeout(slow);
       give_up(error);
     }
     busy = false;
@@ -122,6 +151,7 @@ export function enliven(root, position) {
     if (root.dataset.state !== 'stored') update();
   });
   document.addEventListener('mlx-live', () => {
+    running = true;
     if (root.dataset.state === 'stored') status.textContent = 'Python is running: move a control.';
   });
   addEventListener('resize', () => { output.style.minHeight = ''; });
@@ -129,9 +159,12 @@ export function enliven(root, position) {
   root.id ||= `experiment-${id}`;
   link.href = `#${root.id}`;
   root.dataset.state = 'stored';
-  status.textContent = `Live: ${SIZE}, starts when you move a control.`;
+  status.textContent = `Live: ${SIZE}, starts when you reach for a control.`;
   root.querySelector('.mlx-controls').remove();
-  output.after(panel(title, built.map((made) => made.row), main, again, link), status, spoken);
+  const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
+  start_at_rest(box);
+  output.before(old);
+  output.after(box, status, spoken);
   values = settings(id, built, defaults);
   if (controls.some((c) => values[c.name] !== c.default)) {
     place(values);

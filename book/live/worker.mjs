@@ -1,5 +1,6 @@
 // Python in a worker: fetches and unpacks the runtime and the library once, then answers one request after the other.
-import { pyodide, packed } from './runtime.mjs';
+import { homes, packed, pyodide } from './runtime.mjs';
+import { unpack } from './unpack.mjs';
 
 const SMALLEST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]); // a WebAssembly module of nothing
 const total = Object.values(packed).reduce((sum, { size }) => sum + size, 0);
@@ -31,7 +32,7 @@ async function open(name) {
   const answer = await fetch(packed[name].address).catch(() => { throw new Error('the connection broke'); });
   if (!answer.ok) throw new Error(`${name} is missing: the server answered ${answer.status}`);
   const content = counted(answer.body).pipeThrough(new DecompressionStream('gzip'));
-  const type = name.endsWith('.wasm') ? 'application/wasm' : 'application/zip';
+  const type = name.endsWith('.wasm') ? 'application/wasm' : 'application/octet-stream';
   return new Response(content, { headers: { 'Content-Type': type } });
 }
 
@@ -42,13 +43,13 @@ self.fetch = (address, ...rest) => opened[String(address?.url ?? address).split(
 async function start() {
   await WebAssembly.compile(SMALLEST).catch(() => { throw new Error('WebAssembly is blocked by the policy of the site'); });
   for (const name of Object.keys(packed)) opened[name] = open(name);
-  const library = opened['mathlib.zip'].then((answer) => answer.arrayBuffer());
+  const library = opened['mathlib.files'].then((answer) => answer.arrayBuffer());
   library.catch(() => {}); // told below, by the same file
   const scripts = ['pyodide.mjs', 'pyodide.asm.mjs'].map((name) => import(new URL(name, pyodide).href)
     .catch(() => { throw new Error(`${name} did not come`); }));
   const [{ loadPyodide }] = await Promise.all([...scripts, ...Object.values(opened)]);
   const python = await loadPyodide({ indexURL: pyodide.href });
-  python.unpackArchive(await library, 'zip', { extractDir: '/library' });
+  unpack(python.FS, new Uint8Array(await library), '/library');
   python.pyimport('sys').path.append('/library');
   run = python.pyimport('mathlib.show.experiments').run_json;
 }
@@ -64,7 +65,7 @@ self.onmessage = async ({ data: { number, id, values } }) => {
     return; // said once, above
   }
   try {
-    self.postMessage({ number, html: run(id, JSON.stringify(values)) });
+    self.postMessage({ number, html: run(id, JSON.stringify(values), homes[id]) });
   } catch (error) {
     self.postMessage({ number, error: words(error) });
   }

@@ -56,7 +56,7 @@ def tags_needed(schedule: Schedule) -> bool:
 
     Then a message must carry a tag that says which it is: gloo and MPI have tags, NCCL has none.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     validate(schedule)
     turns, sent = _Walk(schedule, posted=1).turns, Counter[tuple[int, int]]()

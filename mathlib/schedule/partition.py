@@ -26,7 +26,7 @@ from mathlib.specs import Model, find_model
 def even(*, layers: int, stages: int) -> list[int]:
     """L / p layers for each stage, refused where p does not divide L.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     p = whole("stages", stages)
     return [len(held) for held in stage_layers(layers, p)]
@@ -38,7 +38,7 @@ def by_time(
     """The split whose slowest stage is quickest: the least max over stages of the sum of their
     layers' times, with the ends' on the first and the last.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-split)
     """
     p, sums = whole("stages", stages), _sums(times)
     ends = non_negative("embedding", embedding), non_negative("head", head)
@@ -58,7 +58,7 @@ def stage_times(
 ) -> list[float]:
     """Seconds of each stage of a split.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     sums, ends = _sums(times), (non_negative("embedding", embedding), non_negative("head", head))
     counts = _counts(split, len(sums) - 1)
@@ -76,7 +76,7 @@ def work(
 
     What a split by time needs when nothing has been measured; the embedding computes nothing.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     model = _uniform(find_model(model))
     every = flops.forward(model, tokens=tokens, causal=causal)
@@ -90,7 +90,7 @@ def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
 
     `options` go to `memory.fit.training`.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-split)
     """
     model = _uniform(find_model(model))
     p = instance("layout", layout, Layout).pipeline
@@ -108,7 +108,7 @@ def stage_bytes(
     """Bytes of a device of each stage of a split, at the fullest moment of a step:
     weights, states, gradients, and the activations of all micro-batches in flight.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     model = _uniform(find_model(model))
     counts = _counts(split, model.layers, instance("layout", layout, Layout).pipeline)

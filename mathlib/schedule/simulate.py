@@ -109,7 +109,7 @@ def simulate(schedule: Schedule, times: Times | None = None) -> Timeline:
     simulated as far as it is written; what waits for ever is refused, with the reason
     of `check.validate`.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-pipeline-time)
     """
     instance("schedule", schedule, Schedule)
     times = Times() if times is None else instance("times", times, Times)

@@ -183,6 +183,11 @@ class Experiment:
     code: tuple[Callable[..., Any], ...] = ()
     main: int = 3  # so many settings stand open; a phone folds the others
 
+    @property
+    def folded(self) -> tuple[Control, ...]:
+        """The controls that a notebook and a phone fold under More settings; never a single one."""
+        return self.controls[self.main :] if len(self.controls) > self.main + 1 else ()
+
     def values(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The defaults with `given` put in, every value checked."""
         given = dict(given or {})
@@ -211,10 +216,9 @@ class Experiment:
                 control.show(v) for v in offered if self._draws({**values, control.name: v})
             ]
             if possible:
-                label = control.label
-                return (
-                    f"With the other settings as they are, {label} can be: {', '.join(possible)}."
-                )
+                where = " (under More settings)" if control in self.folded else ""
+                what = f"{control.label}{where} can be: {', '.join(possible)}"
+                return f"With the other settings as they are, {what}."
         return ""
 
     def _draws(self, values: Mapping[str, Any]) -> bool:
@@ -293,6 +297,11 @@ def find(id: str) -> Experiment:
     return registry()[one_of("experiment", id, registry())]
 
 
-def run_json(id: str, values_json: str) -> str:
-    """What the browser calls: the result for values given as JSON."""
-    return find(id).run(json.loads(values_json))
+def run_json(id: str, values_json: str, home: str = "") -> str:
+    """What the browser calls: the result for values given as JSON. If it names the module that is
+    the experiment's home, no other is imported.
+    """
+    if home:
+        import_module(home)
+    one = REGISTRY[id] if id in REGISTRY else find(id)
+    return one.run(json.loads(values_json))

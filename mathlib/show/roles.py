@@ -83,7 +83,7 @@ PARTS = {  # role: names of parts that look like it
     "recompute": ("recomputation",),
     "communication": (
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
-        *("to other nodes", "rows on their way", "saving"),
+        *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
     ),
     "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),

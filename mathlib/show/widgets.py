@@ -61,10 +61,12 @@ class View:
 
         for control in controls.values():
             control.observe(move, "value")
-        rows, main = list(controls.values()), self.experiment.main
-        if len(rows) > main + 1:
-            more = ipywidgets.Accordion([ipywidgets.VBox(rows[main:])], titles=("More settings",))
-            rows = [*rows[:main], more]
+        rows, folded = list(controls.values()), len(self.experiment.folded)
+        if folded:
+            more = ipywidgets.Accordion(
+                [ipywidgets.VBox(rows[-folded:])], titles=("More settings",)
+            )
+            rows = [*rows[:-folded], more]
         return ipywidgets.VBox([result, *rows, ipywidgets.HTML(self.experiment.code_html())])
 
     def _repr_html_(self) -> str:

@@ -137,6 +137,7 @@ EXAMPLES: dict[str, object] = {
     "algorithm": "tree",
     "bandwidth": 1e9,
     "latency": 1e-6,
+    "behind": 0.5,
     "levels": [4, 2],
     "bandwidths": [1e9, 1e8],
     "latencies": [1e-6, 1e-5],

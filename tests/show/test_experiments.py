@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -123,7 +125,19 @@ def test_every_control_changes_something(id):
 
 @pytest.mark.parametrize("id", registry())
 def test_the_browsers_way_in_gives_the_same_result(id):
-    assert run_json(id, json.dumps(find(id).values())) == find(id).run()
+    one = find(id)
+    for home in ("", one.draw.__module__):
+        assert run_json(id, json.dumps(one.values()), home) == one.run()
+
+
+def test_the_browser_imports_no_experiments_but_those_beside_the_one_it_shows():
+    code = (
+        "import sys; from mathlib.show.experiments import run_json\n"
+        "run_json('ring', '{}', 'mathlib.explore.collectives')\n"
+        "print([name for name in sys.modules if name.startswith('mathlib.explore.')])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "['mathlib.explore.collectives']"
 
 
 def test_a_refusal_says_which_values_are_possible():
@@ -140,10 +154,23 @@ def test_a_refusal_says_which_values_are_possible():
     assert "can be" not in stuck
 
 
+def test_a_refusal_says_where_a_folded_control_is():
+    def picky(**given: int) -> str:
+        if given["c"] > 1:
+            raise InputError(f"c = {given['c']}: expected 1")
+        return "<p>fine</p>"
+
+    controls = tuple(Range(name, name.upper(), 1, 4, 1, 1) for name in "abc")
+    for main, where in ((1, "C (under More settings) can be: 1."), (2, "C can be: 1.")):
+        one = Experiment("p", "P", controls, picky, main=main)
+        assert one.folded == (controls[1:] if main == 1 else ())
+        assert where in one.run({"c": 2})
+
+
 def test_a_refusal_of_the_book_names_values_that_its_controls_have():
     one = find("memory")
     odd = one.run({"model": "gpt2-xl", "tensor": 2})
-    assert "Not possible" in odd and "Tensor-parallel ranks can be: 1." in odd
+    assert "Not possible" in odd and "Tensor-parallel ranks (under More settings) can be: 1." in odd
 
 
 def test_what_is_stored_tells_the_result_before_the_settings():

@@ -43,7 +43,7 @@ def open_with(visit, answer: Callable[[Route], None], name: str = HEAVY) -> Page
 
 def test_the_price_is_told_before_anything_starts(look):
     page = look(CHAPTER).page
-    assert re.search(r"Python, \d\.\d MB, starts when you move a control", said(page))
+    assert re.search(r"Python, \d\.\d MB, starts when you reach for a control", said(page))
 
 
 def test_who_only_passes_by_starts_nothing(visit):
