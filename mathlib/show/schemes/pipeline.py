@@ -53,32 +53,32 @@ def _cut(width: float, p: int, each: int) -> str:
 
 def ways(layers: int = 8, devices: int = 4, *, caption: str = WAYS, name: str = "") -> Shown:
     """What a device holds of the model with data, tensor and pipeline parallelism."""
-    N = whole("devices", devices, least=2)
-    divides("devices", N, "layers", whole("layers", layers))
-    return figure(partial(_ways, L=layers, N=N), caption=caption, name=name)
+    n = whole("devices", devices, least=2)
+    divides("devices", n, "layers", whole("layers", layers))
+    return figure(partial(_ways, L=layers, n=n), caption=caption, name=name)
 
 
-def _ways(width: float, L: int, N: int) -> str:
-    page = Canvas(width, f"A model of {L} layers on {N} devices")
+def _ways(width: float, L: int, n: int) -> str:
+    page = Canvas(width, f"A model of {L} layers on {n} devices")
     held: dict[str, tuple[Callable[[int], Part], str]] = {
         "Data": (lambda r: (0, 0, 1, 1), "sends gradients of all layers, once a step"),
-        "Tensor": (lambda r: (r / N, 0, 1 / N, 1), "sends activations, four times in every layer"),
-        "Pipeline": (lambda r: (0, r / N, 1, 1 / N), "sends activations, once at each border"),
+        "Tensor": (lambda r: (r / n, 0, 1 / n, 1), "sends activations, four times in every layer"),
+        "Pipeline": (lambda r: (0, r / n, 1, 1 / n), "sends activations, once at each border"),
     }
     room = width if page.narrow else width / 3 - 14
-    wide = min(46.0, (room - 8 * (N - 1)) / N)
+    wide = min(46.0, (room - 8 * (n - 1)) / n)
     panels = [
         page.panel(
             title,
-            page.beside(*(_device(part(r), L, wide) for r in range(N)), gap=8),
+            page.beside(*(_device(part(r), L, wide) for r in range(n)), gap=8),
             note=note,
         )
         for title, (part, note) in held.items()
     ]
     page.flow(*panels, gap=14, above=10)
     return page.done(
-        f"Of {L} layers, each of {N} devices holds: data, all; tensor, a slice of each; pipeline, "
-        f"{L // N} whole"
+        f"Of {L} layers, each of {n} devices holds: data, all; tensor, a slice of each; pipeline, "
+        f"{L // n} whole"
     )
 
 
