@@ -165,8 +165,7 @@ export function enliven(root, position) {
   root.querySelector('.mlx-controls').remove();
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
   start_at_rest(box);
-  output.before(old);
-  output.after(box, status, spoken);
+  output.after(old, box, status, spoken);
   values = settings(id, built, defaults);
   if (controls.some((c) => values[c.name] !== c.default)) {
     place(values);

@@ -136,8 +136,8 @@ def test_the_browser_returns_the_bytes_of_cpython(visit):
 
 PLACES = """[...document.querySelectorAll('.bd-article section, .mlx')]
     .map((e) => e.getBoundingClientRect().top + window.scrollY)"""
-ASLEEP = """() => [...document.querySelectorAll('section > p .katex, .cell_output svg.mlx-wide')].map((e) =>
-    [e.checkVisibility({ contentVisibilityAuto: true }), e.getBoundingClientRect().top])
+ASLEEP = """() => [...document.querySelectorAll('section > p .katex, .cell_output svg.mlx-wide')]
+    .map((e) => [e.checkVisibility({ contentVisibilityAuto: true }), e.getBoundingClientRect().top])
     .filter(([awake, top]) => awake && Math.abs(top) > 5000).length"""
 
 
