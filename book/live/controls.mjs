@@ -67,7 +67,26 @@ function toggle(control, id, change) {
   return { input, shown: '', place, read: (text) => ({ true: true, false: false })[text] };
 }
 
-const KINDS = { range: slider, slider, menu, toggle };
+// A line of a few letters: no other gets in, and the cursor stays where it was.
+function line(control, id, change) {
+  const input = element('input', {
+    id, type: 'text', maxlength: control.most, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false',
+  });
+  const clean = (text) => [...text].filter((letter) => control.letters.includes(letter)).join('').slice(0, control.most);
+  const place = (value) => { input.value = value; };
+  input.addEventListener('input', () => {
+    const stays = clean(input.value);
+    if (stays !== input.value) {
+      const at = clean(input.value.slice(0, input.selectionStart)).length;
+      input.value = stays;
+      input.setSelectionRange(at, at);
+    }
+    change(stays);
+  });
+  return { input, shown: '', place, read: (text) => (clean(text) === text ? text : undefined) };
+}
+
+const KINDS = { range: slider, slider, menu, toggle, line };
 
 export function build(control, id, change) {
   const made = KINDS[control.kind](control, id, change);

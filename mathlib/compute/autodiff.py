@@ -1,20 +1,22 @@
 """Reverse-mode automatic differentiation: what torch.autograd does, on lists of lists.
 
 A value remembers its parents, and for each a pull: from G = dL/dvalue to the parent's share (Baydin
-et al. 2018, 3.2).
+et al. 2018, 3.2). What was made last is visited first, and a leaf when its last share is there.
 Y = A B is one product; its pulls dL/dA = G B^T and dL/dB = A^T G are two. `made` and `pulled` count
 multiplications.
 """
 
 import math
 from collections.abc import Callable
-from operator import add, mul
+from itertools import count
+from operator import add, attrgetter, mul
 
 from mathlib.checks import InputError
 
 Rows = list[list[float]]
 Arrived = dict["Value", Rows]  # gradients that have come, by where
 Pull = Callable[[Rows], tuple[Rows, int]]  # a gradient -> the parent's share, multiplications
+NUMBERS = count(1)  # of results, in the order in which they are made
 
 
 def shape(a: Rows) -> tuple[int, int]:
@@ -99,6 +101,7 @@ class Value:
     ):
         self.rows = rows if isinstance(rows, list) else [[rows]]
         self.by = by  # the operation; none made a leaf
+        self.number = next(NUMBERS) if by else math.inf
         self.made = made  # multiplications of forward
         self.pulled = 0  # and those of backward
         self.needs_grad = needs_grad and not by
@@ -152,16 +155,16 @@ class Value:
         return out
 
     def graph(self) -> list["Value"]:
-        """Parents first, then what was made from them."""
+        """As they were made, a leaf just before its first use."""
+        found, todo = {self}, [self]
+        while todo:
+            parents = {p for p, _ in todo.pop().pulls}
+            todo += parents - found
+            found |= parents
         order: dict[Value, None] = {}  # keeps what enters in order
-        stack = [self]
-        while stack:
-            parents = [parent for parent, _ in stack[-1].pulls]
-            missing = [p for p in parents if p not in order]
-            if missing:
-                stack += missing
-            else:
-                order[stack.pop()] = None
+        for value in sorted(found, key=attrgetter("number")):
+            used = [p for p, _ in reversed(value.pulls)]
+            order |= dict.fromkeys([*used, value])
         return list(order)
 
     def backward(self, start: Rows | None = None) -> Arrived:

@@ -25,6 +25,8 @@ class ReportedRun:
     recompute: str = "unsaid"
     hfu: float = 0.0  # as the source prints it; 0 where it does not
     rated: float = 0.0  # the peak as the source has it, where its device is clocked otherwise
+    tokens: float = 0.0  # so many in `seconds`, as printed; 0 where the source has no time
+    seconds: float = 0.0
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
 
@@ -43,6 +45,12 @@ class ReportedRun:
             flops.training(self.model, recompute=self.recompute).total
             / flops.training(self.model).total
         )
+
+    @property
+    def recounted(self) -> float:
+        """The executed FLOP/s of a device by our count and the printed time, C / (n T)."""
+        executed = flops.run(self.model, total_tokens=self.tokens, recompute=self.recompute)
+        return executed.total / (self.devices * self.seconds)
 
 
 def names() -> list[str]:
@@ -82,6 +90,8 @@ def utilizations(run_: ReportedRun) -> dict[str, float | None]:
         )
     elif run_.counts == "hardware" and more:
         shown["mfu"] = run_.rate / run_.peak / more
+    elif run_.counts == "model":
+        shown["mfu"] = run_.rate / run_.peak
     if shown["mfu"] and more:
         shown["hfu"] = shown["mfu"] * more
     return shown

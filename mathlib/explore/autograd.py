@@ -26,14 +26,14 @@ def squared_error(x: float, w: float, b: float, t: float) -> dict[str, Value]:
 @experiment(
     "backward",
     "Backward, one value at a time",
+    Range("step", "Backward steps done", 0, 7, 1, 3),
     Range("x", "Input x", -2.0, 2.0, 0.5, 1.5),
     Range("w", "Weight w", -2.0, 2.0, 0.5, 1.0),
     Range("b", "Bias b", -2.0, 2.0, 0.5, 0.5),
     Range("t", "Target t", -2.0, 2.0, 0.5, 1.0),
-    Range("step", "Backward steps done", 0, 7, 1, 3),
     code=(squared_error, Value.__mul__, Value.backward),
 )
-def backward(x: float, w: float, b: float, t: float, step: int) -> str:
+def backward(step: int, x: float, w: float, b: float, t: float) -> str:
     made = squared_error(x, w, b, t)
     loss, before_relu = made["L = e e"], made["w x + b"]
     gradients = {value: rows[0][0] for value, rows in loss.backward().items()}
@@ -63,9 +63,8 @@ def _graph(made: dict[str, Value], arrived: dict[Value, float]) -> str:
     number = {value: i for i, value in enumerate(made.values())}
     labels, notes = {}, {}
     for i, (word, value) in enumerate(made.items()):
-        held = plain(value.rows[0][0])
-        labels[i] = value.by or word
-        notes[i] = f"{word} = {held}" if value.by else held
+        labels[i] = word
+        notes[i] = plain(value.rows[0][0])
         if value in arrived:
             notes[i] += f", G = {plain(arrived[value])}"
     edges = [

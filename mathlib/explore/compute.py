@@ -17,11 +17,11 @@ PARTS = {
 @experiment(
     "six",
     "Where six breaks",
-    doubling("layers", "Layers", 2, 128, 16),
-    doubling("width", "Width", 256, 16384, 1024),
     doubling("context", "Sequence length", 256, 65536, 1024, "tokens"),
-    doubling("vocab", "Vocabulary", 1024, 262144, 65536),
+    doubling("width", "Width", 256, 16384, 1024),
     Toggle("causal", "Count only the pairs a causal mask keeps"),
+    doubling("layers", "Layers", 2, 128, 16),
+    doubling("vocab", "Vocabulary", 1024, 262144, 65536),
     Choice(
         "which", "Parameters in P", (("all", "both"), ("all but the embeddings", "none")), "both"
     ),
@@ -92,11 +92,11 @@ def bill(
 @experiment(
     "cost",
     "What does a training run take?",
-    Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
     doubling("billions", "Training tokens", 1, 32768, 256, "billion"),
-    Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
     doubling("devices", "Number of devices", 1, 65536, 1024),
     Range("percent", "Model FLOP utilisation", 5, 75, 1, 45, "%"),
+    Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
+    Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
     Range("price", "Price of a device-hour", 0.5, 10.0, 0.25, 2.0, "$"),
     code=(bill, cost.training_time, cost.device_hours),
 )
@@ -106,10 +106,10 @@ def cost_of_a_run(
     run = bill(model, billions * 1e9, device, devices, percent / 100, price)
     energy = ""
     if run["kWh"]:
-        energy = f", {run['kWh'] / 1000:,.0f} MWh at the rated power of the devices"
+        energy = f", {_digits(run['kWh'] / 1000)}\u00a0MWh at the rated power of the devices"
     say = (
         f'<p class="mlx-say"><b>{says.time(run["seconds"])}</b> on {devices:,} devices: '
-        f"{run['hours']:,.0f} device-hours, <b>${run['price']:,.0f}</b>{energy}.</p>"
+        f"{_digits(run['hours'])} device-hours, <b>${_digits(run['price'])}</b>{energy}.</p>"
     )
     law = equation(
         "T = C / (n * X)",
@@ -121,7 +121,13 @@ def cost_of_a_run(
     return say + _days_against_devices(devices, run["seconds"] / 86400, percent) + law
 
 
-REPORTED = (27, 53)  # lowest and highest MFU of the chapter's table of large runs, in percent
+def _digits(value: float) -> str:
+    """Three digits that mean something, the others zero: 545,000."""
+    near = float(f"{value:.3g}")
+    return f"{near:,.0f}" if near >= 100 else f"{near:g}"
+
+
+REPORTED = (11, 53)  # lowest and highest MFU of the chapter's table of large runs, in percent
 
 
 def _days_against_devices(devices: int, days: float, percent: int) -> str:

@@ -75,7 +75,7 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         parts = {part: each.amount(part) for part in each if gradients or "gradients" not in part}
         rows.append(
             (
-                f"{sum(parts.values()):.5g}: {precision.recipe(name).title}",
+                f"{sum(parts.values()):.3g}: {precision.recipe(name).title}",
                 {part: k * P for part, k in parts.items()},
             )
         )
@@ -102,14 +102,14 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
     doubling("tensor", "Tensor-parallel ranks", 1, 8, 1),
     doubling("pipeline", "Pipeline stages", 1, 16, 1),
     doubling("micro_batch", "Sequences in a micro-batch", 1, 64, 1),
-    doubling("tokens", "Sequence length", 512, 32768, 2048, "tokens"),
+    doubling("tokens", "Sequence length", 512, 32768, 4096, "tokens"),
     Choice(
         "recompute",
         "Recomputation",
         (("none", "none"), ("selective", "selective"), ("full", "full")),
         "none",
     ),
-    Toggle("flash", "FlashAttention"),
+    Toggle("flash", "FlashAttention", True),
     code=(fit.training, moments.moments, states.per_parameter, activations.layer),
 )
 def explorer(
@@ -145,9 +145,12 @@ def explorer(
         specs.find_device(device),
         {name: needed.amount(name) for name in needed if needed.amount(name)},
     )
+    told = fit.fits(needed, chip)
+    rest = says.size(abs(told.memory - told.needed)) + (" free" if told else " too much")
     say = (
-        f'<p class="mlx-say">On each of {layout.world:,} devices: <b>'
-        f"{fit.fits(needed, chip).text}</b>. {escape(needed.title)}.</p>"
+        f'<p class="mlx-say">On each of {layout.world:,} devices it '
+        f"<b>{'fits' if told else 'does not fit'}</b>: {says.size(told.needed)} of "
+        f"{says.size(told.memory)}, {rest}.</p>"
     )
     chart = svg.bars(
         [("On one device", parts)],
@@ -165,7 +168,10 @@ def explorer(
         t=tensor,
         p=pipeline,
     )
-    return say + chart + f"<p>Of this, model states by the formula:</p>{law}"
+    return (
+        f"{say}{chart}<p>{escape(needed.title)}.</p>"
+        f"<p>Of this, model states by the formula:</p>{law}"
+    )
 
 
 TOGETHER = {  # what the front page tells apart, and the parts that it adds up

@@ -300,7 +300,7 @@ def in_flight(
     GPipe: m. 1F1B: min(p - stage, m). Interleaved: min(2 (p - stage - 1) + (v - 1) p + 1, m v) / v,
     from m = 2p on p (1 + (p - 1)/(p v)) on the first stage (Narayanan et al. 2021, section 2.2).
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-held)
     """
     p, m, v = (
         whole("pipeline", pipeline),

@@ -5,14 +5,14 @@ Saved tensors count by their storage, once however many look at it; parameters a
 """
 
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch.autograd.graph import Node, saved_tensors_hooks
 
 ELSEWHERE = "loss"  # what runs outside of all parts
 
@@ -21,7 +21,8 @@ ELSEWHERE = "loss"  # what runs outside of all parts
 class Event:
     """Something that happened to a part of the network."""
 
-    what: str  # "saved", "released", "gradient" (of a parameter), "turn" (backward begins)
+    what: str  # "saved", "released", "turn" (backward begins), "gradient" (of a parameter),
+    # "share" (of the gradient of a parameter that is used more than once)
     part: str
     size: int = 0  # bytes
     name: str = ""  # the parameter's
@@ -42,6 +43,7 @@ class _Recorder:
         self.part = ELSEWHERE  # that runs now
         self.holders: Counter[int] = Counter()  # of a storage
         self.weights = {p.untyped_storage()._cdata for p in model.parameters()}
+        self.parameters: dict[Tensor, tuple[str, str]] = {}  # part and name
 
     def pack(self, tensor: Tensor) -> _Held:
         held, storage = _Held(tensor), tensor.untyped_storage()
@@ -61,9 +63,28 @@ class _Recorder:
     def enter(self, part: str, *_: object) -> None:
         self.part = part
 
-    def arrived(self, part: str, name: str, parameter: Tensor) -> None:
-        size = parameter.untyped_storage().nbytes()
-        self.events.append(Event("gradient", part, size, name))
+    def arrived(self, what: str, parameter: Tensor, *_: object) -> None:
+        part, name = self.parameters[parameter]
+        self.events.append(Event(what, part, parameter.untyped_storage().nbytes(), name))
+
+    def hear_shares(self, loss: Tensor) -> None:
+        """Listen to the nodes that hand a gradient to a parameter, where it has several."""
+        handed: dict[Tensor, list[Node]] = defaultdict(list)
+        todo = [loss.grad_fn] if loss.grad_fn else []
+        found = set(todo)
+        while todo:
+            node = todo.pop()
+            for below, _ in node.next_functions:
+                leaf = getattr(below, "variable", None)
+                if leaf is not None:
+                    handed[leaf].append(node)
+                elif below and below not in found:
+                    found.add(below)
+                    todo.append(below)
+        for parameter, nodes in handed.items():
+            if len(nodes) > 1 and parameter in self.parameters:
+                for node in nodes:
+                    node.register_hook(partial(self.arrived, "share", parameter))
 
 
 @contextmanager
@@ -82,7 +103,8 @@ def _hooked(
                 part_of.setdefault(parameter, part)
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                told = partial(recorder.arrived, part_of.get(parameter, ELSEWHERE), name)
+                recorder.parameters[parameter] = part_of.get(parameter, ELSEWHERE), name
+                told = partial(recorder.arrived, "gradient")
                 hooks.callback(parameter.register_post_accumulate_grad_hook(told).remove)
         hooks.enter_context(saved_tensors_hooks(recorder.pack, lambda held: held.tensor))
         yield
@@ -97,6 +119,7 @@ def follow(
     recorder = _Recorder(model)
     with _hooked(recorder, model, parts):
         loss = forward()
+        recorder.hear_shares(loss)
         recorder.events.append(Event("turn", ELSEWHERE))
         loss.backward()
     return recorder.events

@@ -135,7 +135,7 @@ def v_shaped(*, stages: int) -> tuple[int, ...]:
 
     The first stage holds both ends of the model (Qi et al. 2024).
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     p = whole("stages", stages)
     return (*range(p), *reversed(range(p)))

@@ -18,7 +18,7 @@ def pipedream(*, stages: int, micro_batches: int) -> Schedule:
     A micro-batch goes back through the weights with which it came, so stage s stashes p - s
     versions.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-stash)
     """
     plain = one_forward_one_backward(stages=stages, micro_batches=micro_batches)
     return replace(plain, name="pipedream", weights="stash", accumulate=1)
@@ -31,7 +31,7 @@ def two_versions(*, stages: int, micro_batches: int, accumulate: int = 0) -> Sch
 
     Needs accumulate >= p, else three versions would be in use at once.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-late)
     """
     p, m = whole("stages", stages), whole("micro_batches", micro_batches)
     each = whole("accumulate", accumulate, least=0) or p

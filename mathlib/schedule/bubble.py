@@ -22,7 +22,7 @@ def over_ideal(*, stages: int, micro_batches: int, chunks: int = 1) -> float:
 
     (p - 1) / (p m) has been printed; it is wrong.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-bubble-ideal)
     """
     p, m, v = _sizes(stages, micro_batches, chunks)
     return (p - 1) / (v * m)
@@ -33,7 +33,7 @@ def over_total(*, stages: int, micro_batches: int, chunks: int = 1) -> float:
 
     At m = 4 p it grows with p towards 20%.  (p - 1) / (2 m + p - 1) has been printed; it is wrong.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-bubble-total, eq-bubble-limit)
     """
     p, m, v = _sizes(stages, micro_batches, chunks)
     return (p - 1) / (v * m + p - 1)
@@ -61,7 +61,7 @@ def idle(
     a stage's own first and last action counts, as zero-bubble papers have it (Qi et al. 2024;
     their B is I).  ZB-H2 has (p-1) max(0, F+I-2W) then, and ZB-V 0.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-bubble)
     """
     p, v = _accepted(order, stages, micro_batches, chunks)[::2]
     F, B, W = _times(order, forward, backward, weight)
@@ -81,7 +81,7 @@ def held(*, order: str, stages: int, micro_batches: int, chunks: int = 1, stage:
     `memory.activations.in_flight`.  ZB-H1: min(p, m).  ZB-H2: min(2p - 1, m).  ZB-V: p.
     DualPipe: p + 1.  Where W waits, a micro-batch's activations count until it is done.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-held)
     """
     p, m, v = _accepted(order, stages, micro_batches, chunks)
     if order in PLAIN or order == "interleaved":
@@ -96,7 +96,7 @@ def versions(*, order: str, stages: int, stage: int = 0) -> int:
     """Versions of its weights that a stage keeps: p - s for PipeDream, 2 for 2BW, else 1, once the
     run is long enough to fill the pipeline (Narayanan et al. 2019, section 3.3; 2021, section 3.1).
 
-    Chapter: pipeline
+    Chapter: schedules (eq-stash)
     """
     p = whole("stages", stages)
     below("stage", stage, p)
@@ -109,7 +109,7 @@ def messages(*, stages: int, micro_batches: int, chunks: int = 1) -> int:
 
     Interleaving sends about v times as many; with one stage, nothing is sent.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-interleaved-messages)
     """
     p, m, v = _sizes(stages, micro_batches, chunks)
     return 2 * m * (p * v - 1) if p > 1 else 0

@@ -18,9 +18,10 @@ Task = tuple[str, int, int]  # "F" or "gradient" or "W", micro-batch, chunk: wha
 def validate(schedule: Schedule, *, posted: int | None = None) -> None:
     """Refuses a schedule that processes could not execute to its end, and says why.
 
-    Every micro-batch passes every chunk once forward and once backward, whole (B) or in parts (I
-    and W); nothing waits for itself.  `posted` None: sends do not block.  Else a send blocks until
-    its receive is posted, and every stage keeps the next `posted` receives open on each link.
+    Every micro-batch passes every chunk once forward and once backward, whole (B) or in
+    parts (I and W); nothing waits for itself.  `posted` None: sends do not block.  Else
+    a send blocks until its receive is posted, and every stage keeps the next `posted`
+    receives open on each link.
 
     Chapter: pipeline
     """
@@ -55,7 +56,7 @@ def tags_needed(schedule: Schedule) -> bool:
 
     Then a message must carry a tag that says which it is: gloo and MPI have tags, NCCL has none.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     validate(schedule)
     turns, sent = _Walk(schedule, posted=1).turns, Counter[tuple[int, int]]()

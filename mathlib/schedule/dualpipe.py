@@ -16,7 +16,7 @@ def dualpipe(*, stages: int, micro_batches: int) -> Schedule:
     Every chunk of the model exists twice, on stages s and p - 1 - s.  Needs p even and m even, at
     least 2p.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-dualpipe)
     """
     p, m = whole("stages", stages), whole("micro_batches", micro_batches)
     if p % 2:

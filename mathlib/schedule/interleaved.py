@@ -21,7 +21,7 @@ def interleaved(
     but no round shorter than the pipeline, unless there is but one (get_schedule_table of
     Megatron-LM at d98e8a6, core/pipeline_parallel/schedules.py; ScheduleInterleaved1F1B of torch).
 
-    Chapter: pipeline
+    Chapter: schedules (eq-interleaved)
     """
     p, m, v = (
         whole("stages", stages),
@@ -57,7 +57,7 @@ def breadth_first(*, stages: int, micro_batches: int, chunks: int = 2) -> Schedu
     The bubble of interleaving for any m >= p, the memory of fill and drain, and the gradients of
     a chunk are complete one chunk after the other, so that data parallelism can send them early.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-interleaved)
     """
     p, m, v = (
         whole("stages", stages),

@@ -7,9 +7,11 @@ A split is a list of layers a stage, in the order of the stages.  The embedding 
 stage, head and loss on the last; early stages hold more micro-batches.  So even is seldom best.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from mathlib.checks import InputError, instance, listed, non_negative, whole
@@ -23,7 +25,7 @@ from mathlib.specs import Model, find_model
 def even(*, layers: int, stages: int) -> list[int]:
     """L / p layers for each stage, refused where p does not divide L.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     p = whole("stages", stages)
     return [len(held) for held in stage_layers(layers, p)]
@@ -35,7 +37,7 @@ def by_time(
     """The split whose slowest stage is quickest: the least max over stages of the sum of their
     layers' times, with the ends' on the first and the last.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-split)
     """
     p, sums = whole("stages", stages), _sums(times)
     ends = non_negative("embedding", embedding), non_negative("head", head)
@@ -55,7 +57,7 @@ def stage_times(
 ) -> list[float]:
     """Seconds of each stage of a split.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     sums, ends = _sums(times), (non_negative("embedding", embedding), non_negative("head", head))
     counts = _counts(split, len(sums) - 1)
@@ -73,7 +75,7 @@ def work(
 
     What a split by time needs when nothing has been measured; the embedding computes nothing.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     model = _uniform(find_model(model))
     every = flops.forward(model, tokens=tokens, causal=causal)
@@ -82,11 +84,12 @@ def work(
 
 
 def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
-    """The split whose fullest stage is least full: the least max over stages of `stage_bytes`.
+    """The split whose fullest stage is least full: the least max over stages of
+    `stage_bytes`.
 
     `options` go to `memory.fit.training`.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-split)
     """
     model = _uniform(find_model(model))
     p = instance("layout", layout, Layout).pipeline
@@ -101,10 +104,10 @@ def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
 def stage_bytes(
     model: str | Model, layout: Layout, split: Sequence[int], **options: Any
 ) -> list[Parts]:
-    """Bytes of a device of each stage of a split, at the fullest moment of a step: weights, states,
-    gradients, and the activations of all micro-batches in flight there.
+    """Bytes of a device of each stage of a split, at the fullest moment of a step:
+    weights, states, gradients, and the activations of all micro-batches in flight.
 
-    Chapter: pipeline
+    Chapter: schedules
     """
     model = _uniform(find_model(model))
     counts = _counts(split, model.layers, instance("layout", layout, Layout).pipeline)
@@ -123,21 +126,29 @@ def _least_worst(cost: Callable[[int, int, int], float], layers: int, p: int) ->
     """The split with the least worst stage, cost(stage, first layer, layers); each has a layer.
 
     best[n] is the best way to give the first n layers to the stages so far: add a stage, and try
-    all numbers of layers for it.
+    all numbers of layers for it, fewest first, until it alone is worse than what was found, or
+    than stages of nearly equal numbers.
     """
     if p > layers:
         raise InputError(f"stages = {p}: expected at most one for each of {layers} layers")
+    places = [s * layers // p for s in range(p + 1)]
+    enough = max(cost(s, a, b - a) for s, (a, b) in enumerate(pairwise(places)))
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
     for s in range(p):
         longest = layers - (p - s - 1)  # the stages behind need one layer each
-        best = {
-            n: min(
-                (max(worst, cost(s, first, n - first)), [*split, n - first])
-                for first, (worst, split) in best.items()
-                if first < n
-            )
-            for n in range(s + 1, longest + 1)
-        }
+        grown: dict[int, tuple[float, list[int]]] = {}
+        for n in range(s + 1, longest + 1):
+            least: tuple[float, list[int]] = (math.inf, [])
+            for first in range(n - 1 if s else 0, s - 1, -1):
+                here = cost(s, first, n - first)
+                if here > min(least[0], enough):
+                    break
+                if first in best:
+                    worst, split = best[first]
+                    least = min(least, (max(worst, here), [*split, n - first]))
+            if least[1]:
+                grown[n] = least
+        best = grown
     return best[layers][1]
 
 

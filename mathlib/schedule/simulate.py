@@ -8,7 +8,7 @@ there.  A link is one direction from one stage to another; it carries one messag
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import sub
 
@@ -102,13 +102,14 @@ class Timeline:
 
 
 def simulate(schedule: Schedule, times: Times | None = None) -> Timeline:
-    """The timeline of a schedule: an action begins when its stage is free and its input is there,
-    at max(end of the stage's action before, arrival).
+    """The timeline of a schedule: an action begins when its stage is free and its
+    input is there, at max(end of the stage's action before, arrival).
 
-    Whatever the bubble is, it follows from that.  A list that leaves something out is simulated as
-    far as it is written; what waits for ever is refused, with the reason of `check.validate`.
+    Whatever the bubble is, it follows from that.  A list that leaves something out is
+    simulated as far as it is written; what waits for ever is refused, with the reason
+    of `check.validate`.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-pipeline-time)
     """
     instance("schedule", schedule, Schedule)
     times = Times() if times is None else instance("times", times, Times)
@@ -118,6 +119,21 @@ def simulate(schedule: Schedule, times: Times | None = None) -> Timeline:
     if any(len(a) < len(b) for a, b in zip(clock.ends, schedule.actions, strict=True)):
         validate(schedule)
     return Timeline(schedule, times, clock.begins, clock.ends)
+
+
+def until_stuck(schedule: Schedule, times: Times | None = None) -> Timeline:
+    """The timeline of whatever can be done before the stages wait for each other: of a schedule
+    that works, all of it.
+
+    Chapter: pipeline
+    """
+    instance("schedule", schedule, Schedule)
+    times = Times() if times is None else instance("times", times, Times)
+    refuse_strangers(schedule)
+    clock = _Clock(schedule, times)
+    clock.run()
+    done = [row[: len(ends)] for row, ends in zip(schedule.actions, clock.ends, strict=True)]
+    return Timeline(replace(schedule, actions=done), times, clock.begins, clock.ends)
 
 
 class _Clock:

@@ -19,7 +19,7 @@ def versions(schedule: Schedule, *, stage: int = 0) -> list[int]:
     flush: 0 for all.  stash: the newest when its first forward begins; i - (p - s - 1) for
     micro-batch i of PipeDream, and not below 0.  double: that of the step before its own.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-stash)
     """
     s = _stage(schedule, stage)
     if schedule.weights == "stash":
@@ -38,7 +38,7 @@ def versions_kept(schedule: Schedule, *, stage: int = 0) -> int:
 
     PipeDream: p - s.  2BW: 2.  With a flush: 1 (Narayanan et al. 2019, 2021).
 
-    Chapter: pipeline
+    Chapter: schedules (eq-stash)
     """
     met, alive, most = versions(schedule, stage=stage), Counter[int](), 1
     if schedule.weights == "flush":

@@ -18,7 +18,7 @@ def zb_h1(*, stages: int, micro_batches: int) -> Schedule:
 
     Every stage holds p micro-batches, as the first of 1F1B does, waiting for I or for W.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-zero-bubble)
     """
     return _delayed("zb-h1", stages, micro_batches, times=1)
 
@@ -30,7 +30,7 @@ def zb_h2(*, stages: int, micro_batches: int) -> Schedule:
     Every stage holds 2p - 1 micro-batches.  From m = 2p - 1 on and at equal times, the bubble is
     what stages begin later, and it goes away when the next step follows without a flush.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-way-in)
     """
     return _delayed("zb-h2", stages, micro_batches, times=2)
 
@@ -86,7 +86,7 @@ def zb_v(*, stages: int, micro_batches: int) -> Schedule:
     At equal times no stage waits once it has begun, and a stage holds at most 2p halves, the memory
     of 1F1B's first stage.
 
-    Chapter: pipeline
+    Chapter: schedules (eq-way-in)
     """
     p, m = whole("stages", stages), whole("micro_batches", micro_batches)
     n = max(m, 2 * p - 1)  # with fewer, those that are not there are left out

@@ -7,6 +7,7 @@ from mathlib.show.charts import byte_bars, curves
 from mathlib.show.comparison import compare
 from mathlib.show.drawing import graph
 from mathlib.show.figures import figure
+from mathlib.show.gantt import schedule_chart
 from mathlib.show.ledger import verdict
 from mathlib.show.link_chart import links
 from mathlib.show.memory_chart import memory_line
@@ -28,6 +29,7 @@ __all__ = [
     "parts_bar",
     "predict",
     "ranks_timeline",
+    "schedule_chart",
     "source",
     "table",
     "verdict",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import fsum
+from math import fsum, hypot
 
 from mathlib.checks import InputError
 from mathlib.show.figures import both, figure_html
@@ -59,8 +59,14 @@ def _placed(page: Sheet, rows: Sequence[Sequence[int]], lines: Mapping[int, list
 def _arrow(page: Sheet, above: Box, below: Box) -> None:
     """From the foot of a box to the head of one below it."""
     (xa, ya, wa, ha), (xb, yb, wb, _) = above, below
-    path = f"M{place(xa + wa / 2, ya + ha)}L{place(xb + wb / 2, yb)}"
-    page.line(path, opacity=0.45)
+    start, tip = (xa + wa / 2, ya + ha), (xb + wb / 2, yb)
+    dx, dy = tip[0] - start[0], tip[1] - start[1]
+    dx, dy = 6 * dx / hypot(dx, dy), 6 * dy / hypot(dx, dy)
+    left, right = (
+        (tip[0] - dx - side * dy * 0.55, tip[1] - dy + side * dx * 0.55) for side in (1, -1)
+    )
+    path = f"M{place(*start)}L{place(*tip)}M{place(*left)}L{place(*tip)}L{place(*right)}"
+    page.line(path, opacity=0.6)
 
 
 def drawing(
@@ -120,11 +126,12 @@ def graph(
     edges: Sequence[tuple[int, int]],
     *,
     title: str,
+    marked: Mapping[int, str] | None = None,
     caption: str = "",
     name: str = "",
 ) -> Shown:
     """A picture of nodes (number, label) and edges between numbers."""
     labels = dict(nodes)
     words = ", ".join(f"{labels[a]} -> {labels[b]}" for a, b in edges)
-    drawn = drawing(labels, edges, title=title, caption=caption, name=name)
+    drawn = drawing(labels, edges, title=title, marked=marked, caption=caption, name=name)
     return Shown(drawn, f"{title}: {words}")

@@ -116,7 +116,47 @@ class Toggle:
         return "yes" if value else "no"
 
 
-Control = Range | Choice | Toggle
+@dataclass(frozen=True)
+class Line:
+    """A line that the reader types, of a few letters; no other gets in."""
+
+    name: str
+    label: str
+    letters: str
+    most: int  # letters of a line
+    default: str
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "kind": "line",
+            "name": self.name,
+            "label": self.label,
+            "letters": self.letters,
+            "most": self.most,
+            "default": self.default,
+        }
+
+    def offers(self) -> list[str]:
+        """A refusal has no other lines to offer."""
+        return []
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str) or self.clean(value) != value:
+            raise InputError(
+                f"{self.name} = {value!r}: expected at most {self.most} of the letters "
+                f"{self.letters!r}"
+            )
+        return value
+
+    def clean(self, text: str) -> str:
+        """What of a text may stay."""
+        return "".join(letter for letter in text if letter in self.letters)[: self.most]
+
+    def show(self, value: str) -> str:
+        return value
+
+
+Control = Range | Choice | Toggle | Line
 
 
 def doubling(name: str, label: str, low: int, high: int, default: int, unit: str = "") -> Choice:

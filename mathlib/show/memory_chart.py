@@ -33,15 +33,17 @@ def memory_line(
     *,
     title: str,
     limit: float | None = None,
+    peak: bool = False,
     axis: str = AXIS,
     caption: str = "",
     name: str = "",
 ) -> Shown:
     """Bytes alive after every allocation and release; `marks` are (event at which a phase ended,
-    its name).
+    its name). `peak` marks the fullest event with its bytes.
     """
     said = _said(rows, marks)
     draw = partial(_memory_line, rows=rows, marks=marks, title=title, limit=limit, axis=axis)
+    draw = partial(draw, peak=peak)
     html = figure_html(both(partial(draw, said=said)), caption, name)
     return Shown(html, f"{title}. {said}")
 
@@ -53,6 +55,7 @@ def _memory_line(
     title: str,
     limit: float | None,
     axis: str,
+    peak: bool,
     said: str,
 ) -> str:
     page = Sheet(width)
@@ -66,6 +69,8 @@ def _memory_line(
     _areas(page, rows, frame)
     _levels(page, levels, frame)
     _phases(page, marks, frame)
+    if peak:
+        _peak(page, rows, frame)
     if limit is not None:
         page.limit(f"M{place(left, frame.bottom - limit * frame.byte)}H{number(width - 4)}")
     middle = (width + left) / 2
@@ -79,9 +84,26 @@ def _kinds(rows: Sequence[Row]) -> list[str]:
     return [kind for kind in rows[0] if any(row[kind] for row in rows)]
 
 
+def _fullest(rows: Sequence[Row]) -> int:
+    """The event after which the most bytes are alive."""
+    return max(range(len(rows)), key=lambda event: sum(rows[event].values()))
+
+
+def _peak(page: Sheet, rows: Sequence[Row], frame: Frame) -> None:
+    """A dot on the fullest event, and its bytes on that side that has room."""
+    event = _fullest(rows)
+    most = sum(rows[event].values())
+    x, y = frame.left + (event + 0.5) * frame.event, frame.bottom - most * frame.byte
+    words = says.size(most)
+    page.mark(x, y, "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "currentColor", words)
+    fits = x + page.wide(words, page.small, bold=True) + 10 < page.width
+    at, anchor = (x + 8, "start") if fits else (x - 8, "end")
+    page.text(at, y - 5, words, anchor=anchor, size=page.small, bold=True)
+
+
 def _said(rows: Sequence[Row], marks: Sequence[Mark]) -> str:
     """The peak in words: how much, when, and what it is made of."""
-    peak = max(range(len(rows)), key=lambda event: sum(rows[event].values()))
+    peak = _fullest(rows)
     phase = next(name for end, name in marks if peak < end)
     inside = ", ".join(f"{kind} {says.size(rows[peak][kind])}" for kind in _kinds(rows))
     return f"Peak {says.size(sum(rows[peak].values()))} during {phase}: {inside}"

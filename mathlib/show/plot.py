@@ -102,6 +102,7 @@ class Curves:
     log_y: bool = False
     limit: float | None = None
     limit_label: str = "limit"
+    limit_quiet: bool = False  # no wall but a mark to compare with: grey, told in an axis' title
 
     def axes(self) -> tuple[Axis, Axis]:
         points = [p for curve in self.series.values() for p in curve]
@@ -230,6 +231,9 @@ def _legend(page: Sheet, chart: Curves, y: float) -> float:
 
 def _limit(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
     high = y.place(chart.limit or 0)
+    if chart.limit_quiet:
+        page.line(f"M{place(x.start, high)}H{number(x.stop)}", opacity=0.8, width=1.2)
+        return
     page.limit(f"M{place(x.start, high)}H{number(x.stop)}")
     words = f"{chart.limit_label}: {chart.show_y(chart.limit or 0)}"
     both = page.wide(words, page.small, bold=True) + page.wide(chart.y_title, page.small)

@@ -61,7 +61,8 @@ PARTS = {  # role: names of parts that look like it
         *("final norm input", "final norm statistics", "token numbers"),
     ),
     "temporary": ("gathered layer", "working tensors"),
-    "backward": ("compute",),
+    "backward": ("compute", "backward for inputs"),
+    "main gradients": ("backward for weights",),  # what that part of backward makes
     "logits": ("probabilities", "gradients of logits", "targets", "number of targets"),
     "cache": ("keys", "values"),
     "attention": (
@@ -82,7 +83,7 @@ PARTS = {  # role: names of parts that look like it
     "recompute": ("recomputation",),
     "communication": (
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
-        *("to other nodes", "rows on their way", "saving"),
+        *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
     ),
     "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
     "predicted": ("rule",),
@@ -123,9 +124,13 @@ def shade(colour: str, step: int) -> str:
     if not step:
         return colour
     goal, share = (255, 0.12 + 0.19 * step) if step % 2 else (0, 0.12 * step)
-    share = min(share, 0.85)
-    mixed = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(one + (goal - one) * share):02x}" for one in mixed)
+    return mixed(colour, goal, min(share, 0.85))
+
+
+def mixed(colour: str, goal: int, share: float) -> str:
+    """A colour with a share of white (goal 255) or of black (goal 0) in it."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(one + (goal - one) * share):02x}" for one in parts)
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from mathlib.show.experiments import Choice, Control, Experiment, Range, find
+from mathlib.show.experiments import Choice, Control, Experiment, Line, Range, find
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -35,6 +35,10 @@ def _control(control: Control, value: Any) -> Any:
         whole = isinstance(control.default, int)
         kind = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
         return kind(value=value, min=control.low, max=control.high, step=control.step, **look)
+    if isinstance(control, Line):
+        line = ipywidgets.Text(value=value, **look)
+        line.observe(lambda typed: setattr(line, "value", control.clean(typed["new"])), "value")
+        return line
     return ipywidgets.Checkbox(value=value, **look)
 
 

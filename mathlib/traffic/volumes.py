@@ -71,6 +71,7 @@ def tensor_parallel(
     bytes; `regather` adds its two all-gathers a layer that rebuild the inputs in the backward pass
     (Korthikanti et al. 2022, 4.2.2).
 
+    Chapter: pipeline (eq-three-bytes)
     Chapter: parallel3d
     """
     model = find_model(model)
@@ -108,7 +109,7 @@ def pipeline_parallel(
     each of t tensor ranks sends 1/t (Narayanan et al. 2021, section 4.1); so does sequence
     parallelism.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-pipeline-bytes)
     """
     model = find_model(model)
     p, v, m = (

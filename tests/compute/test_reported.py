@@ -14,6 +14,9 @@ PRINTED = [
     ("MPT 70B, 64 A100", "mfu", 0.5333),
     ("Megatron 1.2B, one V100", "of peak", 0.30),
     ("MT-NLG 530B, 3,360 A100", "hfu", 0.36),
+    ("Llama 3 405B, 8,192 H100", "mfu", 0.43),
+    ("Llama 3 405B, 16,384 H100", "of peak", 0.41),
+    ("ZeRO-3 174.6B, 1,536 A100", "hfu", 0.141),
 ]
 
 
@@ -42,3 +45,10 @@ def test_every_run_names_its_source(name):
     assert (
         run.source and run.date and run.peak > 0 and (run.rate > 0) != (run.tokens_per_second > 0)
     )
+
+
+@pytest.mark.parametrize("name", [n for n in reported.names() if reported.find_run(n).seconds])
+def test_a_printed_rate_is_what_the_printed_time_makes_of_our_count(name):
+    """Days are printed without decimals: 23 may be 22.5."""
+    run = reported.find_run(name)
+    assert run.recounted == pytest.approx(run.rate, rel=0.025)

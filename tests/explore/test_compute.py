@@ -61,14 +61,14 @@ def test_a_bill_is_work_over_rate_times_price():
 
 def test_twice_the_devices_is_half_the_time_and_the_same_price():
     one, two = (shown("cost", devices=n) for n in (1024, 2048))
-    price = re.compile(r"<b>([\d,]+ \$)</b>")
-    assert price.findall(one) == price.findall(two)
+    price = re.compile(r"<b>(\$[\d,]+)</b>")
+    assert price.findall(one) == price.findall(two) == ["$1,090,000"]
     assert "<b>22.2 days</b>" in one and "<b>11.1 days</b>" in two
 
 
 def test_the_choice_lies_between_the_lowest_and_the_highest_reported_rate():
     chart = drawn(shown("cost"))
-    assert "MFU 27%: 296 at 128, 4.62 at 8,192" in said(chart), "45/27 of 177"
+    assert "MFU 11%: 726 at 128, 11.3 at 8,192" in said(chart), "45/11 of 177"
     assert "your choice: 22.2 at 1,024" in said(chart)
     assert not outside(chart)
 

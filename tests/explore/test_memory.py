@@ -28,7 +28,7 @@ def test_recipes_are_as_long_as_their_bytes_a_parameter():
     assert len(wide) == len(memory.RECIPES)
     for name, (label, width) in zip(memory.RECIPES, wide.items(), strict=True):
         each = precision.bytes_per_parameter(name)
-        assert label == f"{each.total:.5g}: {precision.recipe(name).title}"
+        assert label == f"{each.total:.3g}: {precision.recipe(name).title}"
         assert width / wide["16: Adam, fp32"] == pytest.approx(each.total / 16, abs=0.003)
 
 
@@ -49,10 +49,12 @@ def test_gradients_are_drawn_only_where_they_are_counted():
 
 def test_the_bar_of_one_device_is_what_fit_says():
     layout = specs.Layout(data=8)
-    options = {"recipe": "mixed-adam", "attention": "standard", "dropout": False}
-    needed = fit.training("llama2-7b", layout, tokens=2048, **options)
-    html = shown("memory")
-    assert fit.fits(needed, specs.find_device("a100-80gb")).text in html
+    options = {"recipe": "mixed-adam", "attention": "flash", "dropout": False}
+    needed = fit.training("llama2-7b", layout, tokens=4096, **options)
+    html, told = shown("memory"), fit.fits(needed, specs.find_device("a100-80gb"))
+    assert not told and "<b>does not fit</b>" in html and needed.title in html
+    sizes = (told.needed, told.memory, told.needed - told.memory)
+    assert "{} of {}, {} too much.".format(*map(says.size, sizes)) in html
     wide = {hint.split(", ")[1].split(":")[0]: b[2] for hint, b in boxes(drawn(html)).items()}
     for name, width in wide.items():
         share = width / wide["weights"]

@@ -12,6 +12,7 @@ from mathlib.show.schemes import (
     data_parallel,
     memory,
     mics,
+    pipeline,
     sums,
     zero,
 )
@@ -114,4 +115,8 @@ SCHEMES = {
     ),
     "mics.cut_anew": mics.cut_anew,
     "mics.knobs": mics.knobs,
+    "pipeline.cut": pipeline.cut,
+    "pipeline.cut, two": lambda: pipeline.cut(6, 2),
+    "pipeline.ways": pipeline.ways,
+    "pipeline.ways, eight": lambda: pipeline.ways(8, 8),
 }

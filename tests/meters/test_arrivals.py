@@ -40,6 +40,9 @@ def test_a_parameter_used_twice_comes_with_its_first_use(chain):
     events = arrivals.follow(lambda: model(torch.randn(2, 4)).sum(), model, parts)
     assert names(events, "gradient") == ["1.weight", "0.weight"]
     assert [e.part for e in events if e.what == "gradient"] == ["1", "0"]
+    told = [(e.what, e.name) for e in events if e.what in ("share", "gradient")]
+    twice = ("share", "0.weight")
+    assert told == [twice, ("gradient", "1.weight"), twice, ("gradient", "0.weight")]
 
 
 def test_what_is_frozen_gets_nothing_and_keeps_nothing(chain):
@@ -80,8 +83,9 @@ def test_of_a_gpt_every_saved_byte_is_there_and_the_tied_table_comes_last():
     kept = [event.size for event in events if event.what == "saved"]
     assert sum(kept) == saved.saved_bytes(lambda: model.loss(*batch), model)
     assert sorted(kept) == sorted(event.size for event in events if event.what == "released")
+    assert names(events, "share") == ["tokens.weight"] * 2, "of the head, and of the look-up"
     order = names(events, "gradient")
     assert order[-1] == "tokens.weight" and len(order) == len(list(model.parameters()))
     untied = gpt.GPT(shape.but(tied=False))
     events = arrivals.follow(lambda: untied.loss(*batch), untied, {"head": [untied.head]})
-    assert names(events, "gradient")[0] == "head.weight"
+    assert names(events, "gradient")[0] == "head.weight" and not names(events, "share")

@@ -32,6 +32,19 @@ def test_communication_is_paid_by_all_devices_in_every_step():
     assert spent["communication"] == pytest.approx(8 * 10 * (2 * 7 / 8 + 2 * 7 * 1e-3))
 
 
+@pytest.mark.parametrize("behind", [0.25, 2 / 3, 1.0])
+def test_an_exchange_hides_behind_its_share_of_a_step(behind):
+    """A step computes 1e20 / 1e14 / (8 * 10) = 12,500 s on each device."""
+    links = {"gradient_bytes": 1e13, "bandwidth": 1e9}
+    given = JOB | links | {"devices": 8, "steps": 10}
+    all_reduce = 2 * 7 / 8 * 1e4
+    spent = bill.device_time(**given, behind=behind)
+    exposed = max(0.0, all_reduce - behind * 12_500)
+    assert spent["communication"] == pytest.approx(8 * 10 * exposed)
+    with pytest.raises(InputError, match="behind = 1.5"):
+        bill.device_time(**given, behind=1.5)
+
+
 def test_a_failure_stops_everybody():
     once = bill.device_time(**JOB, devices=100, time_between_failures=1e6, time_per_failure=60.0)
     assert once["waiting after failures"] == pytest.approx(100 * 60)

@@ -10,6 +10,7 @@ from formulas import FUNCTIONS, accepted_types, called
 from mathlib.checks import InputError
 
 ZERO_IS_FINE = {
+    "behind",
     "accumulate",
     "round_size",
     "block",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mathlib.checks import InputError
 from mathlib.schedule import check, orders
 from mathlib.schedule.actions import Schedule
-from mathlib.schedule.simulate import simulate
+from mathlib.schedule.simulate import simulate, until_stuck
 from mathlib.schedule.times import Times
 
 
@@ -210,3 +210,14 @@ def test_what_the_clock_refuses_the_check_refuses_too(schedule) -> None:
         with pytest.raises(InputError) as same:
             check.validate(schedule)
         assert str(same.value) == str(refused)
+
+
+def test_what_waits_for_ever_is_simulated_until_it_does():
+    whole = orders.make("1f1b", stages=3, micro_batches=4)
+    assert until_stuck(whole).ends == simulate(whole).ends
+    rows = [list(row) for row in whole.actions]
+    rows[2] = rows[2][1:2] + rows[2][:1] + rows[2][2:]  # its first backward before its forward
+    stuck = until_stuck(replace(whole, actions=rows))
+    assert [len(row) for row in stuck.ends] == [3, 2, 0]
+    assert [len(row) for row in stuck.schedule.actions] == [3, 2, 0]
+    assert stuck.total == 3.0 and stuck.peak(0) == 3

@@ -41,7 +41,8 @@ def test_every_arrow_leaves_below_one_box_and_ends_on_top_of_another():
     paths = [p.get("d") for p in chart.iter(f"{SPACE}path")]
     assert len(boxes) == 4 and len(paths) == len(DIAMOND)
     for path in paths:
-        a, b, c, d = map(float, re.findall(r"[\d.]+", path))
+        a, b, c, d, *head = map(float, re.findall(r"[\d.]+", path))
+        assert head[2:4] == [c, d], "the head of the arrow is where it ends"
         assert any(abs(a - x) < 0.11 and abs(b - y) < 0.11 for x, y in bottoms)
         assert any(abs(c - x) < 0.11 and abs(d - y) < 0.11 for x, y in tops)
     assert not unreadable(drawing({0: "x", 1: "w < v", 2: "*", 3: "+"}, DIAMOND, title="T"))
@@ -56,7 +57,8 @@ def test_notes_and_marks_go_to_their_nodes():
 
 def test_the_same_graph_is_told_in_words():
     assert said(picture()).startswith("x leads to w < v; x leads to *;")
-    shown = graph([(5, "a"), (7, "b & c")], [(5, 7)], title="G")
+    shown = graph([(5, "a"), (7, "b & c")], [(5, 7)], title="G", marked={7: "gradients"})
+    assert ROLES["gradients"][0] in shown._repr_html_()
     assert repr(shown) == "G: a -> b & c" and "b &amp; c" in shown._repr_html_()
 
 

@@ -11,6 +11,7 @@ from mathlib.checks import InputError
 from mathlib.show.experiments import (
     Choice,
     Experiment,
+    Line,
     Range,
     Toggle,
     doubling,
@@ -43,6 +44,16 @@ def test_controls_refuse_what_they_do_not_offer():
         SLOPE.run({"slop": 3})
     with pytest.raises(InputError, match="did you mean"):
         find("memoru")
+
+
+def test_a_line_takes_its_own_letters_and_no_others():
+    line = Line("row", "Row", "ABa ", 6, "AB")
+    assert line.check("BA aB") == "BA aB" and line.clean("xA-B9aaaaaaa") == "ABaaaa"
+    for wrong in ("AX", "AAAAAAA", 3, None):
+        with pytest.raises(InputError, match="row = "):
+            line.check(wrong)
+    html = Experiment("l", "L", (line,), lambda row: f"<p>{row}</p>").html({"row": "BB"})
+    assert "<li>Row: <b>BB</b></li>" in html and "&quot;letters&quot;: &quot;ABa &quot;" in html
 
 
 def test_doubling_offers_every_power_between_its_ends_with_the_unit():
@@ -99,6 +110,8 @@ def choices(control) -> list:
         return [value for _, value in control.options]
     if isinstance(control, Toggle):
         return [True, False]
+    if isinstance(control, Line):
+        return [control.default, ""]
     return [control.low, control.high]
 
 

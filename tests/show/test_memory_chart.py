@@ -66,6 +66,18 @@ def test_the_peak_is_told_with_its_phase_and_its_parts():
     assert repr(shown) == f"T. {told}" and said(drawn(shown)) == f"{told}."
 
 
+def test_the_peak_is_marked_where_it_is_asked_for():
+    chart = drawn(memory_line(ROWS, MARKS, title="T", peak=True))
+    (dot,) = [p for p in chart.iter(f"{SPACE}path") if p.get("transform")]
+    left, right, _, head = corners(chart)
+    x, y = map(float, dot.get("transform")[len("translate(") : -1].split())
+    assert (x, y) == (pytest.approx(left + 2.5 * (right - left) / 4, abs=0.06), head)
+    assert "4 kB" in words(chart) and dot.find(f"{SPACE}title").text == "4 kB"
+    plain = drawn(memory_line(ROWS, MARKS, title="T"))
+    assert not [p for p in plain.iter(f"{SPACE}path") if p.get("transform")]
+    assert not unreadable(memory_line(ROWS, MARKS, title="T", peak=True))
+
+
 def test_an_event_belongs_to_the_phase_that_has_not_ended_before_it():
     told = said(drawn(memory_line(ROWS, [(2, "forward"), (4, "backward")], title="T")))
     assert told.startswith("Peak 4 kB during backward")

@@ -133,6 +133,7 @@ TOGETHER = (  # roles that stand in one legend, from dark to light
     ("main gradients", "optimizer", "gradients", "scales", "second moment"),
     ("vocabulary", "attention", "embedding", "attention values", "mlp", "attention scores"),
     ("backward", "communication", "forward", "recompute"),
+    ("backward", "main gradients", "forward", "activations"),
 )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from mathlib.checks import InputError
 from mathlib.show import explore
-from mathlib.show.experiments import Experiment, Range, Toggle, doubling
+from mathlib.show.experiments import Experiment, Line, Range, Toggle, doubling
 from mathlib.show.widgets import VIEW, View, bundle
 
 
@@ -56,3 +56,12 @@ def test_the_result_stands_above_its_controls_and_minor_ones_fold():
     assert [c.description for c in (a, b, *more.children[0].children)] == list("ABCDE")
     more.children[0].children[2].value = 9
     assert result.value == "<p>17</p>"
+
+
+def test_a_typed_line_keeps_only_its_letters():
+    line = Line("row", "Row", "AB", 4, "AB")
+    result, row, _ = View(
+        Experiment("l", "L", (line,), lambda row: f"<p>{row}</p>")
+    ).widget.children
+    row.value = "BxB-B99BB"
+    assert row.value == "BBBB" and result.value == "<p>BBBB</p>"

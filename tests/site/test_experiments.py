@@ -7,7 +7,7 @@ import random
 
 from pages import toc_pages
 
-from mathlib.show.experiments import Choice, Control, Toggle, registry
+from mathlib.show.experiments import Choice, Control, Line, Toggle, registry
 
 CHAPTERS = [page for page in toc_pages() if page.startswith("chapters/")]
 FIRST_TOUCH = 15e6  # bytes that the first live result may cost: Python, and the library
@@ -21,6 +21,8 @@ def grid(control: Control) -> list:
         return values if len(values) <= 4 else [values[0], values[len(values) // 2], values[-1]]
     if isinstance(control, Toggle):
         return [False, True]
+    if isinstance(control, Line):
+        return [control.default, control.default[:-1], control.default.lower(), ""]
     steps = round((control.high - control.low) / control.step)
     return [
         control.check(control.low + control.step * i)
@@ -112,6 +114,33 @@ def test_a_result_cannot_run_anything_in_the_page(visit):
     assert not any(
         word in left[1] for word in ("onclick", "onerror", "javascript:", "<script", "<iframe")
     )
+
+
+def test_a_line_lets_only_its_letters_in(visit):
+    page = page_with_experiment(visit).page
+    page.evaluate(
+        """async () => {
+            const script = document.querySelector('script[src*="live.mjs"]').src;
+            const { build } = await import(new URL('controls.mjs', script).href);
+            const shape = { kind: 'line', name: 'row', letters: 'FBfb ', most: 6 };
+            const line = { ...shape, label: 'Row', default: 'FB' };
+            window.made = build(line, 'a-line', (value) => { window.told = value; });
+            document.body.append(window.made.row);
+        }"""
+    )
+    box = page.get_by_label("Row", exact=True)
+    assert box.input_value() == "FB"
+    box.focus()
+    page.keyboard.press("Home")
+    page.keyboard.type("xF9b")
+    assert box.input_value() == "FbFB" == page.evaluate("window.told")
+    assert box.evaluate("e => e.selectionStart") == 2, "the cursor stays behind what was typed"
+    box.fill("BBBBBBBBBB")
+    assert box.input_value() == "BBBBBB"
+    reads = page.evaluate(
+        "['FB b', 'FX', 'FFFFFFF', ''].map((text) => window.made.read(text) ?? null)"
+    )
+    assert reads == ["FB b", None, None, ""], "an address that names no line is not followed"
 
 
 def test_the_browser_returns_the_bytes_of_cpython(visit):

@@ -6,6 +6,7 @@ as the page's. Colours are those of mathlib.show.roles; hatches show in print an
 """
 
 import zlib
+from collections.abc import Sequence
 from functools import lru_cache
 from html import escape
 
@@ -203,6 +204,13 @@ class Sheet:
             f"{escape(words)}</text>"
         )
         self.bottom = max(self.bottom, y + size * 0.3)
+
+    def scattered(self, y: float, words: Sequence[tuple[float, str]], colour: str = "") -> None:
+        """Small words of one line, each around its own x."""
+        paint = f' fill="{colour}"' if colour else ""
+        spans = "".join(f'<tspan x="{number(x)}">{escape(word)}</tspan>' for x, word in words)
+        style = f'font-size="{self.small:g}" text-anchor="middle"{paint}'
+        self.texts.append(f'<text y="{number(y)}" {style}>{spans}</text>')
 
     def upright(self, x: float, y: float, words: str) -> None:
         """Words from below upwards, their middle at (x, y)."""

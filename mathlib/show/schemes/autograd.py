@@ -15,16 +15,13 @@ from mathlib.show.says import plain
 from mathlib.show.tables import Shown
 
 FLOW = (
-    "Values go down the thin arrows; gradients come back up the coloured ones, and where two "
+    "Values go up the thin arrows; gradients come back down the coloured ones, and where two "
     "meet they are added."
 )
-ARRIVAL = (
-    "A gradient goes on only when all its shares have arrived; of those that could go, the one "
-    "goes that stands later in the list."
-)
+ARRIVAL = "What was made last is visited first, and a leaf as soon as its last share has come."
 LIVES = (
     "Forward goes up and backward comes down: what is saved last dies first, and a gradient "
-    "arrives when backward has passed every use of its parameter."
+    "arrives when backward has passed every use of its parameter. All heights have one scale."
 )
 LANE, TICK = 34.0, 9.0  # heights of a part's bytes, and of a gradient's mark under them
 Made = Mapping[str, Value]  # every value by its name; the last one is the loss
@@ -45,8 +42,8 @@ def _values_and_gradients(width: float, made: Made, gradients: Mapping[Value, fl
     edges = [(number[p], number[v]) for v in made.values() for p in dict(v.pulls)]
     values = list(made.values())
     boxes = {i: _box(page, names[v], v, gradients.get(v)) for i, v in enumerate(values)}
-    turned = [(b, a) for a, b in edges]  # from the loss upwards: a leaf stands where it is used
-    for level in reversed(drawing.layers(list(boxes), turned)):
+    turned = [(b, a) for a, b in edges]  # from the loss down: a leaf stands where it is used
+    for level in drawing.layers(list(boxes), turned):
         page.row(*(boxes[i] for i in level), gap=22 if page.narrow else 60, above=42)
     for a, b in edges:
         both = values[a] in gradients and values[b] in gradients
@@ -69,30 +66,36 @@ def _box(page: Canvas, name: str, value: Value, gradient: float | None) -> Shape
     return page.box(name, note=f"{note}\ngradient {plain(gradient)}", role="gradients")
 
 
-def order_of_arrival(made: Made, *, caption: str = ARRIVAL, name: str = "") -> Shown:
+def order_of_arrival(values: Made, *, caption: str = ARRIVAL, name: str = "") -> Shown:
     """The values in the order in which their gradients are complete."""
-    *_, loss = made.values()
+    *_, loss = values.values()
     arrived = loss.backward()
-    names = {value: name for name, value in made.items()}
+    names = {value: name for name, value in values.items()}
     order = [value for value in reversed(loss.graph()) if value in arrived]
-    rows = [(names[value], arrived[value][0][0], not value.pulls) for value in order]
+    made = sorted(value.number for value in order)
+    rows = [
+        (names[value], arrived[value][0][0], made.index(value.number) + 1 if value.pulls else 0)
+        for value in order
+    ]
     return figure(partial(_order, rows=rows), caption=caption, name=name)
 
 
-def _order(width: float, rows: list[tuple[str, float, bool]]) -> str:
+def _order(width: float, rows: list[tuple[str, float, int]]) -> str:
     page = Canvas(width, "The order in which gradients arrive")
     kinds = [("a leaf keeps it", ROLES["gradients"]), ("it is passed on", NEUTRAL)]
     page.bottom = page.legend(kinds, page.bottom) - 24
     cards = []
-    for turn, (name, gradient, leaf) in enumerate(rows, 1):
-        role = "gradients" if leaf else ""
-        card = page.box(name, note=f"gradient {plain(gradient)}", role=role)
+    for turn, (name, gradient, number) in enumerate(rows, 1):
+        note = f"made as number {number}" if number else "a leaf"
+        role = "" if number else "gradients"
+        card = page.box(name, note=f"{note}\ngradient {plain(gradient)}", role=role)
         cards.append(page.stacked(page.words(f"{turn}.", quiet=True, small=True), card, gap=3))
     page.flow(*cards, gap=26, above=20)
     for one, other in zip(cards, cards[1:], strict=False):
         if page.places[one].y == page.places[other].y:
             page.arrow(one.inner[1][0], other.inner[1][0])
-    return page.done(", then ".join(f"{name} with {plain(g)}" for name, g, _ in rows))
+    told = (f"{name} with {plain(g)}" + (f", made as number {n}" * bool(n)) for name, g, n in rows)
+    return page.done("; then ".join(told))
 
 
 class Event(Protocol):
@@ -112,7 +115,7 @@ def lives(
     events: Sequence[Event], parts: Sequence[str], *, caption: str = LIVES, name: str = ""
 ) -> Shown:
     """A line for each part of a network, the first one lowest: the bytes that it keeps for
-    backward, and a mark for each of its gradients, as they came.
+    backward, and a mark for each of its gradients, as they came; a hollow one for a first share.
     """
     return figure(partial(_lives, events=events, parts=parts), caption=caption, name=name)
 
@@ -123,22 +126,40 @@ def _lives(width: float, events: Sequence[Event], parts: Sequence[str]) -> str:
     top = page.legend([(words, ROLES[role]) for words, role in kinds], page.bottom) + 6
     alive = {part: _alive(events, part) for part in parts}
     most = max(max(line) for line in alive.values())
-    left = max(page.wide(part) for part in parts) + 12
-    step = (width - left - 4) / len(events)
+    sizes = {part: says.size(max(line)) for part, line in alive.items()}
+    left = max(page.wide(words, page.small) for words in [*parts, *sizes.values()]) + 12
+    step = (width - left - 14) / len(events)
     foot = top
     for part in reversed(parts):
         foot += LANE + TICK + 8
-        page.text(0, foot - 2, part)
+        page.text(0, foot - 17, part, size=page.small)
+        page.text(0, foot - 2, sizes[part], size=page.small, quiet=True)
         page.line(f"M{place(left, foot)}H{width - 4:.1f}", opacity=0.3)
         ways = _stairs(alive[part], left, foot, step, LANE / most)
-        hint = f"{part}: at most {says.size(max(alive[part]))}"
+        hint = f"{part}: at most {sizes[part]}"
         page.area("M" + "L".join(ways) + "Z", ROLES["activations"], hint=hint)
-        for i, event in enumerate(events):
-            if event.what == "gradient" and event.part == part:
-                page.rect(left + i * step - 1, foot, 2.4, TICK, ROLES["gradients"], event.name)
+        _marks(page, [(i, e) for i, e in enumerate(events) if e.part == part], left, foot, step)
     turn = next(i for i, event in enumerate(events) if event.what == "turn")
     _passes(page, left, left + turn * step, top, foot + TICK + 4)
     return page.done(_told(events, parts))
+
+
+def _marks(
+    page: Canvas, events: Sequence[tuple[int, Event]], left: float, foot: float, step: float
+) -> None:
+    """A full mark for a gradient, a hollow one for a share, and a line from its first share."""
+    colour, wide = ROLES["gradients"][0], min(2.4, 0.6 * step)
+    first: dict[str, float] = {}
+    for i, event in events:
+        x = left + i * step
+        if event.what == "share" and event.name not in first:
+            first[event.name] = x
+            page.frame(x - 3, foot + 1, 6, TICK - 2, heavy=True, colour=colour, hint=event.name)
+        if event.what == "gradient":
+            page.rect(x - wide / 2, foot, wide, TICK, ROLES["gradients"], event.name)
+            if event.name in first:
+                way = f"M{place(first[event.name] + 4, foot + TICK / 2)}H{place(x, 0).split()[0]}"
+                page.line(way, colour=colour, width=1.3, dash="3 3")
 
 
 def _alive(events: Sequence[Event], part: str) -> list[int]:
@@ -176,4 +197,6 @@ def _told(events: Sequence[Event], parts: Sequence[str]) -> str:
     """Which part's last gradient arrived when."""
     order = [event.part for event in events if event.what == "gradient"]
     last = {part: len(order) - order[::-1].index(part) for part in parts if part in order}
-    return "; ".join(f"{part}: last gradient is number {n}" for part, n in last.items())
+    most = {part: says.size(max(_alive(events, part))) for part in parts}
+    ends = {part: f", last gradient is number {n}" for part, n in last.items()}
+    return "; ".join(f"{part}: at most {most[part]}{ends.get(part, '')}" for part in parts)

@@ -153,6 +153,21 @@ def _by_the_way(rows: list[Box]) -> list[Box]:
     return [*rows[: after + 1], output, *rows[after + 1 :]]
 
 
+TOGETHER = ({"query", "key", "value"}, {"gate", "up"}, {"experts", "shared experts"})
+
+
+def _together(rows: list[Box]) -> list[list[Box]]:
+    """The boxes in groups, one after the other; the boxes of a group read the same input."""
+    groups: list[list[Box]] = []
+    for row in rows:
+        before = groups[-1][-1][0] if groups else ""
+        if any({before, row[0]} <= names for names in TOGETHER):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
 def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) -> str:
     page = Canvas(width, title)
     most, total = max(size for _, size, _ in rows), sum(size for _, size, _ in rows)
@@ -166,9 +181,14 @@ def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) ->
         words = f"{units.show(size, kind, digits=3)}, {size / total:.0%}"
         note = page.words(words, small=True, quiet=True, anchor="start")
         lines.append(page.beside(boxes[-1], bar if size else page.space(1), note, gap=8))
-    page.at(page.stacked(*lines, gap=10, align="start"), 30, page.bottom + 8)
-    for one, other in zip(boxes, boxes[1:], strict=False):
-        page.arrow(one, other)
+    groups, left = _together(rows), iter(zip(lines, boxes, strict=True))
+    drawn = [[next(left) for _ in group] for group in groups]
+    parts = [page.stacked(*(line for line, _ in one), gap=1, align="start") for one in drawn]
+    page.at(page.stacked(*parts, gap=14, align="start"), 30, page.bottom + 8)
+    for one, other in zip(drawn, drawn[1:], strict=False):
+        page.arrow(one[-1][1], other[0][1])
+    if len(groups) < len(rows):
+        page.note("Boxes that touch read the same numbers.", above=8)
     inner = [box for box, row in zip(boxes, rows, strict=True) if row[2] not in OUTSIDE]
     if inner:
         page.bracket(inner[0], inner[-1], f"{layers} layers")
@@ -239,17 +259,27 @@ def utilisation(run: str, *, caption: str = "", name: str = "") -> Shown:
         f"{run}: of what the devices could have done, they did {says.percent(hfu)}; the model "
         f"needed {says.percent(mfu)}."
     )
-    rows = [("HFU: executed", done), ("MFU: needed by the model", once)]
-    drawn = svg.bars(
-        rows,
-        title="Share of the peak",
-        show=says.percent,
-        limit=1,
-        limit_label="peak, n X T",
-        caption=said,
-        name=name,
-    )
-    return Shown(drawn, said)
+    rows = {f"HFU, {says.percent(hfu)}: executed": done}
+    rows |= {f"MFU, {says.percent(mfu)}: needed by the model": once}
+    return figure(partial(_utilisation, rows=rows), caption=said, name=name)
+
+
+def _utilisation(width: float, rows: Mapping[str, Mapping[str, float]]) -> str:
+    """Bars as long as the peak, filled as far as a program came."""
+    page = Canvas(width, "Share of the peak, n X T")
+    parts = [*max(rows.values(), key=len), "idle"]
+    entries = [(part, look(part)) for part in parts[:-1]]
+    page.bottom = page.legend([*entries, ("not reached", look("idle"))], page.bottom + 4)
+    told = []
+    for words, shares in rows.items():
+        whole = {**shares, "idle": 1 - sum(shares.values())}
+        bar = [(says.percent(share), share, part) for part, share in whole.items()]
+        head = page.words(words, bold=True, anchor="start")
+        drawn = page.stacked(head, page.strip(bar, wide=width - 4), gap=4, align="start")
+        page.at(drawn, 2, page.bottom + 10)
+        inside = ", ".join(f"{part} {says.percent(share)}" for part, share in shares.items())
+        told.append(f"{words}: {inside}")
+    return page.done(". ".join(told))
 
 
 def hours(rows: Mapping[str, Parts], *, title: str, caption: str = "", name: str = "") -> Shown:
@@ -257,5 +287,5 @@ def hours(rows: Mapping[str, Parts], *, title: str, caption: str = "", name: str
     bars = [(row, {part: parts.amount(part) for part in parts}) for row, parts in rows.items()]
     most = max(rows, key=lambda row: rows[row].total)
     said = caption or f"{most} pays most: {rows[most].total:,.0f} hours."
-    drawn = svg.bars(bars, title=title, show=lambda hours: f"{hours:,.0f}", caption=said, name=name)
+    drawn = svg.bars(bars, title=title, show=says.number, caption=said, name=name)
     return Shown(drawn, said)

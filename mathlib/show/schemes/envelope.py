@@ -3,18 +3,19 @@ much an envelope misses.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from mathlib.checks import InputError, positive, whole
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas
 from mathlib.show.kit.sheet import Sheet, number
-from mathlib.show.roles import look
+from mathlib.show.roles import Look, look
 from mathlib.show.schemes.compute import _causal_mask
 from mathlib.show.tables import Shown
 
-Miss = tuple[str, float, float, str]  # what is missed, the least and the most, the part it is in
+Miss = tuple[str, float, float]  # what is missed, the least and the most
+KINDS = ("predicted", "other", "measured")  # looks of the groups, in their order
 BAR, TICKS = 16.0, (1, 2, 5, 10, 20, 50, 100)
 
 
@@ -60,8 +61,8 @@ def meets(
 def _meets(width: float, heads: int, kv_heads: int, experts: int, active: int) -> str:
     page = Canvas(width, "What a layer holds, and what a token meets")
     wide = min(320.0, width - 8)
-    queries = page.strip([("q", 1, "attention")] * heads, wide=wide)
-    shared = page.strip([("k, v", 1, "cache")] * kv_heads, wide=wide)
+    queries = page.strip([("q", 1, "query")] * heads, wide=wide)
+    shared = page.strip([("k, v", 1, "key")] * kv_heads, wide=wide)
     chosen = [(experts // (active + 1)) * (i + 1) for i in range(active)]
     held = page.grid(
         [["mlp" if number in chosen else None for number in range(experts)]],
@@ -88,42 +89,67 @@ def _meets(width: float, heads: int, kv_heads: int, experts: int, active: int) -
     )
 
 
-def misses(rows: Sequence[Miss], *, title: str, caption: str = "", name: str = "") -> Shown:
-    """By which factor each part of an estimate may be off, from the least to the most."""
-    for what, least, most, _ in rows:
+def misses(
+    groups: Mapping[str, Sequence[Miss]], *, title: str, caption: str = "", name: str = ""
+) -> Shown:
+    """By which factor each part of an estimate may be off, from the least to the most; up to three
+    kinds of misses under their headings.
+    """
+    rows = [row for group in groups.values() for row in group]
+    for what, least, most in rows:
         if positive(f"{what}: least", least) > most or least < 1:
             raise InputError(f"{what}: expected factors of 1 or more, the smaller one first")
     worst = max(rows, key=lambda row: row[2])
     said = caption or f"The largest is {worst[0]}: {_factor(worst[2])} times."
-    return figure(partial(_misses, rows=rows, title=title), caption=said, name=name)
+    return figure(partial(_misses, groups=groups, title=title), caption=said, name=name)
 
 
 def _factor(value: float) -> str:
     return f"{value:.3g}" if value >= 10 else f"{value:.2f}"
 
 
-def _misses(width: float, rows: Sequence[Miss], title: str) -> str:
+def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str) -> str:
     page = Sheet(width)
-    most = max(most for _, _, most, _ in rows)
+    most = max(most for group in groups.values() for _, _, most in group)
     end = next((tick for tick in TICKS if tick >= most), most)
     scale = (width - 24) / math.log(end)
     y, said = page.title(title), []
-    for what, least, top, role in rows:
-        factors = [_factor(least), _factor(top)]
-        words = factors[1] if factors[0] == factors[1] else " to ".join(factors)
-        page.text(0, y + page.size, what)
-        page.text(width - 2, y + page.size, words, anchor="end", bold=True)
-        y += page.size + 8
-        start, stop = (1 + scale * math.log(factor) for factor in (least, top))
-        page.line(f"M1 {number(y + BAR / 2)}H{number(start)}", opacity=0.4)
-        page.rect(start, y, max(3.0, stop - start), BAR, look(role), f"{what}: {words}")
-        said.append(f"{what}: {words}")
-        y += BAR + 12
-    page.line(f"M1 {number(y)}H{number(width - 23)}", opacity=0.5)
+    for (heading, rows), kind in zip(groups.items(), KINDS, strict=False):
+        page.text(0, y + page.size + 4, heading, bold=True)
+        y += page.size + 12
+        said.append(heading)
+        for row in rows:
+            words = _range(*row[1:])
+            _bar(page, y, row, words, scale, look(kind))
+            said.append(f"{row[0]}: {words}")
+            y += page.size + BAR + 18
+    _scale(page, y, scale, end)
+    return page.svg(title, ". ".join(said) + ".")
+
+
+def _range(least: float, most: float) -> str:
+    """One factor, or the two ends."""
+    factors = _factor(least), _factor(most)
+    return factors[1] if factors[0] == factors[1] else " to ".join(factors)
+
+
+def _bar(page: Sheet, y: float, row: Miss, words: str, scale: float, style: Look) -> None:
+    """What is missed in words, and beneath it by how much."""
+    what, least, most = row
+    page.text(0, y + page.size, what)
+    page.text(page.width - 2, y + page.size, words, anchor="end", bold=True)
+    y += page.size + 7
+    start, stop = (1 + scale * math.log(factor) for factor in (least, most))
+    page.line(f"M1 {number(y + BAR / 2)}H{number(start)}", opacity=0.4)
+    page.rect(start, y, max(3.0, stop - start), BAR, style, f"{what}: {words}")
+
+
+def _scale(page: Sheet, y: float, scale: float, end: float) -> None:
+    """The axis of the factors."""
+    page.line(f"M1 {number(y)}H{number(page.width - 23)}", opacity=0.5)
     for tick in (tick for tick in TICKS if tick <= end):
         x = 1 + scale * math.log(tick)
         page.line(f"M{number(x)} {number(y)}v5", opacity=0.5)
         anchor = "start" if tick == 1 else "middle"
         page.text(x, y + 18, str(tick), anchor=anchor, size=page.small, quiet=True)
     page.text(0, y + 36, "a factor, drawn on a logarithmic scale", size=page.small, quiet=True)
-    return page.svg(title, ". ".join(said) + ".")

@@ -46,7 +46,10 @@ def life_of_a_step(
     layers = points["end of forward"] | {"logits": 0}  # these come last
     points = {"start": rest, "end of layers": layers, **points, "end": rest}
     peak = max(points, key=lambda moment: sum(points[moment].values()))
-    size = says.size(sum(points[peak].values()))
+    most = sum(points[peak].values())
+    if max(one.get("logits", 0) for one in points.values()) < most / 100:  # too few to be seen
+        points = {moment: _without_logits(one) for moment, one in points.items()}
+    size = says.size(most)
     said = caption or (
         f"States stay, activations rise through the forward pass and fall through the backward "
         f"pass; the most, {size}, is alive at the {peak.removeprefix('end of ')}."
@@ -65,6 +68,12 @@ def _by_role(parts: Parts) -> dict[str, float]:
         role = role if role in (*ORDER, "main gradients") else "temporary"
         found[role] = found.get(role, 0) + parts.amount(part)
     return found
+
+
+def _without_logits(alive: Alive) -> dict[str, float]:
+    """The same, with the logits among what is temporary."""
+    rest = {role: size for role, size in alive.items() if role != "logits"}
+    return rest | {"temporary": rest.get("temporary", 0) + alive.get("logits", 0)}
 
 
 def _life(width: float, points: Mapping[str, Alive], peak: str, title: str) -> str:
@@ -176,8 +185,11 @@ SAVED = {  # a tensor of activations.layer: how the picture calls it
     },
     "mlp": {
         "input": "first MLP matrix, input",
+        "gate": "gate, its result",
+        "up": "up, its result",
+        "activated gate": "gate, activated",
         "activation input": "GELU, input",
-        "second input": "second MLP matrix, input",
+        "second input": "last MLP matrix, input",
     },
 }
 BACK = (
@@ -198,10 +210,16 @@ def saved_by_a_layer(model: specs.Model, *, caption: str = "", name: str = "") -
         (said, cast(Parts, parts[group]).amount(part) / h)
         for group, called in SAVED.items()
         for part, said in called.items()
+        if part in cast(Parts, parts[group])
     ]
-    said = caption or (
-        f"A square is h numbers for each token: {sum(n for _, n in rows):g} squares, of which the "
-        f"softmax, with a s numbers, has {dict(rows)['softmax, result']:g} here."
+    said = (
+        caption
+        or f"A square is h numbers for each token: {sum(n for _, n in rows):g} squares"
+        + (
+            f", of which the softmax, with a s numbers, has {dict(rows)['softmax, result']:g} here."
+            if "softmax, result" in dict(rows)
+            else "."
+        )
     )
     return figure(partial(_saved, rows=rows), caption=said, name=name)
 
@@ -213,14 +231,23 @@ def _saved(width: float, rows: list[tuple[str, float]]) -> str:
     cell = min(52.0, (width - left - 40) / max(count for _, count in rows))
     top = page.bottom + 4
     for (said, count), label in zip(rows, labels, strict=True):
-        squares = page.grid([["activations"] * round(count)], cell=cell, high=16, hint=said)
+        squares = _part_squares(page, count, cell, said)
         page.at(label, 0, top)
         page.at(squares, left, top)
         low = top + 8 + page.small * 0.35
-        note = "a s" if said.startswith("softmax") else f"{count:g} h".removeprefix("1 ")
+        note = "a s" if said.startswith("softmax") else f"{count:.3g} h".removeprefix("1 ")
         page.text(left + squares.wide + 8, low, note, size=page.small, quiet=True)
         top += 23
-    return page.done(", ".join(f"{said}: {count:g} h" for said, count in rows))
+    return page.done(", ".join(f"{said}: {count:.3g} h" for said, count in rows))
+
+
+def _part_squares(page: Canvas, count: float, cell: float, hint: str) -> Shape:
+    """Whole squares, and a part of one."""
+    whole, rest = int(count), count % 1
+    shapes = [page.grid([["activations"] * whole], cell=cell, high=16, hint=hint)] if whole else []
+    if rest:
+        shapes.append(page.grid([["activations"]], cell=rest * cell, high=16, hint=hint))
+    return page.beside(*shapes, gap=0)
 
 
 def lost_step(*, caption: str = BACK, name: str = "") -> Shown:

@@ -57,3 +57,12 @@ def test_a_legend_goes_on_in_the_next_line():
     one = page.legend([("a", ROLES["weights"])], 0)
     many = page.legend([("a long name of a part", ROLES["weights"])] * 4, 0)
     assert many > one
+
+
+def test_scattered_words_are_one_text_each_around_its_own_place():
+    page = Sheet(WIDE)
+    page.scattered(20, [(10.04, "1"), (40, "<2>")], "#fff")
+    (chart,) = widths(page.svg("t", "d"))
+    (text,) = chart.iter(f"{SPACE}text")
+    assert text.get("text-anchor") == "middle" and text.get("fill") == "#fff"
+    assert [(span.get("x"), span.text) for span in text] == [("10", "1"), ("40", "<2>")]

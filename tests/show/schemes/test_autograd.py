@@ -3,6 +3,7 @@
 from charts import SPACE, drawn, said
 from pictures import loss
 
+from mathlib.meters.arrivals import Event
 from mathlib.show.roles import ROLES
 from mathlib.show.schemes import autograd
 
@@ -19,7 +20,34 @@ def test_a_gradient_comes_back_along_every_way_that_needs_one():
     assert len(back) == 2 * 6, "six ways, each a line and a head"
 
 
-def test_the_loss_is_first_and_the_leaves_are_last():
-    told = said(drawn(autograd.order_of_arrival(loss())))
-    assert told.startswith("L = e e with 1, then e with 2")
-    assert set(told.rsplit(", then ", 2)[1:]) == {"w with 3", "b with 2"}
+def test_values_go_up_and_gradients_come_down():
+    """As in the other pictures of the chapter."""
+    chart = drawn(autograd.values_and_gradients(loss()))
+    heights = {text.text: float(text.get("y")) for text in chart.iter(f"{SPACE}text")}
+    assert heights["L = e e"] < heights["e"] < heights["relu"] < heights["w x"] < heights["w"]
+
+
+def test_what_was_made_last_is_first_and_a_leaf_comes_with_its_last_share():
+    turns = said(drawn(autograd.order_of_arrival(loss()))).split("; then ")
+    assert turns[0] == "L = e e with 1, made as number 5" and turns[1].startswith("e with 2")
+    assert turns[4:] == ["b with 2", "w x with 2, made as number 1", "w with 3"]
+
+
+def test_a_parameter_used_twice_has_a_hollow_mark_where_its_first_share_comes():
+    events = [
+        Event("saved", "a", 8),
+        Event("turn", "loss"),
+        Event("share", "a", 4, "tied"),
+        Event("released", "a", 8),
+        Event("share", "a", 4, "tied"),
+        Event("gradient", "a", 4, "tied"),
+    ]
+    chart = drawn(autograd.lives(events, ["a", "loss"]))
+    marks = [
+        (rect.get("fill"), float(rect.get("x")))
+        for rect in chart.iter(f"{SPACE}rect")
+        if rect.findtext(f"{SPACE}title") == "tied"
+    ]
+    (full, late), (hollow, early) = marks
+    assert (full, hollow) == (ROLES["gradients"][0], "none") and early < late
+    assert said(chart) == "a: at most 8 B, last gradient is number 1; loss: at most 0 byte"

@@ -71,6 +71,14 @@ def test_output_stands_behind_the_core_that_feeds_it():
     assert order == sorted(order)
 
 
+def test_boxes_that_read_the_same_input_stand_together():
+    groups = compute._together(compute._boxes(flops.forward("llama3-8b")))
+    names = [[name for name, *_ in group] for group in groups]
+    assert ["query", "key", "value"] in names and ["gate", "up"] in names and ["down"] in names
+    alone = compute._together([("attention scores", 1, ""), ("attention values", 1, "")])
+    assert len(alone) == 2
+
+
 def test_hours_go_into_parts():
     parts = bill.device_time(flop=3.6e18, achieved=1e15, devices=16, stages=8, micro_batches=7)
     shown = compute.hours({"sixteen": parts.scaled(1 / 3600)}, title="Device-hours")

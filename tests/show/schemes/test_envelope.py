@@ -18,20 +18,21 @@ def test_a_window_keeps_what_the_formula_counts():
 
 
 def test_misses_are_told_from_least_to_most():
-    rows = [("the rate", 1.0, 1.96, "forward"), ("which P", 3.6, 17.9, "weights")]
-    shown = envelope.misses(rows, title="Misses")
+    groups = {"To be measured": [("the rate", 1.0, 1.96)], "Reading": [("which P", 3.6, 17.9)]}
+    shown = envelope.misses(groups, title="Misses")
     assert "The largest is which P: 17.9 times" in repr(shown)
-    assert "the rate: 1.00 to 1.96. which P: 3.60 to 17.9" in said(drawn(shown))
+    told = "To be measured. the rate: 1.00 to 1.96. Reading. which P: 3.60 to 17.9"
+    assert told in said(drawn(shown))
 
 
 def test_a_single_factor_is_told_once():
-    told = said(drawn(envelope.misses([("twice", 1.33, 1.33, "recompute")], title="Misses")))
+    told = said(drawn(envelope.misses({"once": [("twice", 1.33, 1.33)]}, title="Misses")))
     assert "twice: 1.33." in told
 
 
 def test_a_factor_below_one_is_refused():
     with pytest.raises(InputError, match="the smaller one first"):
-        envelope.misses([("less", 0.5, 2.0, "weights")], title="Misses")
+        envelope.misses({"": [("less", 0.5, 2.0)]}, title="Misses")
 
 
 def test_a_token_meets_fewer_than_the_layer_holds():

@@ -6,7 +6,7 @@ from charts import SPACE, drawn, said
 from mathlib.memory import moments, precision
 from mathlib.show import says
 from mathlib.show.schemes import memory
-from mathlib.specs import Layout
+from mathlib.specs import Layout, find_model
 
 
 def test_every_moment_has_all_its_bytes():
@@ -22,6 +22,18 @@ def test_every_moment_has_all_its_bytes():
 def test_roles_add_up():
     for parts in moments.moments("llama2-7b", Layout(data=8, zero=2)).values():
         assert sum(memory._by_role(parts).values()) == pytest.approx(parts.total)
+
+
+def test_logits_too_few_to_be_seen_are_temporary():
+    few = find_model("gpt2-xl").but(vocab=57)
+    told = [memory.life_of_a_step(m)._repr_html_() for m in (find_model("gpt2-xl"), few)]
+    assert ">logits<" in told[0] and ">logits<" not in told[1]
+
+
+def test_a_gated_layer_keeps_its_list_in_whole_squares_and_parts_of_one():
+    told = said(drawn(memory.saved_by_a_layer(find_model("llama3-8b"))))
+    assert "keys: 0.25 h" in told and "gate, activated: 3.5 h" in told and "softmax" not in told
+    assert "20.5 squares." in repr(memory.saved_by_a_layer(find_model("llama3-8b")))
 
 
 @pytest.mark.parametrize("recipe", ["adam-fp32", "mixed-adam", "sgd"])

@@ -1,0 +1,97 @@
+"""Schemes of the pipeline chapter: a model cut by layers, and three ways to deal it out."""
+
+from collections.abc import Callable
+from functools import partial
+
+from mathlib.checks import divides, whole
+from mathlib.show.figures import figure
+from mathlib.show.kit import Canvas, Shape
+from mathlib.show.kit.sheet import Sheet
+from mathlib.show.roles import ROLES
+from mathlib.show.tables import Shown
+
+CUT = (
+    "Each stage holds some layers whole. Activations go down the row, their gradients come back, "
+    "and nothing else is sent."
+)
+WAYS = (
+    "Data parallelism copies every layer, tensor parallelism cuts every layer, a pipeline cuts "
+    "between layers: so only a pipeline is silent inside of a stage."
+)
+Part = tuple[float, float, float, float]  # of a device's model: from the left, from the top; sizes
+
+
+def cut(layers: int = 8, stages: int = 4, *, caption: str = CUT, name: str = "") -> Shown:
+    """Layers dealt out to stages, and what travels between those."""
+    p = whole("stages", stages, least=2)
+    each = whole("layers", layers) // divides("stages", p, "layers", layers)
+    return figure(partial(_cut, p=p, each=each), caption=caption, name=name)
+
+
+def _cut(width: float, p: int, each: int) -> str:
+    page = Canvas(width, f"{p * each} layers on {p} stages")
+    kinds = ("weights", "activations", "gradients")
+    page.bottom = page.legend([(kind, ROLES[kind]) for kind in kinds], page.bottom)
+    gap = 20.0 if page.narrow else 54.0
+    wide = (width - 8 - gap * (p - 1)) / p
+    stages = []
+    for s in range(p):
+        rows = [
+            page.box(f"layer {s * each + i + 1}", role="weights", wide=wide) for i in range(each)
+        ]
+        head = page.words(f"stage {s}", bold=True)
+        stages.append((head, page.stacked(*rows, gap=6)))
+    page.row(*(page.stacked(head, rows, gap=8) for head, rows in stages), gap=gap, above=10)
+    for (_, one), (_, other) in zip(stages, stages[1:], strict=False):
+        first, last = one.inner[0][0], one.inner[-1][0]
+        page.arrow(first, other.inner[0][0], role="activations", heavy=True)
+        page.arrow(other.inner[-1][0], last, role="gradients", heavy=True)
+    return page.done(
+        f"{p} stages of {each} layers; activations go from each stage to the next, gradients back"
+    )
+
+
+def ways(layers: int = 8, devices: int = 4, *, caption: str = WAYS, name: str = "") -> Shown:
+    """What a device holds of the model with data, tensor and pipeline parallelism."""
+    N = whole("devices", devices, least=2)
+    divides("devices", N, "layers", whole("layers", layers))
+    return figure(partial(_ways, L=layers, N=N), caption=caption, name=name)
+
+
+def _ways(width: float, L: int, N: int) -> str:
+    page = Canvas(width, f"A model of {L} layers on {N} devices")
+    held: dict[str, tuple[Callable[[int], Part], str]] = {
+        "Data": (lambda r: (0, 0, 1, 1), "sends gradients of all layers, once a step"),
+        "Tensor": (lambda r: (r / N, 0, 1 / N, 1), "sends activations, four times in every layer"),
+        "Pipeline": (lambda r: (0, r / N, 1, 1 / N), "sends activations, once at each border"),
+    }
+    room = width if page.narrow else width / 3 - 14
+    wide = min(46.0, (room - 8 * (N - 1)) / N)
+    panels = [
+        page.panel(
+            title,
+            page.beside(*(_device(part(r), L, wide) for r in range(N)), gap=8),
+            note=note,
+        )
+        for title, (part, note) in held.items()
+    ]
+    page.flow(*panels, gap=14, above=10)
+    return page.done(
+        f"Of {L} layers, each of {N} devices holds: data, all; tensor, a slice of each; pipeline, "
+        f"{L // N} whole"
+    )
+
+
+def _device(part: Part, L: int, wide: float) -> Shape:
+    """A device's frame with a line for each layer, and what it holds of them."""
+    high = 13.0 * L
+    left, top, across, down = part
+
+    def draw(page: Sheet, x: float, y: float) -> None:
+        page.rect(
+            x + left * wide, y + top * high, across * wide, down * high, ROLES["weights"], "weights"
+        )
+        for row in range(L):
+            page.frame(x, y + row * 13.0, wide, 13.0)
+
+    return Shape(wide, high, draw)
