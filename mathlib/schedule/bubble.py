@@ -8,7 +8,7 @@ The bubble has two names, never one: over the ideal time, when all stages always
 of the time.
 """
 
-from mathlib.checks import InputError, below, flag, non_negative, one_of, whole
+from mathlib.checks import InputError, below, flag, non_negative, one_of, positive, whole
 from mathlib.memory.activations import in_flight
 
 CHUNKED = ("interleaved", "breadth-first")
@@ -37,6 +37,36 @@ def over_total(*, stages: int, micro_batches: int, chunks: int = 1) -> float:
     """
     p, m, v = _sizes(stages, micro_batches, chunks)
     return (p - 1) / (v * m + p - 1)
+
+
+def recomputed_early(
+    *, stages: int, micro_batches: int, forward: float = 1.0, backward: float = 2.0
+) -> float:
+    """Idle time over all time of fill and drain, if a waiting stage recomputes its forward before
+    the gradient has come: (p-1) (F+B) / (m (2F+B) + (p-1) (F+B)) (Huang et al. 2019, section 2.3).
+
+    Chapter: pipeline (eq-bubble-early)
+    """
+    p, m, _ = _sizes(stages, micro_batches, 1)
+    F, B = positive("forward", forward), non_negative("backward", backward)
+    return (p - 1) * (F + B) / (m * (2 * F + B) + (p - 1) * (F + B))
+
+
+def pace(
+    *, stages: int, message: float, ahead: int = 1, forward: float = 1.0, backward: float = 2.0
+) -> float:
+    """Seconds a micro-batch takes in the long run of a 1F1B whose stages do `ahead` (p-s-1)
+    forwards first: its way there and back, p (F+B) + 2 (p-1) message, shared by all that are on
+    that way, ahead (p-1) + 1; and no less than a stage works on it, F+B.
+
+    Twice ahead hides messages of up to (F+B)/2.
+
+    Chapter: pipeline (eq-round-trip, eq-ahead)
+    """
+    p, k = whole("stages", stages), whole("ahead", ahead)
+    F, B = non_negative("forward", forward), non_negative("backward", backward)
+    way = p * (F + B) + 2 * (p - 1) * non_negative("message", message)
+    return max(F + B, way / (k * (p - 1) + 1))
 
 
 def idle(
