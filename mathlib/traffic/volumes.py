@@ -127,13 +127,13 @@ def pipeline_parallel(
     return Parts(f"Pipeline stage {stage} of {p}: sent in a step", "byte", parts)
 
 
-def pipeline_tokens(*, parameters: float, width: int, devices: int) -> float:
+def pipeline_tokens(*, parameters: float, width: int, data: int) -> float:
     """Tokens of a step from which on a stage sends as much as a data-parallel rank would:
     P/h (N-1)/N. The numbers of both have one type.
 
     Chapter: pipeline (eq-pipeline-tokens)
     """
-    P, h, N = positive("parameters", parameters), whole("width", width), whole("devices", devices)
+    P, h, N = positive("parameters", parameters), whole("width", width), whole("data", data)
     return P / h * _share(N, False)
 
 

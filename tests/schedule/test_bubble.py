@@ -52,7 +52,7 @@ def test_the_formulas_are_what_the_clock_says(asked, forward, inputs, weight) ->
         assert found.messages.total() == bubble.messages(**of)
 
 
-@given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 9), st.integers(0, 9))
+@given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 9), st.integers(1, 9))
 def test_a_stage_that_waits_can_recompute(p, m, forward, backward) -> None:
     arrives = [0] * m  # gradients at a stage, from the last to the first
     for s in reversed(range(p)):
@@ -85,6 +85,20 @@ def test_the_pace_of_one_forward_one_backward(p, ahead, message) -> None:
     assert (all_of_them - half) / m == pytest.approx(said, rel=2e-3)
     if message <= 1.5 and ahead == 2:
         assert said == 3
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 1, 1.05])
+@pytest.mark.parametrize(("p", "v", "rounds"), [(2, 2, 2), (3, 4, 3), (4, 2, 4), (6, 4, 2)])
+def test_an_interleaved_step_with_messages(p, v, rounds, share) -> None:
+    of = {"stages": p, "micro_batches": rounds * p, "chunks": v}
+    took = simulate(orders.make("interleaved", **of), Times(message=share / v)).total
+    if share <= 1:
+        assert bubble.interleaved_step(**of, message=share / v) == pytest.approx(took)
+    else:  # no longer hidden
+        with pytest.raises(InputError, match="simulate"):
+            bubble.interleaved_step(**of, message=share / v)
+        longest = bubble.interleaved_step(**of, message=1 / v)
+        assert took > longest + 2 * (p * v - 1) * (share - 1) / v + 0.01
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.integers(1, 9))

@@ -53,7 +53,7 @@ def test_pipeline_parallel_by_hand() -> None:
 @pytest.mark.parametrize("devices", [2, 4, 8])
 def test_when_a_pipeline_sends_as_much_as_gradients_do(devices) -> None:
     width, context = MODEL.width, MODEL.context
-    least = volumes.pipeline_tokens(parameters=1e5 * width, width=width, devices=devices)
+    least = volumes.pipeline_tokens(parameters=1e5 * width, width=width, data=devices)
     gradients = volumes.zero(parameters=1e5 * width, data=devices).total
     assert gradients == pytest.approx(2 * 2 * least * width)  # to both sides, 2 bytes a number
     one = volumes.pipeline_parallel(MODEL, pipeline=4, stage=1).total
