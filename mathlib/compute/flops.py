@@ -184,10 +184,10 @@ def recomputation(
     selective, convention "counted": the two attention products once more, 4 B L s^2 h;
     "korthikanti": 12 B L s^2 h, what equation 8 of Korthikanti et al. 2022 charges over equation 7
     (three times as much).
-    early_stop: torch's checkpoint stops at the last tensor that backward needs (non-reentrant, its
-    default), and no product whose result nobody saves is run: selective without the product with
-    the values, full without the MLP's last.  A fused kernel (attention_backward 2.5) saves its
-    result and runs whole.
+    early_stop: torch's checkpoint with use_reentrant=False stops at the last tensor that backward
+    needs (the other variant, torch 2.13's default, runs to the end), and no product whose result
+    nobody saves is run: selective without the product with the values, full without the MLP's
+    last.  A fused kernel (attention_backward 2.5) saves its result and runs whole.
 
     Chapter: compute
     """

@@ -126,8 +126,9 @@ def count_flop(
     """FLOP of one forward and of its backward, each by part; recomputation falls into the
     backward.
 
-    `early_stop`, as torch has it unless told otherwise: a recomputation ends at the last tensor
-    that backward needs. Without it, each layer's forward runs to its end, as Megatron-LM's does.
+    `early_stop`, as torch's use_reentrant=False has it unless told otherwise: a recomputation ends
+    at the last tensor that backward needs. Without it, each layer's forward runs to its end, as
+    Megatron-LM's does.
     """
     with FlopMeter(model) as meter, set_checkpoint_early_stop(early_stop):
         loss = forward()
