@@ -182,6 +182,7 @@ def step_timeline(
     A step takes `accumulation` batches one after the other; `autocast` names the type of products.
     """
     with live(model) as meter:
+        meter.follow_states(optimizer)  # a resumed run has them from the start
         numbers = count(1)  # enumerate would hold on to a batch
         for tokens, targets in batches:
             with torch.autocast(tokens.device.type, autocast) if autocast else nullcontext():

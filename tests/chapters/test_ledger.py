@@ -10,7 +10,7 @@ from pages import CHAPTERS, code_cells, each_chapter
 from mathlib.checks import InputError
 from mathlib.show.ledger import FORMS, LANGUAGES, claims, verdict, verdicts_in
 
-WAITING = {"C21"}  # claims that need a run of a later chapter (an 8-bit Adam of our own)
+WAITING: set[str] = set()  # claims that need a run of a later chapter
 
 
 def verdict_calls(source: str) -> list[ast.Call]:

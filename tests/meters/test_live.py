@@ -25,6 +25,21 @@ def test_gradients_live_from_micro_batch_to_micro_batch():
     assert line.at("zero_grad")["activations"] == line.at("zero_grad")["temporary"] == 0
 
 
+def test_a_state_that_is_there_from_the_start_is_counted_from_the_start():
+    peaks = {}
+    state = None
+    for way in ("fresh", "resumed"):
+        run = gpt.GPT(MODEL)
+        optimizer = torch.optim.AdamW(run.parameters(), foreach=False)
+        if state:
+            optimizer.load_state_dict(state)
+        line = live.step_timeline(run, batches(2), optimizer)
+        state = optimizer.state_dict()
+        peaks[way] = [max(line.total(row) for row in range(*span)) for span in line.steps()]
+    assert peaks["fresh"][0] < peaks["fresh"][1]
+    assert peaks["resumed"] == [peaks["fresh"][1]] * 2
+
+
 def test_autocast_keeps_half_of_what_products_read_and_a_copy_of_every_matrix():
     kept = {}
     for cast in (None, torch.bfloat16):
