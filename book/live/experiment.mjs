@@ -9,6 +9,7 @@ const QUIET = 700; // milliseconds without a move before the result is said, and
 const SLOW = 400; // milliseconds until a result that is still the old one says so
 const REST = 150; // milliseconds that a mouse rests on a control before Python starts
 const MAIN = 3; // settings that a phone shows at once, if the experiment does not say how many
+for (const event of ['resize', 'beforeprint']) addEventListener(event, () => document.documentElement.classList.remove('mlx-playing'));
 const million = (bytes) => (bytes / 1e6).toFixed(1);
 const SIZE = `Python, ${million(download)} MB`;
 
@@ -99,6 +100,7 @@ export function enliven(root, position) {
   };
 
   const draw = (html) => {
+    document.documentElement.classList.add('mlx-playing'); // what is out of sight rests, see experiments.css
     output.style.minHeight = `${output.offsetHeight}px`; // what stands below does not jump
     insert(output, html);
   };
@@ -163,8 +165,7 @@ export function enliven(root, position) {
   root.querySelector('.mlx-controls').remove();
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
   start_at_rest(box);
-  output.before(old);
-  output.after(box, status, spoken);
+  output.after(old, box, status, spoken);
   values = settings(id, built, defaults);
   if (controls.some((c) => values[c.name] !== c.default)) {
     place(values);

@@ -64,7 +64,7 @@ def _ring_picture(width: float, held: Held, came: list[int], title: str) -> str:
             if p == came[r]:
                 _arrow(page, x + pitch / 2 - 3, y)
         finished = sum(len(whose) == n for whose in row)
-        said.append(f"rank {r} holds {finished} finished pieces")
+        said.append(f"rank {r} holds {finished} finished piece{'s' * (finished != 1)}")
     return page.svg(title, ". ".join(said) + ".")
 
 
@@ -77,18 +77,20 @@ def _arrow(page: Sheet, x: float, y: float) -> None:
     "ring",
     "The ring, step by step",
     Range("ranks", "Ranks", 2, 8, 1, 4),
-    Range("part", "Part of the way, %", 0, 100, 5, 50),
+    Range("step", "Step", 0, 14, 1, 3),
     doubling("megabytes", "Payload of a rank", 1, 1024, 16, "MB"),
     code=(comm.ring_steps, held_after),
 )
-def ring(ranks: int, part: int, megabytes: int) -> str:
+def ring(ranks: int, step: int, megabytes: int) -> str:
     n, k = ranks, megabytes * 1e6
-    done = round(part / 100 * 2 * (n - 1))
+    done = min(step, 2 * (n - 1))
     held, came = held_after(n, done)
     say = f'<p class="mlx-say">{_ring_says(n, done, came[0])}</p>'
     picture = ring_picture(held, came, f"What {n} ranks hold after step {done}")
     sent, whole = done * k / n, comm.sent("all-reduce", payload=k, ranks=n)
-    so_far = f"<p>Each rank has sent {says.size(sent)} of {says.size(whole)}:</p>"
+    so_far = (
+        f"<p>Each rank has sent {says.size(sent) if done else 'nothing'} of {says.size(whole)}:</p>"
+    )
     law = equation("Q = 2 * K * (N - 1) / N", Q=(whole, says.size(whole)), K=(k, says.size(k)), N=n)
     return say + picture + so_far + law
 
@@ -136,8 +138,11 @@ def slow_link(ranks: int, slow: int, times: int, megabytes: int, microseconds: i
     last = max(end for row in messages for _, end in row)
     busy = exact_sum(end - start for row in messages for start, end in row)
     equal = comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha).total
+    longer = f"{last / equal:.3g} times as long"
+    if last < 1.005 * equal:
+        longer = "As long"
     say = (
-        f'<p class="mlx-say"><b>{last / equal:.3g} times as long</b> as with equal links: '
+        f'<p class="mlx-say"><b>{longer}</b> as with equal links: '
         f"{says.time(last)}. The links are idle for {1 - busy / n / last:.0%} of the time.</p>"
     )
     rows = [(f"rank {r}", _on_the_wire(row, (r + 1) % n)) for r, row in enumerate(messages)]
@@ -201,11 +206,12 @@ def all_reduce(ranks: int, payload: int, microseconds: int, bandwidth: float) ->
         )
         rows.append((algorithm, {part: parts.amount(part) for part in parts}))
     took = {name: exact_sum(parts.values()) for name, parts in rows}
-    best = min(took, key=lambda name: (round(took[name], 15), name != "ring"))
+    least = min(took.values())
+    best = " and ".join(name for name in took if took[name] < 1.0005 * least)
     balance = comm.ring_balance(payload=k, bandwidth=w, latency=alpha)
     more = "latency" if n > balance else "bytes"
     say = (
-        f'<p class="mlx-say"><b>Fastest: {best}</b>, {says.time(took[best])}. In a ring of {n:,}, '
+        f'<p class="mlx-say"><b>Fastest: {best}</b>, {says.time(least)}. In a ring of {n:,}, '
         f"most of the time goes into {more}.</p>"
     )
     chart = svg.bars(rows, title=f"Time of an all-reduce over {n:,} ranks", show=says.time)

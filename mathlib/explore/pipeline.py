@@ -7,7 +7,6 @@ from mathlib.schedule import bubble, orders
 from mathlib.schedule.simulate import Timeline, simulate
 from mathlib.schedule.times import Times
 from mathlib.show import says
-from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, experiment
 from mathlib.show.gantt import schedule_html, share
 from mathlib.show.tables import html_table
@@ -37,8 +36,8 @@ FOLLOWED = {"all": None, "the first": 0.0, "a middle one": 0.5, "the last": 1.0}
 
 
 OTHERS = (
-    "The same work in other orders: its time, the bubble as a share of the ideal and of the total "
-    "time, and the most micro-batches that a stage holds"
+    "The same work in other orders: time, bubble as a share of the ideal and of the total time, "
+    "micro-batches held at most"
 )
 Sizes = tuple[int, int, int]  # stages, micro-batches, chunks
 Costs = tuple[float, float, float, str]  # backward, part for the weights, message, slow stage
@@ -63,10 +62,10 @@ def ran(order: str, sizes: Sizes, costs: Costs) -> Timeline:
 @experiment(
     "player",
     "A schedule, played by the clock",
+    Range("played", "Played so far, %", 0, 100, 1, 100),
     Choice("order", "Order", tuple((title, order) for order, title in TITLES.items()), "1f1b"),
     Range("stages", "Stages", 2, 8, 1, 4),
     Choice("micro_batches", "Micro-batches", tuple((f"{m}", m) for m in MICRO_BATCHES), 8, True),
-    Range("played", "Played so far, %", 0, 100, 1, 100),
     Range("chunks", "Chunks of a stage, where interleaved", 1, 4, 1, 2),
     Range("backward", "Backward takes, in forwards", 0.5, 4.0, 0.25, 2.0),
     Range("weight", "Of it for the weights, %", 0, 100, 10, 50),
@@ -103,7 +102,7 @@ def player(
     )
     say = _result(one) if played == 100 else _at(one, now)
     law, others = _law(one, order, sizes, backward), _beside(order, sizes, costs)
-    return f'<p class="mlx-say">{say}</p>{picture}{law}{others}'
+    return f'<p class="mlx-say">{say}</p>{picture}{others}{law}'
 
 
 def _result(one: Timeline) -> str:
@@ -131,16 +130,18 @@ def _at(one: Timeline, now: float) -> str:
 
 def _law(one: Timeline, order: str, sizes: Sizes, B: float) -> str:
     """The closed formula of the idle time, where it holds."""
-    p, m, v = sizes
-    v = v if order in bubble.CHUNKED else 1
-    F = 1.0
+    p, v = sizes[0], sizes[2] if order in bubble.CHUNKED else 1
     idle = one.idle / p
-    plain = order in (*bubble.PLAIN, *bubble.CHUNKED)
-    if not plain or abs(idle - (p - 1) * (F + B) / v) > 1e-9:
-        why = "a closed formula needs equal stages and free messages" if plain else "see the table"
-        return f"<p>A stage is idle for {says.plain(idle)} forwards on average; {why}.</p>"
-    law = equation("T = (p - 1) * (F + B) / v", T=idle, p=p, F=F, B=B, v=v)
-    return f"<p>Idle time of a stage, by the formula and by the clock:</p>{law}"
+    said = f"A stage idles for {says.plain(idle)} forwards on average"
+    if order not in (*bubble.PLAIN, *bubble.CHUNKED):
+        return f"<p>{said}.</p>"
+    if abs(idle - (p - 1) * (1 + B) / v) > 1e-9:
+        return f"<p>{said}; the closed formula needs equal stages and free messages.</p>"
+    return (
+        f"<p>{said}, as the formula says: "
+        f"(<i>p</i> &minus; 1)(<i>F</i> + <i>B</i>) / <i>v</i> = "
+        f"{p - 1} &sdot; {says.plain(1 + B)} / {v}.</p>"
+    )
 
 
 def _beside(order: str, sizes: Sizes, costs: Costs) -> str:

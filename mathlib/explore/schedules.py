@@ -165,6 +165,10 @@ def _lines(best: dict[str, Timeline]) -> str:
 
 MODELS = ("gpt2-xl", "llama2-7b", "llama2-13b", "gpt-neox-20b", "llama2-70b", "gpt3-175b")
 DEVICES = ("v100-32gb", "a100-40gb", "a100-80gb", "h200-sxm", "b200-sxm")
+IN_WORDS = (
+    "Time is that of a micro-batch, as a multiple of the mean over the stages; in flight are the "
+    "micro-batches whose activations a stage holds at once with 1F1B."
+)
 WAYS = {"even": "evenly", "time": "by time", "memory": "by memory"}
 GROUPS = {  # what stands together in a bar; all else is activations
     "weights": ("weights",),
@@ -195,7 +199,7 @@ def split_of(way: str, model: str, layout: Layout) -> list[int]:
     "partition",
     "Which stage takes how many layers?",
     Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
-    doubling("stages", "Stages", 2, 16, 8),
+    doubling("stages", "Stages", 2, 8, 8),
     Choice("way", "Layers are dealt out", tuple((said, way) for way, said in WAYS.items()), "even"),
     doubling("micro_batches", "Micro-batches of a step", 1, 64, 16),
     doubling("tensor", "Tensor-parallel ranks", 1, 8, 8),
@@ -225,8 +229,8 @@ def split(
     mean = exact_sum(times) / stages
     rows = [
         (
-            f"stage {s}: {count} layers, {says.ratio(times[s] / mean)} of the mean time, "
-            f"{_in_flight(stages - s, micro_batches)}",
+            f"stage {s}: {count} layers, time {says.ratio(times[s] / mean)}, "
+            f"{min(stages - s, micro_batches)} in flight",
             _grouped(held[s]),
         )
         for s, count in enumerate(dealt)
@@ -238,13 +242,8 @@ def split(
         limit=chip.room,
         limit_label=chip.title,
     )
-    return _said(held, chip.room, [one / mean for one in times], micro_batches) + bars
-
-
-def _in_flight(behind: int, micro_batches: int) -> str:
-    """Micro-batches that 1F1B holds on a stage."""
-    count = min(behind, micro_batches)
-    return f"{count} micro-batch{'es' if count > 1 else ''} in flight"
+    say = _said(held, chip.room, [one / mean for one in times], micro_batches)
+    return f"{say}{bars}<p>{IN_WORDS}</p>"
 
 
 def _grouped(parts: Parts) -> dict[str, float]:

@@ -8,7 +8,7 @@ The bubble has two names, never one: over the ideal time, when all stages always
 of the time.
 """
 
-from mathlib.checks import InputError, below, flag, non_negative, one_of, whole
+from mathlib.checks import InputError, below, flag, non_negative, one_of, positive, whole
 from mathlib.memory.activations import in_flight
 
 CHUNKED = ("interleaved", "breadth-first")
@@ -39,6 +39,65 @@ def over_total(*, stages: int, micro_batches: int, chunks: int = 1) -> float:
     return (p - 1) / (v * m + p - 1)
 
 
+def recomputed_early(
+    *, stages: int, micro_batches: int, forward: float = 1.0, backward: float = 2.0
+) -> float:
+    """Idle time over all time of fill and drain, if a waiting stage recomputes its forward before
+    the gradient has come: (p-1) (F+B) / (m (2F+B) + (p-1) (F+B)) (Huang et al. 2019, section 2.3).
+
+    Chapter: pipeline (eq-bubble-early)
+    """
+    p, m, _ = _sizes(stages, micro_batches, 1)
+    F, B = positive("forward", forward), positive("backward", backward)
+    return (p - 1) * (F + B) / (m * (2 * F + B) + (p - 1) * (F + B))
+
+
+def pace(
+    *, stages: int, message: float, ahead: int = 1, forward: float = 1.0, backward: float = 2.0
+) -> float:
+    """Seconds a micro-batch takes in the long run of a 1F1B whose stages do `ahead` (p-s-1)
+    forwards first: its way there and back, p (F+B) + 2 (p-1) message, shared by all that are on
+    that way, ahead (p-1) + 1; and no less than a stage works on it, F+B.
+
+    Twice ahead hides messages of up to (F+B)/2.
+
+    Chapter: pipeline (eq-round-trip, eq-ahead)
+    """
+    p, on_the_way = whole("stages", stages), whole("ahead", ahead) * (stages - 1) + 1
+    F, B = positive("forward", forward), positive("backward", backward)
+    way = p * (F + B) + 2 * (p - 1) * non_negative("message", message)
+    return max(F + B, way / on_the_way)
+
+
+def interleaved_step(
+    *,
+    stages: int,
+    micro_batches: int,
+    chunks: int,
+    message: float,
+    forward: float = 1.0,
+    backward: float = 2.0,
+) -> float:
+    """Seconds of an interleaved step whose messages take time: m (F+B) + (p-1) (F+B) / v and the
+    2 (p v - 1) messages on its two ways.
+
+    Those of the steady state hide behind compute while none takes longer than the forward of a
+    chunk, F/v, nor that longer than a chunk's backward.
+
+    Chapter: schedules (eq-hidden)
+    """
+    p, m, v = _accepted("interleaved", stages, micro_batches, chunks)
+    F, B = positive("forward", forward), positive("backward", backward)
+    sent = non_negative("message", message)
+    if v < 2 or not sent <= F / v <= B / v:
+        raise InputError(
+            f"message = {message}, chunks = {chunks}, forward = {forward}, backward = {backward}: "
+            "the formula holds for two chunks or more and messages of at most the forward of a "
+            "chunk, which is at most its backward; for others, simulate"
+        )
+    return m * (F + B) + (p - 1) * (F + B) / v + 2 * (p * v - 1) * sent
+
+
 def idle(
     *,
     order: str,
@@ -62,6 +121,7 @@ def idle(
     their B is I).  ZB-H2 has (p-1) max(0, F+I-2W) then, and ZB-V 0.
 
     Chapter: pipeline (eq-bubble)
+    Chapter: schedules (eq-two-ends, eq-zero-bubble)
     """
     p, v = _accepted(order, stages, micro_batches, chunks)[::2]
     F, B, W = _times(order, forward, backward, weight)
@@ -82,6 +142,7 @@ def held(*, order: str, stages: int, micro_batches: int, chunks: int = 1, stage:
     DualPipe: p + 1.  Where W waits, a micro-batch's activations count until it is done.
 
     Chapter: pipeline (eq-held)
+    Chapter: schedules (eq-interleaved-held)
     """
     p, m, v = _accepted(order, stages, micro_batches, chunks)
     if order in PLAIN or order == "interleaved":

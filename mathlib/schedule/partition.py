@@ -8,9 +8,10 @@ stage, head and loss on the last; early stages hold more micro-batches.  So even
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -98,7 +99,7 @@ def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
     def held(s: int, count: int) -> float:
         return _stage(model, layout, s, count, options).total
 
-    return _least_worst(lambda s, first, count: held(s, count), model.layers, p)
+    return _least_full(held, model.layers, p)
 
 
 def stage_bytes(
@@ -122,6 +123,36 @@ def _stage(model: Model, layout: Layout, s: int, count: int, options: dict[str, 
     return fit.training(as_many, layout, stage=s, **options)
 
 
+def _least_full(held: Callable[[int, int], float], layers: int, p: int) -> list[int]:
+    """The split with the least worst held(stage, layers), where more layers need more.
+
+    Every stage takes what it can without being worse than stages of nearly equal numbers; then the
+    fullest gives layers away as long as there are too many.  Of splits that are as good, the one
+    whose first stages have the fewest.
+    """
+    enough = max(held(s, count) for s, count in enumerate(_nearly_even(layers, p)))
+    counts = [
+        bisect_right(range(1, layers - p + 2), enough, key=partial(held, s)) for s in range(p)
+    ]
+    while sum(counts) > layers:
+        fullest = max((s for s in range(p) if counts[s] > 1), key=lambda s: held(s, counts[s]))
+        counts[fullest] -= 1
+    worst, split = max(held(s, count) for s, count in enumerate(counts)), list[int]()
+    for s in reversed(range(p)):
+        most = layers - sum(split) - s  # each stage before needs a layer
+        while counts[s] < most and held(s, counts[s] + 1) <= worst:
+            counts[s] += 1
+        split.insert(0, min(counts[s], most))
+    return split
+
+
+def _nearly_even(layers: int, p: int) -> list[int]:
+    """Numbers of layers that differ by one at most; each stage needs one."""
+    if p > layers:
+        raise InputError(f"stages = {p}: expected at most one for each of {layers} layers")
+    return [b - a for a, b in pairwise(s * layers // p for s in range(p + 1))]
+
+
 def _least_worst(cost: Callable[[int, int, int], float], layers: int, p: int) -> list[int]:
     """The split with the least worst stage, cost(stage, first layer, layers); each has a layer.
 
@@ -129,10 +160,8 @@ def _least_worst(cost: Callable[[int, int, int], float], layers: int, p: int) ->
     all numbers of layers for it, fewest first, until it alone is worse than what was found, or
     than stages of nearly equal numbers.
     """
-    if p > layers:
-        raise InputError(f"stages = {p}: expected at most one for each of {layers} layers")
-    places = [s * layers // p for s in range(p + 1)]
-    enough = max(cost(s, a, b - a) for s, (a, b) in enumerate(pairwise(places)))
+    counts = _nearly_even(layers, p)
+    enough = max(cost(s, sum(counts[:s]), count) for s, count in enumerate(counts))
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
     for s in range(p):
         longest = layers - (p - s - 1)  # the stages behind need one layer each

@@ -6,10 +6,11 @@ Version k are the weights after k updates.  A stage updates when `accumulate` mi
 gone back through all of its chunks.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
-from mathlib.checks import below, instance
+from mathlib.checks import below, instance, whole
 from mathlib.schedule.actions import Schedule
 
 
@@ -47,6 +48,17 @@ def versions_kept(schedule: Schedule, *, stage: int = 0) -> int:
         alive[met[i]] += 1 if kind == "F" else -1
         most = max(most, len({newest, *+alive}))
     return most
+
+
+def stable_rate(*, late: int) -> float:
+    """The rate times curvature below which SGD whose gradients come `late` updates late converges:
+    2 sin(pi / (2 (2 d + 1))), and so 2 for none.
+
+    The limit of x(k+1) = x(k) - rate x(k-d), whose solutions z^k there have |z| = 1.
+
+    Chapter: schedules (eq-stable)
+    """
+    return 2 * math.sin(math.pi / (2 * (2 * whole("late", late, least=0) + 1)))
 
 
 def _stage(schedule: Schedule, stage: int) -> int:

@@ -66,8 +66,7 @@ class Comparison:
         one, other = self.columns
         pair = f"{one[:1].upper()}{one[1:]} and {other}"
         if self.tolerance == 0:
-            whole = all(float(value).is_integer() for _, *pair, _ in self.rows for value in pair)
-            last = f", to the last {says.one(self.unit) if whole else 'digit'}" if self.unit else ""
+            last = f", to the last {says.one(self.unit)}" if self.unit else ""
             rows = {1: "", 2: " in both rows"}.get(len(self.rows), f" in all {len(self.rows)} rows")
             return f"{pair} are equal{rows}{last}."
         apart = f"at most {says.percent(self.worst)}" if self.worst >= 1e-4 else "less than 0.01%"

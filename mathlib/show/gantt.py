@@ -257,13 +257,18 @@ def _timed(one: Timeline, s: int) -> Iterator[tuple[Action, float, float]]:
 def _updates(one: Timeline, s: int) -> Iterator[float]:
     """When a stage's weights change: all together at the end, or each stage for itself."""
     schedule, back, finished = one.schedule, Counter[int](), 0
+    if schedule.weights == "flush":
+        done = sum(a.kind in "BW" for row in schedule.actions for a in row)
+        if done == schedule.micro_batches * schedule.model_chunks:
+            yield one.total
+        return
     chunks = len(schedule.chunks_of(s))
     for (kind, i, _), _, end in _timed(one, s):
         back[i] += kind in "BW"
         if kind in "BW" and back[i] == chunks:
             finished += 1
             if finished % schedule.accumulate == 0:
-                yield one.total if schedule.weights == "flush" else end
+                yield end
 
 
 def _strip(page: Sheet, one: Timeline, s: int, frame: Frame, seen: Seen, base: float) -> None:

@@ -80,6 +80,7 @@ def _square(
             page.text(x - 5, high, str(r), anchor="end", size=page.small, quiet=True)
         for to, b in sorted(row.items()):
             hint = f"{name}: rank {r} sends {says.size(b)} to rank {to}"
+            hint = "" if page.narrow else hint  # nothing hovers over a phone
             path = outline(x + to * cell, y + r * cell, cell, cell)
             page.area(path, LOOK, min(0.999, 0.15 + 0.85 * b / (most or 1)), hint)
 

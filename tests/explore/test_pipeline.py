@@ -38,14 +38,14 @@ def test_the_numbers_of_four_stages_and_eight_micro_batches():
 def test_the_closed_formula_stands_where_it_holds(order, backward):
     html = PLAYER.run({"order": order, "backward": backward})
     v = 2 if order in bubble.CHUNKED else 1
-    assert "by the formula and by the clock" in html
-    assert f"&nbsp;{3 * (1 + backward) / v:g}&nbsp;" in html
+    said = f"A stage idles for {3 * (1 + backward) / v:g} forwards on average, as the formula says"
+    assert said in html and f"= 3 &sdot; {1 + backward:g} / {v}.</p>" in html
 
 
 @pytest.mark.parametrize("change", [{"message": 0.2}, {"slow": "the last, twice as long"}])
 def test_where_no_closed_formula_holds_it_says_so(change):
     html = PLAYER.run(change)
-    assert "needs equal stages and free messages" in html and "by the formula" not in html
+    assert "needs equal stages and free messages" in html and "as the formula says" not in html
 
 
 def test_messages_that_take_time_part_gpipe_from_1f1b():

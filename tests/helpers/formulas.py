@@ -274,6 +274,8 @@ OWN: dict[str, dict[str, object]] = {
     "simulate.simulate": {"schedule": SCHEDULE, "times": Times()},
     "simulate.until_stuck": {"schedule": SCHEDULE, "times": Times()},
     "bubble.idle": {"order": "zb-h1", "chunks": 1, "forward": 1.0, "backward": 2.0, "weight": 1.0},
+    "bubble.pace": {"message": 0.5, "ahead": 1},
+    "bubble.interleaved_step": {"message": 0.5, "chunks": 2},
     "bubble.held": {"order": "breadth-first"},
     "bubble.versions": {"order": "pipedream"},
     "partition.by_time": {"embedding": 0.01},

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from mathlib.checks import InputError
 from mathlib.schedule import bubble, orders
+from mathlib.schedule.actions import Action, Schedule, looped
+from mathlib.schedule.flush import alternate
 from mathlib.schedule.simulate import simulate
 from mathlib.schedule.times import Times
 
@@ -48,6 +50,55 @@ def test_the_formulas_are_what_the_clock_says(asked, forward, inputs, weight) ->
         assert found.peak(s) == pytest.approx(bubble.held(order=name, **of, stage=s))
     if name not in ("zb-v", "dualpipe"):
         assert found.messages.total() == bubble.messages(**of)
+
+
+@given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 9), st.integers(1, 9))
+def test_a_stage_that_waits_can_recompute(p, m, forward, backward) -> None:
+    arrives = [0] * m  # gradients at a stage, from the last to the first
+    for s in reversed(range(p)):
+        now = (s + m) * forward
+        for i in range(m):
+            arrives[i] = now = max(now + forward, arrives[i]) + backward
+    of = {"stages": p, "micro_batches": m, "forward": forward, "backward": backward}
+    idle = 1 - m * (2 * forward + backward) / arrives[-1]
+    assert bubble.recomputed_early(**of) == pytest.approx(idle, abs=1e-12)
+
+
+def far_ahead(stages: int, micro_batches: int, ahead: int) -> Schedule:
+    """1F1B whose stages do `ahead` times as many forwards first."""
+    rows = []
+    for s in range(stages):
+        forwards, backwards = ([Action(kind, i, s) for i in range(micro_batches)] for kind in "FB")
+        rows.append(alternate(forwards, backwards, ahead * (stages - s - 1)))
+    return Schedule("far ahead", micro_batches, [looped(stages=stages)], rows)
+
+
+@pytest.mark.parametrize("message", [0, 0.125, 0.5, 1.5, 2, 4])
+@pytest.mark.parametrize("p", [2, 3, 8])
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+def test_the_pace_of_one_forward_one_backward(p, ahead, message) -> None:
+    m = 60 * p * ahead  # far from the beginning, twice as many cost as much again
+    half, all_of_them = (
+        simulate(far_ahead(p, n, ahead), Times(message=message)).total for n in (m, 2 * m)
+    )
+    said = bubble.pace(stages=p, message=message, ahead=ahead)
+    assert (all_of_them - half) / m == pytest.approx(said, rel=2e-3)
+    if message <= 1.5 and ahead == 2:
+        assert said == 3
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 1, 1.05])
+@pytest.mark.parametrize(("p", "v", "rounds"), [(2, 2, 2), (3, 4, 3), (4, 2, 4), (6, 4, 2)])
+def test_an_interleaved_step_with_messages(p, v, rounds, share) -> None:
+    of = {"stages": p, "micro_batches": rounds * p, "chunks": v}
+    took = simulate(orders.make("interleaved", **of), Times(message=share / v)).total
+    if share <= 1:
+        assert bubble.interleaved_step(**of, message=share / v) == pytest.approx(took)
+    else:  # no longer hidden
+        with pytest.raises(InputError, match="simulate"):
+            bubble.interleaved_step(**of, message=share / v)
+        longest = bubble.interleaved_step(**of, message=1 / v)
+        assert took > longest + 2 * (p * v - 1) * (share - 1) / v + 0.01
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.integers(1, 9))

@@ -4,7 +4,7 @@ import pytest
 
 from mathlib.checks import InputError
 from mathlib.schedule import orders
-from mathlib.schedule.weights import versions, versions_kept
+from mathlib.schedule.weights import stable_rate, versions, versions_kept
 
 
 @pytest.mark.parametrize("p", range(1, 9))
@@ -47,3 +47,12 @@ def test_a_flush_keeps_one_version(order) -> None:
 def test_a_stage_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="stage = 2: expected 0 to 1"):
         versions(orders.make("gpipe", stages=2, micro_batches=2), stage=2)
+
+
+@pytest.mark.parametrize("late", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize(("share", "ends"), [(0.98, True), (1.02, False)])
+def test_late_gradients_converge_up_to_a_rate(late, share, ends) -> None:
+    rate, x = share * stable_rate(late=late), [1.0] * (late + 1)
+    for _ in range(4000):
+        x = [*x[1:], x[-1] - rate * x[0]]
+    assert (max(map(abs, x)) < 1) == ends

@@ -1,11 +1,13 @@
 """Boxes lie where the clock has put them, strips are as high as what is held."""
 
+from dataclasses import replace
+
 import pytest
 from charts import SPACE, boxes, drawn, points, said, unreadable, widths, words
 
 from mathlib.checks import InputError
 from mathlib.schedule import orders
-from mathlib.schedule.simulate import Timeline, simulate
+from mathlib.schedule.simulate import Timeline, simulate, until_stuck
 from mathlib.schedule.times import Times
 from mathlib.show import gantt, schedule_chart
 from mathlib.show.roles import ROLES
@@ -93,6 +95,13 @@ def test_one_micro_batch_is_followed():
 def test_weights_change_once_or_again_and_again(order, times):
     chart = drawn(schedule_chart(ran(order), title=order))
     assert len(fills(chart, "weights")) == times + 1, "and the legend"
+
+
+def test_weights_do_not_change_while_a_micro_batch_is_missing():
+    whole = orders.make("1f1b", **SMALL)
+    rows = [list(row) for row in whole.actions]
+    part = until_stuck(replace(whole, actions=[rows[0][:-1], *rows[1:]]))
+    assert len(fills(drawn(schedule_chart(part, title="Part")), "weights")) == 1, "the legend"
 
 
 def test_messages_that_take_time_are_lines_between_the_stages():

@@ -98,6 +98,11 @@ def test_a_phone_shows_the_main_settings_and_folds_the_rest(visit):
         assert more.evaluate("e => !e.open") == folded
         rows = page.locator(".mlx:has(.mlx-more) .mlx-controls > .mlx-control")
         assert rows.count() == 3
+    spec = page.locator(".mlx:has(.mlx-more)").first.evaluate("e => JSON.parse(e.dataset.mlx)")
+    named = more.locator("summary").inner_text()
+    assert named.startswith("More settings")
+    for control in spec["controls"][spec["main"] :]:
+        assert control["label"] in named, "whoever reads its name must find where it is"
     order = page.locator(".mlx").first.evaluate(
         "e => [...e.children].map((c) => c.className).filter((n) => /output|controls/.test(n))"
     )

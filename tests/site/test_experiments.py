@@ -163,6 +163,37 @@ def test_the_browser_returns_the_bytes_of_cpython(visit):
     assert not differ, f"{len(differ)} of {len(asked)} cases differ, the first: {differ[0]}"
 
 
+PLACES = """[...document.querySelectorAll('.bd-article section, .mlx')]
+    .map((e) => e.getBoundingClientRect().top + window.scrollY)"""
+ASLEEP = """() => [...document.querySelectorAll('section > p .katex, .cell_output svg.mlx-wide')]
+    .map((e) => [e.checkVisibility({ contentVisibilityAuto: true }), e.getBoundingClientRect().top])
+    .filter(([awake, top]) => awake && Math.abs(top) > 5000).length"""
+
+
+def test_what_is_out_of_sight_rests_while_somebody_plays_and_nothing_moves(visit):
+    """Layout and paint of the whole page were most of a move."""
+    page = page_with_experiment(visit).page
+    root = page.locator(".mlx").first
+    root.scroll_into_view_if_needed()
+    assert page.evaluate(ASLEEP) > 20, "whoever reads sees a page like any other"
+    before = page.evaluate(PLACES)
+    root.locator("input[type=range]").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".mlx[data-state=live]", timeout=60_000)
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.querySelector('.mlx').dataset.runs === '2'")
+    page.evaluate(
+        "new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))"
+    )
+    assert page.evaluate(ASLEEP) == 0
+    root.locator(".mlx-output").evaluate("e => { e.style.minHeight = ''; }")
+    after = page.evaluate(PLACES)
+    moved = [abs(now - then) for then, now in zip(before, after, strict=True)]
+    assert max(moved) < 2, "a page that jumps while somebody plays"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(ASLEEP) > 20
+
+
 COUNT_WORK = """
 window.asked = 0;
 window.workers = 0;

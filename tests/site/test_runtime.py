@@ -57,6 +57,76 @@ def test_who_only_passes_by_starts_nothing(visit):
     assert not [r.url for r in seen.finished if HEAVY.search(r.url)]
 
 
+def test_a_mouse_that_rests_on_a_control_starts_python_and_one_that_passes_does_not(visit):
+    seen = visit(CHAPTER)
+    page, slider = seen.page, first(seen.page).locator("input[type=range]").first
+    slider.evaluate(
+        """slider => {
+            const over = { pointerType: 'mouse', bubbles: true };
+            slider.dispatchEvent(new PointerEvent('pointerover', over));
+            slider.closest('.mlx-controls').dispatchEvent(new PointerEvent('pointerleave', over));
+        }"""
+    )
+    page.wait_for_timeout(1000)
+    assert not [r.url for r in seen.finished if HEAVY.search(r.url)]
+    with page.expect_worker():
+        slider.hover()
+    assert first(page).get_attribute("data-state") == "stored", "the page says nothing of it"
+    move(page)
+    assert ended(page) == "live"
+    assert len([r for r in seen.finished if r.url.endswith("wasm.packed")]) == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_result_that_is_still_the_old_one_says_so_beside_itself(visit, theme):
+    held = []
+    page = visit(CHAPTER, color_scheme=theme).page
+    page.context.route(re.compile(r"wasm\.packed$"), lambda route: held.append(route))
+    root, said = first(page), first(page).locator(".mlx-old")
+    assert (said.get_attribute("role"), said.text_content()) == ("status", "")
+    move(page)
+    assert "still the stored result" in said.text_content()
+    assert said.locator("span").is_visible()
+    word, old = said.locator("span").bounding_box(), root.locator(".mlx-output").bounding_box()
+    assert old["x"] <= word["x"] and old["y"] <= word["y"]
+    assert abs(word["y"] + word["height"] - old["y"] - old["height"]) < 3, "next to the controls"
+    assert said.bounding_box()["height"] == 0, "the slider moves away under the finger"
+    look = "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+    ink, paper = (rgb(text) for text in said.locator("span").evaluate(look))
+    assert (sum(ink) < sum(paper)) == (theme == "light") and abs(sum(ink) - sum(paper)) > 300
+    assert float(root.locator(".mlx-output").evaluate("e => getComputedStyle(e).opacity")) < 1
+    for route in held:
+        route.continue_()
+    assert ended(page) == "live"
+    assert said.text_content() == "" and not root.get_attribute("data-old")
+
+
+def test_a_slow_answer_says_that_the_result_is_the_old_one(visit):
+    """Python is running and does not answer: the page says so, until it does."""
+    page = visit(CHAPTER).page
+    move(page)
+    assert ended(page) == "live"
+    page.evaluate(
+        """() => {
+            const post = Worker.prototype.postMessage;
+            Worker.prototype.postMessage = function (...given) {
+                window.answer = () => post.apply(this, given);
+            };
+        }"""
+    )
+    move(page)
+    page.wait_for_function(
+        "document.querySelector('.mlx-old').textContent.includes('still the old')"
+    )
+    page.evaluate("window.answer()")
+    page.wait_for_function("document.querySelector('.mlx-old').textContent === ''")
+    assert first(page).get_attribute("data-runs") == "2"
+
+
+def rgb(text: str) -> list[float]:
+    return [float(part) for part in re.findall(r"[\d.]+", text)[:3]]
+
+
 def swipe(page: Page, box: dict, dx: int, dy: int) -> None:
     """A finger put on the middle of a slider and drawn so far."""
     session = page.context.new_cdp_session(page)

@@ -130,7 +130,7 @@ def modelled(name, algorithm, **more):
 @pytest.mark.parametrize(
     ("name", "algorithm", "within"),
     [
-        *((f"H100, switch, {n} ranks", "NVLS", 0.025) for n in (4, 5, 6, 7, 8)),
+        *((f"H100, switch, {n} ranks", "NVLS", 0.025) for n in (5, 6, 7, 8)),
         ("5 nodes, ring, 1 GiB", "ring", 0.01),
         ("5 nodes, tree, 1 GiB", "tree", 0.01),
         ("248 nodes, 512 MiB", "NVLS tree", 0.07),
@@ -142,10 +142,9 @@ def test_published_runs_are_met(name, algorithm, within):
 
 
 def test_published_runs_that_are_not_met():
-    """Two and three ranks run at a ring's busbw; NCCL 2.19.3 was slower than today's constants."""
-    for ranks in (2, 3):
+    """Two to four ranks run at a ring's busbw; why two runs of one thread are slow, nobody told."""
+    for ranks in (2, 3, 4):
         name = f"H100, switch, {ranks} ranks"
-        assert modelled(name, "NVLS") > 1.15 * RUNS[name].took
         assert modelled(name, "ring") == pytest.approx(RUNS[name].took, rel=0.01)
     for name in ("2 nodes, no switch, 4 GiB", "4 nodes, 4 GiB"):
         assert 1.1 < RUNS[name].took / modelled(name, "ring") < 1.15
@@ -164,6 +163,12 @@ def test_where_steps_decide_the_run_lies_between_two_protocols():
         protocols = ("LL128", "LL", "Simple")
         times = [modelled("5 nodes, ring, 1 MiB", "ring", protocol=p, host=host) for p in protocols]
         assert times == sorted(times) and times[1] < 0.8 * took < 0.6 * times[2]
+
+
+def test_with_the_switch_no_ring_is_taken_on_the_cluster_that_timed_one():
+    there = DGX | {"nodes": 5, "node_bandwidth": 200e9}
+    for payload in (2**20, 25 * 2**20, 2**30, 2**32):
+        assert not nccl.fastest(payload=payload, **there)[0].startswith("ring")
 
 
 def test_no_ring_explains_248_nodes():

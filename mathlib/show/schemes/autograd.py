@@ -43,8 +43,10 @@ def _values_and_gradients(width: float, made: Made, gradients: Mapping[Value, fl
     values = list(made.values())
     boxes = {i: _box(page, names[v], v, gradients.get(v)) for i, v in enumerate(values)}
     turned = [(b, a) for a, b in edges]  # from the loss down: a leaf stands where it is used
+    above = 10
     for level in drawing.layers(list(boxes), turned):
-        page.row(*(boxes[i] for i in level), gap=22 if page.narrow else 60, above=42)
+        page.row(*(boxes[i] for i in level), gap=22 if page.narrow else 60, above=above)
+        above = 42
     for a, b in edges:
         both = values[a] in gradients and values[b] in gradients
         page.arrow(boxes[a], boxes[b], bend=-0.1 if both else 0)

@@ -58,15 +58,17 @@ def _ring(width: float, ranks: int, rounds: Sequence[int]) -> str:
     page = Canvas(width, f"A ring of {ranks} ranks")
     page.bottom = rank_legend(page, ranks)
     panels, turns = [], []
+    large = len(rounds) <= 4 and ranks <= 4  # few rounds are drawn larger
+    wide = 22.0 if large else 10.0 if page.narrow else 15.0
+    columns = 3 - page.narrow - large
     for step in rounds:
         held, came = held_after(ranks, step)
-        wide = 10.0 if page.narrow else 15.0
         nodes = [_node(page, r, held[r], wide, came[r]) for r in range(ranks)]
-        circle = page.around(*nodes, radius=max(50 if page.narrow else 67, 13 * ranks))
+        circle = page.around(*nodes, radius=max(4.5 * wide, 13 * ranks))
         phase = "reduce-scatter" if step < ranks else "all-gather"
         panels.append(page.panel(f"{step}. {phase}", circle))
         turns.append(nodes)
-    page.flow(*panels, gap=6, above=16, most=3)
+    page.flow(*panels, gap=6, above=16, most=columns)
     for nodes in turns:
         for r, node in enumerate(nodes):
             page.arrow(nodes[r - 1], node, role="communication", bend=-0.18)

@@ -47,7 +47,7 @@ def life_of_a_step(
     points = {"start": rest, "end of layers": layers, **points, "end": rest}
     peak = max(points, key=lambda moment: sum(points[moment].values()))
     most = sum(points[peak].values())
-    if max(one.get("logits", 0) for one in points.values()) < most / 100:  # too few to be seen
+    if max(one.get("logits", 0) for one in points.values()) < most / 50:  # too few to be seen
         points = {moment: _without_logits(one) for moment, one in points.items()}
     size = says.size(most)
     said = caption or (
