@@ -26,7 +26,7 @@ class Versions:
         self.newest = 0  # updates so far
         self.coming = set(range(len(meant)))  # micro-batches before their backward's end
         self.kept = {0: self._leaves()}
-        self.most = 1  # versions alive at once
+        self.most = 1  # versions in memory at once
 
     def _leaves(self) -> dict[str, Tensor]:
         """The module's weights under new names: same memory, own gradients."""
@@ -62,7 +62,12 @@ class Versions:
         self.newest += 1
         self.kept[self.newest] = self._leaves()
         self.kept = {n: kept for n, kept in self.kept.items() if n in {*needed, self.newest}}
-        self.most = max(self.most, len(self.kept))
+        self.most = max(self.most, self._in_memory())
+
+    def _in_memory(self) -> int:
+        """Versions that have memory of their own: names for the same memory count once."""
+        places = {tuple(p.data_ptr() for p in kept.values()) for kept in self.kept.values()}
+        return len(places)
 
     def stash(self) -> None:
         """Give the module new memory to be updated in; the old one stays as it is."""
