@@ -21,7 +21,7 @@ FIRST = {  # what is typed: where the first hit leads
     "grouped-query attention": f"{C}#the-models-of-today",
     "MFU": f"{C}#time-and-two-kinds-of-utilisation",
     "mfu": f"{C}#time-and-two-kinds-of-utilisation",
-    "bubble": f"{WORD}bubble",
+    "bubble": "chapters/08_pipeline.html#the-bubble-derived-both-ways",
     "bf16": f"{M}#why-anyone-would-keep-a-weight-twice",
     "gradient accumulation": f"{D}#accumulation",
     "checkpoint": f"{C}#time-and-two-kinds-of-utilisation",

@@ -33,7 +33,8 @@ CLIPPED = """() => [...document.querySelectorAll(
     .map((e) => e.textContent.slice(0, 60))"""
 
 OVERLAPPING = """() => [...document.querySelectorAll('article .mlx-chart')].flatMap((chart) => {
-    const texts = [...chart.querySelectorAll('text')],
+    const words = (t) => t.querySelector('tspan[x]') ? [...t.children] : [t],
+        texts = [...chart.querySelectorAll('text')].flatMap(words),
         boxes = texts.map((t) => t.getBoundingClientRect());
     const common = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
         && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
