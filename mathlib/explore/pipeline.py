@@ -107,14 +107,13 @@ def player(
 
 def _result(one: Timeline) -> str:
     """What came out, with the bubble by both its names."""
-    held = max(one.peak(s) for s in range(one.schedule.stages))
     kept = max(one.versions)
     versions = f" and {kept} versions of its weights" if kept > 1 else ""
     return (
         f"<b>{says.plain(one.total)} forwards long.</b> The bubble is "
         f"<b>{share(one.bubble_over_ideal)} of the ideal time</b>, or "
         f"{share(one.bubble_over_total)} of the total. The fullest stage holds the activations of "
-        f"{says.plain(held)} micro-batches{versions}."
+        f"{says.plain(one.fullest)} micro-batches{versions}."
     )
 
 
@@ -153,7 +152,6 @@ def _beside(order: str, sizes: Sizes, costs: Costs) -> str:
         except InputError:
             rows.append([TITLES[other], "–", "–", "–", "–"])
             continue
-        held = max(one.peak(s) for s in range(one.schedule.stages))
         ideal, total = share(one.bubble_over_ideal), share(one.bubble_over_total)
-        rows.append([TITLES[other], says.plain(one.total), ideal, total, says.plain(held)])
+        rows.append([TITLES[other], says.plain(one.total), ideal, total, says.plain(one.fullest)])
     return html_table(rows, OTHERS)

@@ -112,10 +112,6 @@ def _known(order: str) -> Schedule:
     return orders.make(order, stages=STAGES, micro_batches=MICRO_BATCHES)
 
 
-def _most(one: Timeline) -> float:
-    return max(one.peak(s) for s in range(one.schedule.stages))
-
-
 def _refused(wrong: list[str]) -> str:
     more = f" And {len(wrong) - 1} more." if len(wrong) > 1 else ""
     said = f"Not yet a schedule: {escape(wrong[0])}.{more}"
@@ -124,9 +120,9 @@ def _refused(wrong: list[str]) -> str:
 
 def _scored(one: Timeline, best: dict[str, Timeline], chunks: int) -> str:
     """How good it is: beside the best with no more memory, and beside what nobody can beat."""
-    held = _most(one)
+    held = one.fullest
     least = 3 * MICRO_BATCHES + (STAGES - 1) * STAGES / chunks  # the last stage begins late
-    rivals = {name: other for name, other in best.items() if _most(other) <= held + 1e-9}
+    rivals = {name: other for name, other in best.items() if other.fullest <= held + 1e-9}
     say = f"<b>{says.plain(one.total)} forwards long</b>, and no stage holds more than "
     say += f"{says.plain(held)} micro-batches."
     if rivals:
@@ -147,7 +143,7 @@ def _scores(one: Timeline, best: dict[str, Timeline], wrong: bool) -> str:
         best = {"yours": one, **best}
     for name, other in best.items():
         bubble = share(other.bubble_over_ideal)
-        rows.append([name, says.plain(other.total), bubble, says.plain(_most(other))])
+        rows.append([name, says.plain(other.total), bubble, says.plain(other.fullest)])
     return html_table(
         rows,
         "Beside known orders: time, bubble as a share of the ideal time, most micro-batches held",

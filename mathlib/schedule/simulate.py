@@ -84,6 +84,11 @@ class Timeline:
         return max(held for _, held in self.alive(stage, after_input=after_input))
 
     @cached_property
+    def fullest(self) -> float:
+        """The most that any stage holds."""
+        return max(self.peak(s) for s in range(self.schedule.stages))
+
+    @cached_property
     def messages(self) -> Counter[tuple[int, int]]:
         """Messages from one stage to the other."""
         target = self.schedule.sends_to
