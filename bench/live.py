@@ -22,18 +22,15 @@ from pathlib import Path
 import rounds
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (
-    "book/index",
-    *(f"chapters/{name}" for name in ("01_compute", "02_memory", "03_autograd", "04_collectives")),
-    "chapters/05_data_parallel",
-)
+PAGES = ("book/index", *(f"chapters/{f.stem}" for f in sorted(ROOT.glob("chapters/*.ipynb"))))
 AIMS = {"first": 2.0, "move": 0.010}  # seconds
 FRESH = "import sys; from mathlib.show.experiments import find; find(sys.argv[1]).run()"
 FIRST = """async (id) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
     const began = performance.now();
     const input = root.querySelector('input, select');
-    input.dispatchEvent(new Event(input.type === 'range' ? 'input' : 'change'));
+    const changes = input.matches('select, [type=checkbox]');
+    input.dispatchEvent(new Event(changes ? 'change' : 'input'));
     while (!['live', 'failed'].includes(root.dataset.state))
         await new Promise((next) => setTimeout(next, 2));
     if (root.dataset.state === 'failed') throw new Error(root.textContent);
@@ -46,12 +43,13 @@ MOVE = """async ([id, count]) => {
     const times = [];
     for (let i = 0; i < count; i++) {
         input.value = +input.min + (i % values) * +input.step;
-        const [began, runs] = [performance.now(), +root.dataset.runs];
+        const began = performance.now();
+        const done = new Promise((next) => {
+            const watch = new MutationObserver(() => { watch.disconnect(); next(); });
+            watch.observe(root, { attributeFilter: ['data-runs'] });
+        });
         input.dispatchEvent(new Event('input'));
-        while (+root.dataset.runs === runs) {
-            const { port1, port2 } = new MessageChannel();
-            await new Promise((next) => { port1.onmessage = next; port2.postMessage(0); });
-        }
+        await done;
         root.getBoundingClientRect();  // style and layout are done
         times.push((performance.now() - began) / 1000);
     }
@@ -89,11 +87,18 @@ def first_results(browser: object, address: str, id: str, count: int) -> rounds.
     return rounds.alone({"browser": ours, "CPython": theirs}, count)
 
 
-def moves(browser: object, address: str, id: str, count: int) -> rounds.Times:
+def slider(id: str) -> object:
+    """The first control that is a slider, or None."""
     from mathlib.show.experiments import Range, find
 
-    one = find(id)
-    control = next(c for c in one.controls if isinstance(c, Range) or getattr(c, "slider", False))
+    sliders = (c for c in find(id).controls if isinstance(c, Range) or getattr(c, "slider", False))
+    return next(sliders, None)
+
+
+def moves(browser: object, address: str, id: str, count: int) -> rounds.Times:
+    from mathlib.show.experiments import find
+
+    one, control = find(id), slider(id)
     values = control.offers()
     page = opened(browser, address)
     page.evaluate(FIRST, f'"id": "{id}"')
@@ -127,6 +132,8 @@ def rows(quick: bool) -> Iterator[dict]:
                     ("first", first_results, 2 if quick else 7),
                     ("move", moves, 5 if quick else 40),
                 ):
+                    if what == "move" and not slider(id):
+                        continue
                     times = measure(browser, address, id, count)
                     label = f"{id}, {'first result' if what == 'first' else 'a move'}"
                     aim = AIMS[what]

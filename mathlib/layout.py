@@ -1,6 +1,7 @@
 """How a model is spread over devices, and which layers and slices of products that gives a device.
 
 p pipeline · t tensor · dp data · v chunks a stage · b micro_batch · m micro_batches · L layers
+cp context · ep expert
 """
 
 from dataclasses import dataclass
@@ -13,28 +14,38 @@ RECOMPUTE = ("none", "selective", "full")
 
 @dataclass(frozen=True)
 class Layout:
-    """How a model is spread over devices. World size = data * tensor * pipeline."""
+    """How a model is spread over devices. World size = data * context * tensor * pipeline.
+
+    Experts are dealt out over ranks that are there for other reasons: of the ranks of a stage,
+    `expert` * `expert_split` hold all experts of its layers once.
+    """
 
     data: int = 1  # dp, replicas that see different data
     tensor: int = 1  # t, devices that share every matrix product
     pipeline: int = 1  # p, stages
     chunks: int = 1  # v, model chunks a stage holds (interleaving); 1: plain
     zero: int = 0  # ZeRO stage
-    shard: int = 0  # ranks over which ZeRO shards; 0: all of data
+    shard: int = 0  # ranks over which ZeRO shards; 0: all of data * context
     sequence_parallel: bool = (
         False  # what tensor parallelism leaves whole is split along the sequence
     )
     micro_batch: int = 1  # b, sequences a forward pass takes
     micro_batches: int = 1  # m, micro-batches a step
     recompute: str = "none"  # none, selective, full
+    context: int = 1  # cp, devices that share every sequence, each a piece of it
+    expert: int = 1  # ep, devices over which the experts of a layer are dealt out
+    expert_tensor: int = 0  # devices that share the products of an expert; 0: as tensor
 
     def __post_init__(self) -> None:
         keep_whole(self, 1, "data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches")
+        keep_whole(self, 1, "context", "expert")
         one_of("zero", self.zero, (0, 1, 2, 3))
         one_of("recompute", self.recompute, RECOMPUTE)
         flag("sequence_parallel", self.sequence_parallel)
-        shard = whole("shard", self.shard, least=0) or self.data
-        object.__setattr__(self, "shard", divides("shard", shard, "data", self.data))
+        self._check_experts()
+        shard = whole("shard", self.shard, least=0) or self.replicas
+        among = "data" if self.context == 1 else "data * context"
+        object.__setattr__(self, "shard", divides("shard", shard, among, self.replicas))
         if self.chunks > 1 and self.micro_batches % self.pipeline:
             raise InputError(
                 f"micro_batches = {self.micro_batches}: interleaving (chunks = {self.chunks}) "
@@ -44,9 +55,40 @@ class Layout:
         if self.chunks > 1 and self.pipeline == 1:
             raise InputError(f"chunks = {self.chunks}: interleaving needs pipeline of at least 2")
 
+    def _check_experts(self) -> None:
+        whole("expert_tensor", self.expert_tensor, least=0)
+        shared = divides("expert_tensor", self.expert_split, "tensor", self.tensor)
+        if shared < self.tensor and not self.sequence_parallel:
+            raise InputError(
+                f"expert_tensor = {shared}: below tensor = {self.tensor} a rank sends its own "
+                "tokens to the experts; expected sequence_parallel = True"
+            )
+        ranks = self.replicas * self.tensor
+        divides("expert", self.expert, "the ranks of a stage for each expert", ranks // shared)
+
     @property
     def world(self) -> int:
-        return self.data * self.tensor * self.pipeline
+        return self.data * self.context * self.tensor * self.pipeline
+
+    @property
+    def expert_split(self) -> int:
+        """Devices that share the products of an expert."""
+        return self.expert_tensor or self.tensor
+
+    @property
+    def replicas(self) -> int:
+        """Ranks with the same weights, experts apart: context ranks hold them all as well."""
+        return self.data * self.context
+
+    @property
+    def expert_replicas(self) -> int:
+        """Ranks with the same experts."""
+        return self.replicas * self.tensor // (self.expert * self.expert_split)
+
+    @property
+    def expert_shard(self) -> int:
+        """Ranks over which ZeRO shards experts: those of a shard group with the same ones."""
+        return max(1, self.expert_replicas * self.shard // self.replicas)
 
     @property
     def sequences(self) -> int:
@@ -89,3 +131,19 @@ def tensor_degree(model: Model, tensor: int) -> int:
     if model.experts:
         divides("tensor", t, "experts.width", model.experts.width)
     return t
+
+
+def expert_degree(model: Model, layout: Layout) -> int:
+    """Experts of a layer that a device holds, refused where the degree does not divide them."""
+    if not model.experts:
+        if layout.expert > 1:
+            raise InputError(f"expert = {layout.expert}: {model.name} has no experts; expected 1")
+        return 0
+    divides("expert", layout.expert, "experts.routed", model.experts.routed)
+    return model.experts.routed // layout.expert
+
+
+def own_tokens(tokens: int, context: int) -> int:
+    """Tokens of a sequence that a device keeps: s / cp."""
+    s = whole("tokens", tokens)
+    return s // divides("context", context, "tokens", s)

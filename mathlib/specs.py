@@ -21,7 +21,14 @@ from mathlib.architecture import (
     Window,
 )
 from mathlib.checks import InputError, keep_title, listed, non_negative, one_of, positive, whole
-from mathlib.layout import RECOMPUTE, Layout, stage_layers, tensor_degree
+from mathlib.layout import (
+    RECOMPUTE,
+    Layout,
+    expert_degree,
+    own_tokens,
+    stage_layers,
+    tensor_degree,
+)
 
 __all__ = [
     "ATTENTION",
@@ -36,9 +43,11 @@ __all__ = [
     "Layout",
     "Model",
     "Window",
+    "expert_degree",
     "find_cluster",
     "find_device",
     "find_model",
+    "own_tokens",
     "refuse_uncovered",
     "stage_layers",
     "table",
@@ -46,8 +55,9 @@ __all__ = [
 ]
 
 TABLES = (
-    *("models", "devices", "clusters", "types", "recipes", "runs", "compressors"),
-    *("nccl", "allreduces", "configurations"),
+    *("models", "devices", "clusters", "types", "recipes", "runs", "compressors", "sweeps"),
+    *("nccl", "allreduces", "configurations", "rates", "pipelines", "calibrations"),
+    *("scaling", "launches", "interruptions", "vendors"),
 )
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),

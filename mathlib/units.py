@@ -61,6 +61,7 @@ KINDS = {
     "second": "90 s, 34 days, 12h",
     "token": "300B tokens, 1.4T",
     "parameter": "175B, 7e9",
+    "nat/token": "1.94",
 }
 _TEXT = re.compile(r"\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
 
@@ -68,6 +69,8 @@ _TEXT = re.compile(r"\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?
 def _factor(unit: str, kind: str) -> float | None:
     """How many base units `unit` is, or None when it is not a unit of this kind."""
     prefixes = {**DECIMAL, **BINARY}
+    if kind == "nat/token":
+        return DECIMAL.get(re.sub(r"nats?/token$", "", unit)) if unit.endswith("/token") else None
     if kind in ("token", "parameter"):
         word = re.sub(r"\s*(tokens?|tok|param(eter)?s?)$", "", unit)
         return COUNTS.get(word)
@@ -157,7 +160,8 @@ def show(value: float, kind: str, binary: bool = False, digits: int = 4) -> str:
     if value == 0:
         return {"second": "0 s", "token": "0", "parameter": "0"}.get(kind, f"0 {kind}")
     if kind == "second":
-        return _scaled(value, digits, TIMES)
+        long = abs(value) >= 10 * SECONDS["year"]
+        return _scaled(value, digits, [(SECONDS["year"], "years")] if long else TIMES)
     if kind in ("token", "parameter"):
         return _scaled(value, digits, SHORT_COUNTS).replace(" ", "")
     if kind.startswith("byte"):

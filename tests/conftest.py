@@ -1,14 +1,19 @@
-"""What holds for all tests: hypothesis tries the same cases every time, and ranks get a test's
-functions by value, since they need them and not pytest and the rest of the test's module.
+"""What holds for all tests: hypothesis tries the same cases every time; ranks get a test's
+functions by value, since they need them and not pytest and the rest of the test's module; and a run
+whose time is not the test's matter may take a busy machine's.
 """
 
 import cloudpickle
 import pytest
 from hypothesis import settings
+from patience import PATIENCE
+
+from mathlib.launch import launcher
 
 # Thousands of cases on a busy machine: a slow case is no failure.
 settings.register_profile("book", deadline=None, derandomize=True)
 settings.load_profile("book")
+launcher.run.__kwdefaults__["timeout"] = PATIENCE
 
 
 @pytest.fixture(autouse=True, scope="module")

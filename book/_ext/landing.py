@@ -103,13 +103,13 @@ class ChapterCard(FromChapters):
         notebook = stored.notebook(chapter)
         subject = heading(notebook).partition(": ")[0]
         settled = len(stored_verdicts(chapter))
+        tried = f" · {settled} claim{'s' if settled != 1 else ''} settled" if settled else ""
         return (
             f'<a class="mlx-card" href="{self.address(f"chapters/{name}")}">'
             f"{drawing.read_text('utf-8').strip()}"
             f"<b>{int(name[:2])}. {escape(subject)}</b> "
             f"<span>{self.words()}</span> "
-            f"<small>{minutes(notebook)} min · {settled} "
-            f"claim{'s' if settled != 1 else ''} settled</small></a>"
+            f"<small>{minutes(notebook)} min{tried}</small></a>"
         )
 
 

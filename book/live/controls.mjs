@@ -86,7 +86,20 @@ function line(control, id, change) {
   return { input, shown: '', place, read: (text) => (clean(text) === text ? text : undefined) };
 }
 
-const KINDS = { range: slider, slider, menu, toggle, line };
+// A pasted text; JSON loses the spaces that nobody reads, so that it fits into an address.
+function text(control, id, change) {
+  const input = element('textarea', {
+    id, rows: 3, maxlength: control.most, placeholder: control.hint, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false',
+  });
+  const tidy = (given) => {
+    try { return JSON.stringify(JSON.parse(given)); } catch { return given.trim(); }
+  };
+  const place = (value) => { if (tidy(input.value) !== value) input.value = value; };
+  input.addEventListener('input', () => change(tidy(input.value)));
+  return { input, shown: '', place, unsent: true, read: (given) => (given.length <= control.most ? given : undefined) };
+}
+
+const KINDS = { range: slider, slider, menu, toggle, line, text };
 
 export function build(control, id, change) {
   const made = KINDS[control.kind](control, id, change);

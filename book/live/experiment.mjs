@@ -1,12 +1,14 @@
 // An experiment on a page: the stored result stays until the reader moves a control, then Python draws it anew.
 import { address, settings } from './address.mjs';
 import { build } from './controls.mjs';
-import { element, insert } from './dom.mjs';
-import { run, warm } from './python.mjs';
+import { element } from './dom.mjs';
+import { computing, run, stop, warm } from './python.mjs';
+import { put } from './result.mjs';
 import { download } from './runtime.mjs';
 
 const QUIET = 700; // milliseconds without a move before the result is said, and its address written
 const SLOW = 400; // milliseconds until a result that is still the old one says so
+const PATIENCE = 1500; // milliseconds that a long search for old settings may still take when new ones wait
 const REST = 150; // milliseconds that a mouse rests on a control before Python starts
 const MAIN = 3; // settings that a phone shows at once, if the experiment does not say how many
 for (const event of ['resize', 'beforeprint']) addEventListener(event, () => document.documentElement.classList.remove('mlx-playing'));
@@ -38,7 +40,7 @@ function panel(title, names, rows, main, again, link) {
 }
 
 export function enliven(root, position) {
-  const { id, controls, main = MAIN } = JSON.parse(root.dataset.mlx);
+  const { id, controls, main = MAIN, above, long } = JSON.parse(root.dataset.mlx);
   const defaults = Object.fromEntries(controls.map((c) => [c.name, c.default]));
   const title = root.querySelector('.mlx-title')?.textContent ?? id;
   const output = root.querySelector('.mlx-output');
@@ -56,6 +58,9 @@ export function enliven(root, position) {
   let busy = false;
   let stale = false;
   let silence;
+  const halt = element('button', { type: 'button' }, 'Stop');
+  const share = element('progress', { max: 1, value: 0, 'aria-label': 'Search' });
+  const sofar = element('small', { 'aria-hidden': 'true' });
 
   const place = (wanted) => { for (const made of built) made.place(wanted[made.name]); };
 
@@ -63,14 +68,14 @@ export function enliven(root, position) {
     clearTimeout(silence);
     silence = setTimeout(() => {
       spoken.textContent = output.querySelector('.mlx-say')?.textContent ?? '';
-      link.href = address(id, shown, defaults, root.id);
+      link.href = address(id, built, shown, defaults, root.id);
       history.replaceState(history.state, '', link.href);
     }, QUIET);
   };
 
   // Beside the result, as long as it is not the answer to what is set.
-  const aged = (words) => {
-    old.replaceChildren(...(words ? [element('span', {}, words)] : []));
+  const aged = (words, ...more) => {
+    old.replaceChildren(...(words ? [element('span', {}, words, ...more)] : []));
     root.toggleAttribute('data-old', Boolean(words));
   };
 
@@ -102,12 +107,39 @@ export function enliven(root, position) {
   const draw = (html) => {
     document.documentElement.classList.add('mlx-playing'); // what is out of sight rests, see experiments.css
     output.style.minHeight = `${output.offsetHeight}px`; // what stands below does not jump
-    insert(output, html);
+    put(output, html);
+  };
+
+  const far = (part, words) => {
+    share.value = part;
+    sofar.textContent = words;
+  };
+
+  // The answer to what is set, or nothing if newer settings have stopped the search for it.
+  async function answer(asked) {
+    far(0, '');
+    try {
+      return await run(id, asked, progress, far);
+    } catch (error) {
+      if (!error.stopped || !stale) throw error;
+      return undefined;
+    }
+  }
+
+  const stopped = () => {
+    values = { ...shown };
+    place(shown);
+    aged('');
+    loading.remove();
+    status.textContent = 'Stopped: the result above is that of the settings above. Python starts anew when you reach for a control.';
   };
 
   async function update() {
     stale = true;
-    if (busy) return;
+    if (busy) {
+      if (long && computing() > PATIENCE) stop();
+      return;
+    }
     busy = true;
     let slow;
     if (root.dataset.state !== 'live') {
@@ -119,9 +151,9 @@ export function enliven(root, position) {
       while (stale) {
         stale = false;
         const asked = { ...values };
-        if (running) slow ??= setTimeout(() => aged('Computing: this is still the old result.'), SLOW);
-        const html = await run(id, asked, progress);
-        if (stale && root.dataset.state !== 'live') continue;
+        if (running) slow ??= setTimeout(() => aged(`${long ? 'Searching' : 'Computing'}: this is still the old result.`, ...(long ? [share, sofar, halt] : [])), SLOW);
+        const html = await answer(asked);
+        if (html === undefined || stale && root.dataset.state !== 'live') continue;
         draw(html);
         shown = asked;
         clearTimeout(slow);
@@ -138,7 +170,8 @@ export function enliven(root, position) {
       settled();
     } catch (error) {
       clearTimeout(slow);
-      give_up(error);
+      if (error.stopped) stopped();
+      else give_up(error);
     }
     busy = false;
   }
@@ -147,6 +180,18 @@ export function enliven(root, position) {
     values[control.name] = value;
     update();
   }));
+  output.addEventListener('click', ({ target }) => {
+    const [name, text] = target.closest('[data-set]')?.dataset.set.split(' ') ?? [];
+    const made = built.find((one) => one.name === name);
+    if (!made) return;
+    values[name] = made.read(text);
+    made.place(values[name]);
+    update();
+  });
+  halt.addEventListener('click', () => {
+    stale = false; // no newer settings are waited for
+    stop();
+  });
   again.addEventListener('click', () => {
     values = { ...defaults };
     place(values);
@@ -158,6 +203,7 @@ export function enliven(root, position) {
   });
   addEventListener('resize', () => { output.style.minHeight = ''; });
 
+  put(output);
   root.id ||= `experiment-${id}`;
   link.href = `#${root.id}`;
   root.dataset.state = 'stored';
@@ -165,11 +211,12 @@ export function enliven(root, position) {
   root.querySelector('.mlx-controls').remove();
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
   start_at_rest(box);
-  output.after(old, box, status, spoken);
+  if (above) output.before(box, status, spoken, old);
+  else output.after(old, box, status, spoken);
   values = settings(id, built, defaults);
   if (controls.some((c) => values[c.name] !== c.default)) {
     place(values);
     update();
   }
-  if (location.hash === `#${root.id}`) root.scrollIntoView();
+  if (location.hash.split('&')[0] === `#${root.id}`) root.scrollIntoView();
 }

@@ -3,17 +3,18 @@
 export const limits = { silence: 60_000 }; // milliseconds without a byte or an answer until a call counts as failed
 
 let worker;
+let since; // when Python began to compute what is asked for, or could have
 let watch;
 let number = 0;
 const waiting = new Map();
 
-function fail(message) {
+function fail(message, how = {}) {
   clearTimeout(watch);
   worker?.terminate();
   worker = undefined;
   const calls = [...waiting.values()];
   waiting.clear();
-  for (const { reject } of calls) reject(new Error(message));
+  for (const { reject } of calls) reject(Object.assign(new Error(message), how));
 }
 
 function listen() {
@@ -21,12 +22,14 @@ function listen() {
   if (waiting.size) watch = setTimeout(() => fail(`nothing came for ${Math.round(limits.silence / 1000)} seconds`), limits.silence);
 }
 
-function hear({ broken, got, total, number: which, html, error }) {
+function hear({ broken, ready, got, total, number: which, share, words, html, error }) {
+  if (ready) since = performance.now();
   if (broken !== undefined) return fail(broken);
   if (got !== undefined) for (const { progress } of waiting.values()) progress?.(got, total);
   const call = waiting.get(which);
-  waiting.delete(which);
+  if (share === undefined) waiting.delete(which);
   listen();
+  if (share !== undefined) return call?.far?.(share, words);
   if (call && html === undefined) call.reject(new Error(error));
   else call?.resolve(html);
 }
@@ -39,6 +42,7 @@ function start() {
     if (mine === worker) fail(navigator.onLine ? 'its files did not come' : 'there is no connection');
   };
   worker = mine;
+  since = undefined;
 }
 
 // Python begins to start, for whoever will ask; the first call says what goes wrong.
@@ -46,11 +50,21 @@ export function warm() {
   if (!worker && typeof WebAssembly === 'object') start();
 }
 
-export function run(id, values, progress) {
+// Milliseconds that Python has computed the answer to a call; a start does not count.
+export const computing = () => (since === undefined || !waiting.size ? 0 : performance.now() - since);
+
+// Python cannot be told to stop while it computes: it ends, and the next call starts another from files that are here.
+export function stop() {
+  fail('it was stopped', { stopped: true });
+}
+
+// `progress` hears of bytes that come, `far` how far a long search is.
+export function run(id, values, progress, far) {
   if (typeof WebAssembly !== 'object') return Promise.reject(Object.assign(new Error('WebAssembly is blocked'), { final: true }));
   if (!worker) start();
+  if (since !== undefined && !waiting.size) since = performance.now();
   return new Promise((resolve, reject) => {
-    waiting.set(++number, { resolve, reject, progress });
+    waiting.set(++number, { resolve, reject, progress, far });
     listen();
     worker.postMessage({ number, id, values });
   });

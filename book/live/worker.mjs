@@ -56,7 +56,7 @@ async function start() {
 
 const words = (error) => String(error?.message ?? error).trim().split('\n').pop();
 const started = Promise.race([start(), lost]);
-started.catch((error) => self.postMessage({ broken: words(error) }));
+started.then(() => self.postMessage({ ready: true }), (error) => self.postMessage({ broken: words(error) }));
 
 self.onmessage = async ({ data: { number, id, values } }) => {
   try {
@@ -65,7 +65,8 @@ self.onmessage = async ({ data: { number, id, values } }) => {
     return; // said once, above
   }
   try {
-    self.postMessage({ number, html: run(id, JSON.stringify(values), homes[id]) });
+    const far = (share, words) => self.postMessage({ number, share, words });
+    self.postMessage({ number, html: run(id, JSON.stringify(values), homes[id], far) });
   } catch (error) {
     self.postMessage({ number, error: words(error) });
   }

@@ -1,12 +1,14 @@
 """mathlib params, mathlib flops: what a model has, what a training step and a run compute."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 
 from mathlib import specs, units
-from mathlib.checks import InputError, fraction
-from mathlib.cli.options import NUMBER, add_depth, add_model, amount, model_of
+from mathlib.checks import InputError, fraction, positive
+from mathlib.cli.amounts import NUMBER, amount, share
+from mathlib.cli.options import add_depth, add_model, add_tokens, model_of, named
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer, columns
+from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
 from mathlib.specs import Model
 
@@ -27,13 +29,17 @@ def params_options(parser: ArgumentParser) -> None:
     "params llama2-7b --kv-heads 8 --json",
     options=params_options,
 )
-def params_command(args: Namespace) -> None:
+def params_command(args: Typed) -> None:
     from mathlib.compute import params
 
     model = model_of(args)
-    parts = params.active(model, embeddings=args.embeddings) if args.active else params.count(model)
+    if args.active:
+        parts = params.active(model, embeddings=args.embeddings)
+        inner = params.active(model, embeddings="none").total
+    else:
+        parts, inner = params.count(model), params.non_embedding(model)
     facts: list[Fact] = [
-        ("without embedding, positions, head", params.non_embedding(model), "parameter"),
+        ("without embedding, positions, head", inner, "parameter"),
         ("12 L h^2", params.shorthand(layers=model.layers, width=model.width), "parameter"),
     ]
     if model.experts and not args.active:
@@ -46,11 +52,7 @@ def flops_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sequences", type=NUMBER, default=1, metavar="N", help="sequences of a step"
     )
-    parser.add_argument(
-        "--tokens",
-        type=amount("token"),
-        help="tokens of a sequence, the model's context if not given",
-    )
+    add_tokens(parser)
     parser.add_argument(
         "--causal", action="store_true", help="count only the pairs a causal mask keeps"
     )
@@ -74,10 +76,10 @@ def run_options(parser: ArgumentParser) -> None:
     run.add_argument("--dtype", default="bf16", help="number type whose peak counts")
     run.add_argument(
         "--utilization",
-        type=NUMBER,
+        type=share,
         default=0.4,
         metavar="SHARE",
-        help="of the peak, 0.4 if not given",
+        help="of the peak, 40%% if not given",
     )
     run.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
 
@@ -90,14 +92,16 @@ def run_options(parser: ArgumentParser) -> None:
     "flops llama3-8b --tokens 32k --attention-backward 2.5",
     options=flops_options,
 )
-def flops_command(args: Namespace) -> None:
+def flops_command(args: Typed) -> None:
     from mathlib.compute import flops
 
     model = model_of(args)
+    if args.recompute != "selective" and "convention" in args.given:
+        raise InputError("--convention: no effect without --recompute selective; leave it out")
     names = ("sequences", "tokens", "causal", "attention_backward", "recompute", "convention")
     parts = flops.training(model, **{name: getattr(args, name) for name in names})
     parts.title += f", {'causal' if args.causal else 'full'} attention"
-    tokens = args.sequences * (args.tokens or model.context)
+    tokens = int(args.sequences * (args.tokens or model.context))
     facts = step_facts(model, parts.total, tokens) + run_facts(args, parts.total / tokens)
     answer(args, parts, facts, phases_table(parts))
 
@@ -131,29 +135,33 @@ def step_facts(model: Model, flop: float, tokens: int) -> list[Fact]:
     ]
 
 
-def run_facts(args: Namespace, per_token: float) -> list[Fact]:
+def run_facts(args: Typed, per_token: float) -> list[Fact]:
     """Time and cost of a whole run, as far as the options say."""
     named = args.devices is not None, bool(args.device)
     if args.train is None:
         if any(named):
-            raise InputError("train: needed for a time (--train 300B with --device and --devices)")
+            raise InputError(
+                "--train: needed for a time (--train 300B with --device and --devices)"
+            )
         return []
-    flop = per_token * args.train
+    flop = per_token * positive("train", args.train)
     facts: list[Fact] = [
         ("run", flop, "FLOP"),
         ("run in PF/s-days", units.pf_days(flop), "PF/s-days"),
     ]
     if any(named) and not all(named):
-        raise InputError("device, devices: a time needs both (--device a100-80gb --devices 1024)")
+        raise InputError(
+            "--device, --devices: a time needs both (--device a100-80gb --devices 1024)"
+        )
     return facts + time_facts(args, flop) if all(named) else facts
 
 
-def time_facts(args: Namespace, flop: float) -> list[Fact]:
+def time_facts(args: Typed, flop: float) -> list[Fact]:
     """What the run takes on the devices named."""
     from mathlib.compute import cost
 
-    peak = specs.find_device(args.device).flops_per_second(args.dtype)
-    rate = peak * fraction("utilization", args.utilization)
+    device = specs.find_device(named("devices", "device", args.device))
+    rate = device.flops_per_second(args.dtype) * fraction("utilization", args.utilization)
     seconds = cost.training_time(flop=flop, devices=args.devices, achieved=rate)
     hours = cost.device_hours(devices=args.devices, seconds=seconds)
     facts: list[Fact] = [

@@ -1,27 +1,51 @@
 """mathlib memory: what one device holds while training."""
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
+from mathlib.checks import InputError
+from mathlib.cli.amounts import NUMBER
 from mathlib.cli.options import (
-    NUMBER,
     add_depth,
+    add_device,
     add_layout,
     add_model,
-    amount,
+    add_tokens,
+    device_of,
     layout_of,
     model_of,
+    named,
 )
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
+from mathlib.cli.typed import Typed
+from mathlib.specs import Layout, Model, table
+from mathlib.units import show as shown
 
 
 def memory_options(parser: ArgumentParser) -> None:
     add_model(parser)
+    add_tokens(parser)
     add_layout(parser)
+    add_saving(parser)
+    parser.add_argument(
+        "--pipeline-stage",
+        type=NUMBER,
+        metavar="N",
+        help="of the pipeline, from 0; the fullest if not given",
+    )
+    add_device(parser)
+    add_depth(parser)
+
+
+def add_saving(parser: ArgumentParser) -> None:
+    """What a program keeps of a parameter and of an activation."""
     parser.add_argument(
         "--recipe",
         default="mixed-adam",
-        help="copies of a parameter: mixed-adam, adam-fp32, sgd, ...",
+        help="copies of a parameter, a name that `mathlib recipes` lists; mixed-adam",
     )
     parser.add_argument("--attention", help="standard or flash; default: the model's own")
     parser.add_argument(
@@ -29,40 +53,93 @@ def memory_options(parser: ArgumentParser) -> None:
         action=BooleanOptionalAction,
         help="keep dropout's masks; default: the model's own",
     )
-    parser.add_argument(
-        "--stage", type=NUMBER, metavar="N", help="pipeline stage, from 0; the fullest if not given"
-    )
-    parser.add_argument(
-        "--memory", type=amount("byte"), help="of a device, such as 80GB: says whether it fits"
-    )
-    parser.add_argument("--device", help="the same by a name that `mathlib devices` lists")
-    add_depth(parser)
+
+
+def saving_of(args: Typed, model: Model) -> dict[str, Any]:
+    """The same as the library's options."""
+    recipe = recipe_named(args.recipe)
+    how = {"recipe": recipe, "attention": args.attention, "dropout": args.dropout}
+    return how | ({} if args.tokens is None else {"tokens": args.tokens})
+
+
+def recipe_named(text: str) -> str:
+    """A recipe that states can be counted by without the shapes of the matrices."""
+    rows = table("recipes")
+    told = "; `mathlib recipes` lists all, with their bytes"
+    if text.lower() == "adamw":
+        raise InputError(f"--recipe {text}: keeps what Adam keeps; mixed-adam is the usual{told}")
+    name = named("recipes", "recipe", text)
+    if rows[name].get("second_moment") == "factored":
+        raise InputError(
+            f"--recipe {text}: its states depend on the shape of each matrix, which this command "
+            f"does not go through{told}"
+        )
+    return name
 
 
 @command(
     "memory",
     "bytes on one device while training: states, activations, logits",
-    "memory llama2-7b --recipe mixed-adam --zero 3 --data 8",
+    "memory llama2-7b --zero 3 --data 8",
     "memory gpt3-175b --tensor 8 --pipeline 16 --micro-batches 64 --sequence-parallel",
     "memory gpt2 --micro-batch 4 --memory 24GB",
+    'memory gpt3-175b --megatron "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8"',
     options=memory_options,
 )
-def memory_command(args: Namespace) -> None:
+def memory_command(args: Typed) -> None:
     from mathlib.memory import fit
 
-    model, lay = model_of(args), layout_of(args)
-    names = ("recipe", "stage", "attention", "dropout")
-    parts = fit.training(model, lay, **{name: getattr(args, name) for name in names})
+    model = model_of(args)
+    lay, how = layout_of(args, model), saving_of(args, model)
+    parts = fit.training(model, lay, stage=args.pipeline_stage, **how)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
-        ("tokens of a step", lay.sequences * model.context, "token"),
+        ("micro-batches", lay.micro_batches, ""),
+        ("tokens of a step", lay.sequences * int(args.tokens or model.context), "token"),
     ]
-    room = args.device or args.memory
-    if room is None:
+    there = device_of(args)
+    if there is None:
         return answer(args, parts, facts)
-    verdict = fit.fits(parts, room)
+    verdict = fit.fits(parts, there)
     facts += [
         ("room", verdict.memory, "byte"),
         ("left", verdict.memory - verdict.needed, "byte"),
     ]
-    answer(args, parts, facts, verdict=str(verdict))
+    ways = [] if verdict else list(ways_out(model, lay, verdict.memory, how))
+    answer(args, parts, facts, verdict=str(verdict), ways=ways)
+
+
+def ways_out(model: Model, lay: Layout, memory: float, how: dict[str, Any]) -> Iterator[str]:
+    """What each single change would need, of as many devices and sequences."""
+    from mathlib.memory import fit
+
+    for words, change in _changes(lay):
+        try:
+            needed = fit.training(model, replace(lay, **change), **how).total
+        except InputError:
+            continue
+        fits = "fits" if needed <= memory else "still too much"
+        yield f"with {words}: {shown(needed, 'byte')}, {fits}"
+
+
+def _changes(lay: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Single changes that make room, the cheap ones first."""
+    if lay.world == 1:
+        yield "--zero 3 --data 8 (8 devices)", {"zero": 3, "data": 8, "shard": 0}
+        yield "--tensor 8 (8 devices)", {"tensor": 8}
+    if lay.replicas > 1:
+        for zero in range(lay.zero + 1, 4):
+            yield f"--zero {zero}", {"zero": zero}
+    if lay.micro_batch > 1 and lay.micro_batch % 2 == 0:
+        half = {"micro_batch": lay.micro_batch // 2, "micro_batches": lay.micro_batches * 2}
+        words = f"--micro-batch {half['micro_batch']} --micro-batches {half['micro_batches']}"
+        yield words, half
+    if lay.tensor > 1 and not lay.sequence_parallel:
+        yield "--sequence-parallel", {"sequence_parallel": True}
+    if lay.recompute != "full":
+        yield "--recompute full", {"recompute": "full"}
+    for axis in ("tensor", "pipeline"):
+        if lay.data % 2 == 0:
+            size, m = getattr(lay, axis) * 2, lay.micro_batches * 2
+            change = {axis: size, "data": lay.data // 2, "shard": 0, "micro_batches": m}
+            yield f"--{axis} {size} --data {lay.data // 2} --micro-batches {m}", change

@@ -1,12 +1,13 @@
-"""mathlib models, mathlib devices, mathlib where: what is known by name, and where it stands."""
+"""What is known by name, and where it stands: models, devices, clusters, recipes, runs, where."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from dataclasses import asdict
 
 from mathlib import specs
 from mathlib.checks import one_of
 from mathlib.cli.registry import command
 from mathlib.cli.text import columns, show
+from mathlib.cli.typed import Typed
 
 FIELDS = {  # of the table of models: a name for each field
     "layers": "layers",
@@ -34,10 +35,14 @@ def name_option(parser: ArgumentParser) -> None:
 
 def names_like(kind: str, part: str | None) -> list[str]:
     """The names of a table in which this occurs."""
-    names = list(specs.table(kind))
+    rows = specs.table(kind)
     if not part:
-        return names
-    return [name for name in names if part.lower() in name] or [one_of("name", part, names)]
+        return list(rows)
+    words = part.lower()
+    called = [name for name, row in rows.items() if words in row.get("title", "").lower()]
+    return (
+        [name for name in rows if words in name.lower()] or called or [one_of("name", part, rows)]
+    )
 
 
 @command(
@@ -48,7 +53,7 @@ def names_like(kind: str, part: str | None) -> list[str]:
     "models gpt2-xl --json",
     options=name_option,
 )
-def models_command(args: Namespace) -> None:
+def models_command(args: Typed) -> None:
     from mathlib.compute import params
 
     found = [specs.find_model(name) for name in names_like("models", args.name)]
@@ -77,7 +82,7 @@ def models_command(args: Namespace) -> None:
     "devices h100",
     options=name_option,
 )
-def devices_command(args: Namespace) -> None:
+def devices_command(args: Typed) -> None:
     found = [specs.find_device(name) for name in names_like("devices", args.name)]
     kinds = [kind for kind in ("fp32", "fp16", "bf16", "fp8") if any(kind in d.peak for d in found)]
     rows = [
@@ -105,6 +110,87 @@ def devices_command(args: Namespace) -> None:
     show(args, text, {"units": UNITS, "devices": [asdict(d) for d in found]})
 
 
+@command(
+    "clusters",
+    "nodes known by name: their devices and links",
+    "clusters",
+    "clusters p5",
+    options=name_option,
+)
+def clusters_command(args: Typed) -> None:
+    found = [specs.find_cluster(name) for name in names_like("clusters", args.name)]
+    rows = [
+        (
+            c.name,
+            c.title,
+            f"{c.devices_per_node} x {c.device}",
+            f"{c.node_bandwidth / 1e9:g}",
+            f"{c.node_bandwidth / 1e9 / c.devices_per_node:g}",
+            f"{(c.link_bandwidth or specs.find_device(c.device).link_bandwidth) / 1e9:g}",
+        )
+        for c in found
+    ]
+    head = ("cluster", "called", "a node", "out GB/s", "a device's share", "link GB/s")
+    text = columns(head, rows) + "\n\nBandwidths are one direction."
+    if len(found) == 1:
+        text += f"\nsource: {found[0].source}, {found[0].date}"
+    units = {"node_bandwidth": "byte/s", "link_bandwidth": "byte/s"}
+    show(args, text, {"units": units, "clusters": [asdict(c) for c in found]})
+
+
+@command(
+    "recipes",
+    "which copies of a parameter a training run keeps, and their bytes",
+    "recipes",
+    "recipes mixed-adam --json",
+    options=name_option,
+)
+def recipes_command(args: Typed) -> None:
+    from mathlib.memory import precision
+
+    data, rows = [], []
+    for name in names_like("recipes", args.name):
+        one = precision.recipe(name)
+        factored = one.second_moment == "factored"
+        each = None if factored else precision.bytes_per_parameter(name)
+        total = each.total if each else None
+        kept = [f"{field.replace('_', ' ')} {getattr(one, field)}" for field in precision.KEPT]
+        kept = [words for words in kept if not words.endswith(" ")]
+        rows.append((name, f"{total:g}" if total is not None else "by shape", ", ".join(kept)))
+        parts = {part: each.amount(part) for part in each} if each else None
+        data.append({**specs.table("recipes")[name], "name": name, "bytes": total, "parts": parts})
+    text = columns(("recipe", "bytes a parameter", "kept"), rows)
+    if len(data) == 1:
+        text += f"\n\nused by: {data[0]['used_by']}\nsource: {data[0]['source']}"
+    show(args, text, data)
+
+
+@command(
+    "runs",
+    "published training runs: device, model, share of the peak, MFU and HFU",
+    "runs",
+    'runs "Llama 3" --json',
+    options=name_option,
+)
+def runs_command(args: Typed) -> None:
+    from mathlib.compute import reported
+
+    data, rows = [], []
+    for name in names_like("runs", args.name):
+        run = reported.find_run(name)
+        of = reported.utilizations(run)
+        shares = [f"{of[key]:.1%}" if of[key] is not None else "" for key in ("mfu", "hfu")]
+        rows.append((name, f"{run.devices:,}", run.device, run.model, *shares, run.date))
+        kept = {"device": run.device, "devices": run.devices, "model": run.model or None}
+        told = {"counts": run.counts, "recompute": run.recompute, "source": run.source}
+        data.append({"name": name, **kept, **told, "date": run.date, "utilization": of})
+    head = ("run", "devices", "device", "model", "MFU", "HFU", "date")
+    text = columns(head, rows) + "\n\nAn empty share: its source leaves open what it counted."
+    if len(data) == 1:
+        text += f"\nsource: {data[0]['source']}"
+    show(args, text, data)
+
+
 def where_options(parser: ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", help="words of its name, sentence, chapter or equation")
 
@@ -116,7 +202,7 @@ def where_options(parser: ArgumentParser) -> None:
     'where "bytes a parameter"',
     options=where_options,
 )
-def where_command(args: Namespace) -> None:
+def where_command(args: Typed) -> None:
     """The rows of book/map.md in which the words occur, a block each."""
     from mathlib.cli import where
 

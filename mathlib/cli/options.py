@@ -1,15 +1,15 @@
-"""Options that several commands share, and the model and the layout that they describe.
+"""Options that several commands share, and the model and the layout that they describe."""
 
-Text becomes numbers here and nowhere else: 80GB, 300B tokens, 312 TFLOP/s are parsed on the way in.
-"""
-
-from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, BooleanOptionalAction
+from pathlib import Path
 from typing import Any
 
-from mathlib import specs, units
-from mathlib.checks import InputError
-from mathlib.specs import Layout, Model
+from mathlib import specs
+from mathlib.checks import InputError, ceil_div, divides
+from mathlib.cli.amounts import NUMBER, length, room
+from mathlib.cli.typed import Typed, spelled
+from mathlib.layout import tensor_degree
+from mathlib.specs import Device, Layout, Model
 
 SHAPE = {
     "layers": "L",
@@ -38,78 +38,103 @@ DEGREES = {
     "tensor": "devices that share every product",
     "pipeline": "stages",
     "chunks": "model chunks a stage holds (interleaving)",
-    "shard": "ranks over which ZeRO shards, all of data if not given",
+    "expert": "devices over which the experts of a layer are dealt out",
+    "expert_tensor": "devices that share the products of an expert, as tensor if not given",
+    "shard": "ranks over which ZeRO shards; all of data x context if not given",
     "micro_batch": "sequences of a forward pass",
-    "micro_batches": "micro-batches a step",
+    "micro_batches": "micro-batches a step; as many as stages if not given",
 }
+FROM_FLAGS = ("experts", "attention", "dropout")  # of a model, where another program's flags say it
 
 
-def amount(kind: str) -> Callable[[str], float]:
-    """An argparse type: text with a unit of this kind, or a bare number in base units."""
+def named(kind: str, option: str, text: str) -> str:
+    """A name of a data file, however it is spelled; what comes near is told, and who lists all."""
+    rows = specs.table(kind)
+    if text in rows:
+        return text
+    short = text.lower()
+    if short in rows:
+        return short
+    from difflib import get_close_matches  # only a refusal needs it
 
-    def parse(text: str) -> float:
-        try:
-            return units.parse("value", text, kind)
-        except InputError as refused:
-            raise ArgumentTypeError(str(refused).removeprefix("value = ")) from None
-
-    return parse
-
-
-NUMBER = amount("parameter")
-
-
-def spelled(name: str) -> str:
-    """An option as it is typed: --kv-heads for kv_heads."""
-    return f"--{name.replace('_', '-')}"
+    inside = [name for name in rows if short in name]
+    near = inside[:6] or get_close_matches(short, rows, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    of = option if option == "model" else spelled(option)
+    raise InputError(f"{of} {text}: no such name; {hint}`mathlib {kind}` lists all {len(rows)}")
 
 
 def add_model(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "model", nargs="?", help="a name that `mathlib models` lists; the options below change it"
+        "model",
+        nargs="?",
+        help="a name that `mathlib models` lists, or a config.json of Hugging Face's; the options "
+        "below change it",
     )
     parser.add_argument(
-        "--config", metavar="PATH", help="instead of a name: a config.json of Hugging Face's"
+        "--config", "--model", metavar="PATH", dest="config", help="the same, as an option"
     )
     shape = parser.add_argument_group(
         "shape", "what is not given is GPT-2's: 50257 tokens, context 1024, heads of 64"
     )
     for name, what in SHAPE.items():
-        shape.add_argument(spelled(name), type=NUMBER, metavar="N", help=what)
+        kind = length if name == "context" else NUMBER
+        shape.add_argument(spelled(name), type=kind, metavar="N", help=what)
     for name, what in SWITCHES.items():
         shape.add_argument(spelled(name), action=BooleanOptionalAction, help=what)
     for name, what in KINDS.items():
         shape.add_argument(spelled(name), metavar="KIND", help=what)
+    add_launch(parser)
 
 
-def model_of(args: Namespace) -> Model:
+def add_tokens(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--tokens",
+        "--seq",
+        "--seq-length",
+        dest="tokens",
+        type=length,
+        metavar="N",
+        help="of a sequence, the model's context if not given; 32k is 32,768, as lengths are said",
+    )
+
+
+def model_of(args: Typed) -> Model:
     """The named model or that of a config.json, changed by the options; without either a GPT-2 of
     that shape.
     """
-    names = (*SHAPE, *SWITCHES, *KINDS)
+    names: tuple[str, ...] = (*SHAPE, *SWITCHES, *KINDS)
+    names += tuple(name for name in FROM_FLAGS if name in args.read)
     changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.model and args.config:
-        raise InputError(f"config = {args.config!r}: expected without model = {args.model!r}")
-    if not args.model and not args.config:
+        raise InputError(f"--config {args.config}: expected without the model {args.model}")
+    name = args.model or args.config
+    if not name:
         return _gpt2_of(changes)
-    base = specs.find_model(args.model) if args.model else _model_in(args.config)
+    base = named_model(name)
     if not changes:
         return base
     return base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
 
 
-def _model_in(path: str) -> Model:
-    from mathlib.from_config import from_config
+def named_model(name: str) -> Model:
+    """A model by its name or by its config.json."""
+    if name in specs.table("models"):
+        return specs.find_model(name)
+    if name.endswith(".json") or "/" in name or Path(name).is_dir():
+        from mathlib.from_config import from_config
 
-    return from_config(path)
+        return from_config(name)
+    specs.refuse_uncovered("model", name)
+    return specs.find_model(named("models", "model", name))
 
 
 def _gpt2_of(shape: dict[str, Any]) -> Model:
     """A GPT-2 of another shape; heads as wide as its own unless their number is given."""
     if not {"layers", "width"} <= set(shape):
         raise InputError(
-            "model: expected a name that `mathlib models` lists, a --config, or a shape (--layers "
-            "24 --width 1024)"
+            "model: expected a name that `mathlib models` lists, a config.json, or a shape "
+            "(--layers 24 --width 1024)"
         )
     base, layers, width = specs.find_model("gpt2"), shape["layers"], shape["width"]
     if "heads" not in shape and width % base.head_dim:
@@ -120,10 +145,17 @@ def _gpt2_of(shape: dict[str, Any]) -> Model:
 
 
 def add_layout(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("layout", "devices = data x tensor x pipeline")
+    group = parser.add_argument_group("layout", "devices = data x context x tensor x pipeline")
     for name, what in DEGREES.items():
-        default = 0 if name == "shard" else 1
+        default = None if name in ("shard", "expert_tensor", "micro_batches") else 1
         group.add_argument(spelled(name), type=NUMBER, metavar="N", default=default, help=what)
+    group.add_argument(
+        "--context-parallel",
+        type=NUMBER,
+        metavar="N",
+        default=1,
+        help="devices that share every sequence",
+    )
     group.add_argument(
         "--zero", type=NUMBER, default=0, metavar="STAGE", help="ZeRO stage: 0, 1, 2 or 3"
     )
@@ -133,9 +165,72 @@ def add_layout(parser: ArgumentParser) -> None:
     group.add_argument("--recompute", default="none", help="none, selective or full")
 
 
-def layout_of(args: Namespace) -> Layout:
-    names = (*DEGREES, "zero", "sequence_parallel", "recompute")
-    return Layout(**{name: getattr(args, name) for name in names})
+def add_launch(parser: ArgumentParser) -> None:
+    """Flags of other programs, read as they are; `mathlib.cli.launches` reads them."""
+    group = parser.add_argument_group("flags of other programs, as they are")
+    group.add_argument(
+        "--megatron", metavar="FLAGS", help='"--tensor-model-parallel-size 8 ...", in quotes'
+    )
+    parser.set_defaults(experts=None)  # of such flags alone
+    group.add_argument("--deepspeed", metavar="PATH", help="a JSON file of DeepSpeed's")
+    group.add_argument(
+        "--torchrun", metavar="LINE", help='"torchrun --nnodes 2 --nproc-per-node 8 ..."'
+    )
+
+
+def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
+    """The layout that was typed; what of it has no effect is refused. `uneven`: the last stage may
+    have fewer layers than the others.
+    """
+    names = ("data", "tensor", "pipeline", "chunks", "expert", "micro_batch")
+    sizes: dict[str, Any] = {name: getattr(args, name) for name in names}
+    sizes["context"] = args.context_parallel
+    m = args.micro_batches or sizes["pipeline"]
+    how: dict[str, Any] = {"zero": args.zero, "sequence_parallel": args.sequence_parallel}
+    rest: dict[str, Any] = {"shard": args.shard or 0, "expert_tensor": args.expert_tensor or 0}
+    lay = Layout(**sizes, **how, **rest, micro_batches=m, recompute=args.recompute)
+    tensor_degree(model, lay.tensor)
+    if lay.chunks > 1:
+        lay.layers_of_stage(model.layers)
+    elif not uneven or (lay.pipeline - 1) * ceil_div(model.layers, lay.pipeline) >= model.layers:
+        divides("pipeline", lay.pipeline, "layers", model.layers)
+    for name, why in _idle(args, model, lay).items():
+        if name in args.given:
+            raise InputError(f"{name} = {getattr(args, name)}: no effect {why}; leave it out")
+        if name in args.read:
+            args.ignored.append(args.read.pop(name))
+    return lay
+
+
+def _idle(args: Typed, model: Model, lay: Layout) -> dict[str, str]:
+    """Options that change nothing in a layout, and why."""
+    idle = {}
+    if lay.zero and lay.replicas == 1:
+        idle["zero"] = "on one replica, as there is nothing to shard over (--data 8)"
+    if not lay.zero:
+        idle["shard"] = "without ZeRO (--zero 1, 2 or 3)"
+    if lay.tensor == 1:
+        idle["sequence_parallel"] = "without tensor parallelism (--tensor 8)"
+        idle["expert_tensor"] = "without tensor parallelism (--tensor 8)"
+    if not model.experts:
+        idle["expert_tensor"] = "on a model without experts"
+    return {name: why for name, why in idle.items() if getattr(args, name)}
+
+
+def add_device(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--memory", type=room, help="of a device, such as 80GB or 80GiB: says whether it fits"
+    )
+    parser.add_argument("--device", help="the same by a name that `mathlib devices` lists")
+
+
+def device_of(args: Typed) -> Device | float | None:
+    """Where it has to fit, if that was said."""
+    if args.device and args.memory is not None:
+        raise InputError(f"--device {args.device}: has a memory of its own; leave --memory out")
+    if args.device:
+        return specs.find_device(named("devices", "device", args.device))
+    return None if args.memory is None else float(args.memory)
 
 
 def add_depth(parser: ArgumentParser) -> None:

@@ -10,49 +10,137 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mathlib import __version__
 from mathlib.checks import InputError
-from mathlib.cli import compute, memory, names, traffic  # noqa: F401  each brings its commands
-from mathlib.cli.registry import COMMANDS
+from mathlib.cli import terminal
+from mathlib.cli.registry import MODULES, every_command, find_command
+from mathlib.cli.typed import Typed, in_typed_words, parsed
+
+ELSEWHERE = {  # options that people type, and what is meant by them here
+    "--stage": "--zero for a stage of ZeRO, --pipeline-stage for one of the pipeline",
+    "--batch": "--micro-batch, sequences of a pass, or --batch of `mathlib plan`",
+    "--batch-size": "--micro-batch, sequences of a pass",
+    "--tp": "--tensor",
+    "--pp": "--pipeline",
+    "--dp": "--data",
+    "--cp": "--context-parallel",
+    "--ep": "--expert",
+    "--gpu": "--device",
+    "--gpus": "--devices, or --data with --tensor and --pipeline",
+    "--mfu": "--utilization",
+    "--hidden-size": "--width",
+    "--num-layers": "--layers",
+    "--checkpointing": "--recompute full",
+}
+
+
+class Formatter(RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; told so, argparse need not load what would ask for it."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, width=min(terminal.width(), 100) - 2)
 
 
 class Parser(ArgumentParser):
     """argparse that says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (--help shows examples)\n")
+        said = message.removeprefix("argument ")
+        self.exit(2, f"{self.prog}: error: {said} (--help shows examples)\n")
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        """As argparse, but an option that is none comes with the one that is meant."""
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self.meant(rest)}")
+        return found
+
+    def meant(self, rest: Sequence[str]) -> str:
+        """A near miss."""
+        wrong = next((word.partition("=")[0] for word in rest if word.startswith("--")), "")
+        if wrong in ELSEWHERE:
+            return f"; here it is {ELSEWHERE[wrong]}"
+        from difflib import get_close_matches  # only a refusal needs it
+
+        near = get_close_matches(wrong, list(self._option_string_actions), n=2, cutoff=0.6)
+        return f"; did you mean {' or '.join(near)}?" if near and wrong else ""
 
 
-def build() -> Parser:
+def overview() -> str:
+    """All commands, a line each."""
+    wide = max(map(len, MODULES))
+    lines = [f"  {name:<{wide}}  {one.says}" for name, one in every_command().items()]
+    return "\n".join(
+        [
+            "usage: mathlib COMMAND [options]   (or: python -m mathlib COMMAND)",
+            "\nThe arithmetic of training transformers.\n",
+            *lines,
+            "\nmathlib COMMAND --help shows a command's options and examples. Every command takes",
+            "--json, whose form `mathlib schema` tells; mathlib --version.",
+        ]
+    )
+
+
+def parser_of(name: str) -> Parser:
+    """The options of one command."""
+    command = find_command(name)
     parser = Parser(
-        prog="mathlib",
-        description="The arithmetic of training transformers.",
-        epilog="mathlib COMMAND --help shows examples. Run as: python -m mathlib COMMAND",
+        prog=f"mathlib {name}",
+        description=command.says[0].upper() + command.says[1:] + ".",
+        epilog="\n".join(["examples:", *[f"  mathlib {line}" for line in command.examples]]),
+        formatter_class=Formatter,
+        allow_abbrev=False,
     )
-    subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=Parser
-    )
-    for name, command in COMMANDS.items():
-        sub = subparsers.add_parser(
-            name,
-            help=command.says,
-            description=command.says[0].upper() + command.says[1:] + ".",
-            epilog="\n".join(["examples:", *[f"  mathlib {line}" for line in command.examples]]),
-            formatter_class=RawDescriptionHelpFormatter,
-        )
-        command.options(sub)
-        sub.add_argument("--json", action="store_true", help="machine-readable, units named")
+    command.options(parser)
+    parser.add_argument("--json", action="store_true", help="machine-readable, units named")
     return parser
+
+
+def typed_of(words: Sequence[str]) -> Typed:
+    """What was typed behind a command's name, and what another program's flags stand for."""
+    typed = parsed(parser_of(words[0]), words[1:])
+    if typed.given & {"megatron", "deepspeed", "torchrun"}:
+        from mathlib.cli import launches
+
+        launches.read(typed)
+    return typed
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    """What needs no command."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(overview())
+    elif words[0] in ("--version", "version", "-V"):
+        print(f"mathlib {__version__}")
+    else:
+        return False
+    return True
+
+
+def _known(word: str) -> str:
+    """A command's name; a near miss is told, or else the list."""
+    if word in MODULES:
+        return word
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(MODULES), n=2, cutoff=0.6)
+    told = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(MODULES)}"
+    raise InputError(f"{word!r} is no command: {told}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0, or 2 for bad input, 130 when interrupted, 141 when nobody reads on."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    typed = Typed({})
     try:
-        args = build().parse_args(arguments)
-        COMMANDS[args.command].answer(args)
+        if not _asks_for_help(words):
+            name = _known(words[0])
+            typed = typed_of(words)
+            find_command(name).answer(typed)
         sys.stdout.flush()
         return 0
     except InputError as refused:
-        print(f"mathlib: error: {refused}", file=sys.stderr)
+        print(f"mathlib: error: {in_typed_words(str(refused), typed)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

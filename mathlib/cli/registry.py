@@ -1,13 +1,38 @@
 """The commands of `python -m mathlib`: what each is for, its examples, its options, its answer.
 
-A command is a function with @command over it, in a module that parser.py imports.
+A command is a function with @command over it, in the module that MODULES names; only the module of
+the command that is asked for is loaded, so that an answer comes at once.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
-Answer = Callable[[Namespace], None]
+from mathlib.cli.typed import Typed
+
+Answer = Callable[[Typed], None]
+MODULES = {  # of each command, in the order of the help
+    "params": "compute",
+    "flops": "compute",
+    "memory": "memory",
+    "kv": "kv",
+    "comm": "traffic",
+    "groups": "traffic",
+    "time": "steps",
+    "cost": "costs",
+    "fit": "fitting",
+    "plan": "plans",
+    "compare": "compare",
+    "why": "why",
+    "models": "names",
+    "devices": "names",
+    "clusters": "names",
+    "recipes": "names",
+    "runs": "names",
+    "where": "names",
+    "schema": "schemas",
+}
 
 
 @dataclass(frozen=True)
@@ -33,3 +58,15 @@ def command(
         return answer
 
     return register
+
+
+def find_command(name: str) -> Command:
+    """The command of that name, its module loaded."""
+    if name not in COMMANDS:
+        import_module(f"mathlib.cli.{MODULES[name]}")
+    return COMMANDS[name]
+
+
+def every_command() -> dict[str, Command]:
+    """All of them: for the help, and for tests."""
+    return {name: find_command(name) for name in MODULES}

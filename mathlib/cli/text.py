@@ -1,30 +1,42 @@
 """Answers as text for people, or as JSON for programs.  Every number goes out with its unit."""
 
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mathlib import units
+from mathlib.cli import terminal
+from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
 
 Fact = tuple[str, float, str]  # what, how much, unit
 
 
-def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Columns under their names, the first to the left, numbers to the right."""
+def columns(head: Sequence[str], rows: Iterable[Sequence[Any]], there: int = 0) -> str:
+    """Columns under their names, words to the left, numbers to the right; what a terminal has no
+    room for is cut off from the right, and said. `there` 0: as wide as the terminal is.
+    """
+    there = there or terminal.width()
     lines = [[str(cell) for cell in row] for row in (head, *rows)]
     wide = [max(len(line[i]) for line in lines) for i in range(len(head))]
     left = [all(not row[i][:1].isdigit() for row in lines) for i in range(len(head))]
+    kept = terminal.kept_columns(wide, there)
     shown = [
         "  ".join(
             f"{cell:<{w}}" if lhs else f"{cell:>{w}}"
-            for cell, w, lhs in zip(line, wide, left, strict=True)
+            for cell, w, lhs in zip(line[:kept], wide, left, strict=False)
         )
         for line in lines
     ]
-    return "\n".join(
-        line.rstrip() for line in [shown[0], "  ".join("-" * w for w in wide), *shown[1:]]
-    )
+    ruled = [shown[0], "  ".join("-" * w for w in wide[:kept]), *shown[1:]]
+    text = "\n".join(cut(line.rstrip(), there) for line in ruled)
+    more = ", ".join(head[kept:])
+    told = wrapped(f"(no room for {more}: a wider terminal, or --json)")
+    return f"{text}\n{told}" if more else text
+
+
+def cut(line: str, wide: int) -> str:
+    """A line that fits."""
+    return line if len(line) <= wide else line[: wide - 3] + "..."
 
 
 def parts_table(parts: Parts, depth: float) -> str:
@@ -36,14 +48,14 @@ def parts_table(parts: Parts, depth: float) -> str:
         *(("  " * level + name, n) for level, name, n in parts.rows() if level < depth),
         ("total", total),
     ]
+    lines = [
+        (name, f"{n:,.0f}", units.show(n, parts.kind, parts.binary), f"{n / (total or 1):.1%}")
+        for name, n in rows
+    ]
+    if parts.kind == "second":  # a number of seconds is told by its unit alone
+        return columns(("part", "time", "share"), [(a, *rest) for a, _, *rest in lines])
     head = ("part", "exact" if isinstance(total, int) else "number", parts.kind, "share")
-    return columns(
-        head,
-        [
-            (name, f"{n:,.0f}", units.show(n, parts.kind, parts.binary), f"{n / (total or 1):.1%}")
-            for name, n in rows
-        ],
-    )
+    return columns(head, lines)
 
 
 def facts_table(facts: Sequence[Fact]) -> str:
@@ -67,25 +79,58 @@ def facts_dict(facts: Sequence[Fact]) -> dict[str, Any]:
 
 
 def answer(
-    args: Namespace, parts: Parts, facts: Sequence[Fact], body: str = "", verdict: str = ""
+    args: Typed,
+    parts: Parts,
+    facts: Sequence[Fact],
+    body: str = "",
+    verdict: str = "",
+    ways: Sequence[str] = (),
 ) -> None:
-    """The parts of a sum, what else follows from it, and what it means."""
+    """The parts of a sum, what else follows from it, what it means, and what would help."""
+    good = verdict.startswith("fits")
     text = [
-        parts.title,
-        body or parts_table(parts, args.depth),
+        terminal.paint(wrapped(parts.title), "strong"),
+        body or parts_table(parts, args.depth if args.knows("depth") else 1),
         facts_table(facts),
-        *filter(None, [verdict]),
+        *filter(None, [terminal.paint(wrapped(verdict), "good" if good else "bad")]),
+        *filter(None, ["\n".join(ways)]),
     ]
     show(
         args,
         "\n\n".join(text),
-        parts.as_dict() | {"also": facts_dict(facts), "verdict": verdict or None},
+        parts.as_dict()
+        | {"also": facts_dict(facts), "verdict": verdict or None}
+        | ({"ways": list(ways)} if ways else {}),
     )
 
 
-def show(args: Namespace, text: str, data: Any) -> None:
+def wrapped(text: str) -> str:
+    """Lines that fit the terminal."""
+    wide = terminal.width()
+    if wide == terminal.PLAIN:
+        return text
+    from textwrap import fill  # only a terminal needs it
+
+    return "\n".join(fill(line, wide, subsequent_indent="  ") for line in text.splitlines())
+
+
+def show(args: Typed, text: str, data: Any) -> None:
+    """Print an answer, once it is sure that all that was typed had a part in it."""
+    args.refuse_unused()
+    if args.read or args.ignored or args.unknown:
+        text += f"\n\n{wrapped(flags_told(args))}"
+        flags = {"read": args.read, "ignored": args.ignored, "unknown": args.unknown}
+        data = data | {"flags": flags}
     if args.json:
         import json
 
         text = json.dumps(data, indent=2, allow_nan=False)
     print(text)
+
+
+def flags_told(args: Typed) -> str:
+    """What became of another program's flags."""
+    lines = [f"read: {', '.join(dict.fromkeys(args.read.values()))}" if args.read else ""]
+    lines.append(f"ignored, no part of this: {', '.join(args.ignored)}" if args.ignored else "")
+    lines.append(f"unknown there: {', '.join(args.unknown)}" if args.unknown else "")
+    return "\n".join(filter(None, lines))

@@ -1,25 +1,26 @@
 """mathlib comm, mathlib groups: what ranks send, and which ranks share what."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 from mathlib import units
-from mathlib.checks import InputError, divides, positive
+from mathlib.checks import InputError, positive
+from mathlib.cli.amounts import NUMBER, amount, rate
 from mathlib.cli.options import (
-    NUMBER,
     add_depth,
     add_layout,
     add_model,
-    amount,
+    add_tokens,
     layout_of,
     model_of,
 )
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer, facts_dict, facts_table, show
+from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
-from mathlib.specs import Layout, Model
+from mathlib.specs import Layout, Model, own_tokens
 
 MOST_RANKS = 2**17  # a longer list helps nobody
 Groups = dict[str, list[list[int]]]  # by axis
@@ -40,12 +41,13 @@ def comm_options(parser: ArgumentParser) -> None:
         help="ring, tree, halving-doubling, naive; the usual if not given",
     )
     parser.add_argument(
-        "--bandwidth", type=amount("byte/s"), help="of a rank's link, one way: 300GB/s, 400Gbit/s"
+        "--bandwidth", type=rate, help="of a rank's link, one way: 300GB/s, 400Gbit/s"
     )
     parser.add_argument(
         "--latency", type=amount("second"), default=0, help="of a message, such as 5us"
     )
     add_model(parser)
+    add_tokens(parser)
     add_layout(parser)
     add_depth(parser)
 
@@ -58,7 +60,7 @@ def comm_options(parser: ArgumentParser) -> None:
     "comm step gpt3-175b --tensor 8 --pipeline 8 --data 16 --micro-batches 32",
     options=comm_options,
 )
-def comm_command(args: Namespace) -> None:
+def comm_command(args: Typed) -> None:
     """A collective; or a step, for which the model and the layout count."""
     from mathlib.traffic import comm
 
@@ -66,7 +68,7 @@ def comm_command(args: Namespace) -> None:
         return step_answer(args)
     for name in ("payload", "ranks"):
         if getattr(args, name) is None:
-            raise InputError(f"{name}: needed (--payload 1GB --ranks 8)")
+            raise InputError(f"--{name}: needed (--payload 1GB --ranks 8)")
     given = {"payload": args.payload, "ranks": args.ranks, "algorithm": args.algorithm}
     facts: list[Fact] = [("a rank sends", comm.sent(args.collective, **given), "byte")]
     busiest = comm.traffic(args.collective, **given).busiest
@@ -80,18 +82,18 @@ def comm_command(args: Namespace) -> None:
     show(args, f"{title}\n\n{facts_table(facts)}", facts_dict(facts))
 
 
-def step_answer(args: Namespace) -> None:
+def step_answer(args: Typed) -> None:
     """A training step's bytes by kind of parallelism, for a rank of the first pipeline stage."""
-    from mathlib.compute import params
+    from mathlib.memory import states
 
-    model, lay = model_of(args), layout_of(args)
-    divides("tensor", lay.tensor, "heads", model.heads)
-    weights = params.total(model) / (lay.tensor * lay.pipeline)
-    parts = step_bytes(model, lay, weights)
+    model = model_of(args)
+    lay = layout_of(args, model)
+    own = states.stage_parameters(model, lay, 0)
+    parts = step_bytes(model, lay, own, args.tokens)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
-        ("tokens of a step", lay.sequences * model.context, "token"),
-        ("parameters of a rank, on average", weights, "parameter"),
+        ("tokens of a step", lay.sequences * int(args.tokens or model.context), "token"),
+        ("parameters of a rank", own.total, "parameter"),
     ]
     if args.bandwidth is not None:
         seconds = parts.total / positive("bandwidth", args.bandwidth)
@@ -99,39 +101,62 @@ def step_answer(args: Namespace) -> None:
     answer(args, parts, facts)
 
 
-def step_bytes(model: Model, lay: Layout, weights: float) -> Parts:
+def step_bytes(model: Model, lay: Layout, own: Parts, tokens: int | None) -> Parts:
+    """What a rank of the first stage sends, by kind; `own` are its parameters."""
     from mathlib.traffic import volumes
 
-    common: dict[str, Any] = {"micro_batch": lay.micro_batch, "micro_batches": lay.micro_batches}
-    tensor = volumes.tensor_parallel(
-        model,
-        tensor=lay.tensor,
-        recompute=lay.recompute,
-        **common,
-        sequence_parallel=lay.sequence_parallel,
-        layers=lay.layers_of_stage(model.layers),
-    )
-    pipeline = volumes.pipeline_parallel(model, pipeline=lay.pipeline, chunks=lay.chunks, **common)
-    data = volumes.zero(
-        parameters=weights,
-        data=lay.data,
-        stage=lay.zero,
-        shard=lay.shard,
-        micro_batches=lay.micro_batches,
-    )
-    return Parts(
-        f"sent by a rank of the first stage in a step of {model.title}",
-        "byte",
-        {"tensor": tensor, "pipeline": pipeline, "data": data},
-    )
+    s = own_tokens(tokens or model.context, lay.context)
+    passes: dict[str, Any] = {"micro_batch": lay.micro_batch, "micro_batches": lay.micro_batches}
+    layers = lay.layers_of_stage(model.layers)
+    common = passes | {"layers": layers, "recompute": lay.recompute}
+    kinds = {
+        "tensor": volumes.tensor_parallel(
+            model,
+            tensor=lay.tensor,
+            tokens=s,
+            **common,
+            sequence_parallel=lay.sequence_parallel,
+        ),
+        "pipeline": volumes.pipeline_parallel(
+            model, pipeline=lay.pipeline, chunks=lay.chunks, tokens=s, **passes
+        ),
+    }
+    whole: dict[str, Any] = {"tokens": tokens, "tensor": lay.tensor, "context": lay.context}
+    if lay.context > 1:
+        kinds["context"] = volumes.context_parallel(model, **whole, **common)
+    if lay.expert > 1:
+        kinds["expert"] = volumes.expert_parallel(model, expert=lay.expert, **whole, **common)
+    kinds |= _data_bytes(lay, own)
+    title = f"sent by a rank of the first stage in a step of {model.title}"
+    return Parts(title, "byte", kinds)
+
+
+def _data_bytes(lay: Layout, own: Parts) -> dict[str, Parts]:
+    """Gradients and weights; experts have ranks of their own where they are dealt out."""
+    from mathlib.traffic import volumes
+
+    how: dict[str, Any] = {"stage": lay.zero, "micro_batches": lay.micro_batches}
+    experts = own.amount("experts") if lay.expert > 1 else 0
+    kinds = {}
+    if experts:  # their ranks are fewer
+        kinds["data, experts"] = volumes.zero(
+            parameters=experts, data=lay.expert_replicas, shard=lay.expert_shard, **how
+        )
+    rest = own.total - experts
+    kinds["data"] = volumes.zero(parameters=rest, data=lay.replicas, shard=lay.shard, **how)
+    return kinds
 
 
 def groups_options(parser: ArgumentParser) -> None:
     parser.add_argument("--world", type=NUMBER, required=True, metavar="N", help="ranks in all")
-    for name in ("tensor", "pipeline", "context", "expert", "shard"):
+    for name in ("tensor", "pipeline", "context", "expert"):
+        option = "--context-parallel" if name == "context" else f"--{name}"
         parser.add_argument(
-            f"--{name}", type=NUMBER, default=1, metavar="N", help=f"{name}-parallel degree"
+            option, type=NUMBER, default=1, metavar="N", help=f"{name}-parallel degree"
         )
+    parser.add_argument(
+        "--shard", type=NUMBER, default=1, metavar="N", help="with --order sagemaker: its degree"
+    )
     parser.add_argument(
         "--order",
         default="tp-cp-ep-dp-pp",
@@ -147,42 +172,48 @@ def groups_options(parser: ArgumentParser) -> None:
     "groups --world 32 --tensor 2 --shard 8 --order sagemaker",
     options=groups_options,
 )
-def groups_command(args: Namespace) -> None:
+def groups_command(args: Typed) -> None:
     if args.world > MOST_RANKS:
-        raise InputError(f"world = {args.world:g}: expected at most {MOST_RANKS:,} ranks to list")
+        raise InputError(f"--world {args.world:g}: expected at most {MOST_RANKS:,} ranks to list")
     sizes, groups = groups_of(args)
     blocks = [
         f"{axis}: {len(found)} group(s) of {len(found[0])}\n"
         + "\n".join(f"  {group}" for group in found)
         for axis, found in groups.items()
+        if len(found[0]) > 1
     ]
+    alone = [axis for axis, found in groups.items() if len(found[0]) == 1]
     title = f"{prod(sizes.values())} ranks: " + " x ".join(
         f"{axis} {size}" for axis, size in sizes.items()
     )
     whose = ""
     if sizes.get("ep", 1) > 1:
         whose = "; grid of the experts, 'dense' is what differs for all other layers"
+    if alone:
+        blocks.append(f"{', '.join(alone)}: every rank for itself")
     text = "\n\n".join([f"{title} (fastest first{whose})", *blocks])
-    show(args, text, {"unit": "rank", "sizes": sizes, "groups": groups})
+    show(args, text, {"unit": "rank", "sizes": dict(sizes), "groups": groups})
 
 
-def groups_of(args: Namespace) -> tuple[Mapping[str, int], Groups]:
+def groups_of(args: Typed) -> tuple[Mapping[str, int], Groups]:
     """Size of each axis, and its groups."""
     from mathlib.traffic import mesh
 
-    degrees = {"tp": args.tensor, "pp": args.pipeline, "cp": args.context, "ep": args.expert}
+    world, tensor = args.world, args.tensor
     if args.order == "sagemaker":
-        grid = mesh.sagemaker(world=args.world, tensor=args.tensor, shard=args.shard)
-    elif args.order == "deepspeed":
-        data = mesh.megatron(world=args.world, tp=args.tensor, pp=args.pipeline).sizes["dp"]
-        grid = mesh.deepspeed(("pipe", "data", "model"), (args.pipeline, data, args.tensor))
-    else:
-        grid = mesh.megatron(world=args.world, **degrees, order=args.order)
+        grid = mesh.sagemaker(world=world, tensor=tensor, shard=args.shard)
+        return grid.sizes, {axis: grid.groups(axis) for axis in grid.sizes}
+    if args.order == "deepspeed":
+        data = mesh.megatron(world=world, tp=tensor, pp=args.pipeline).sizes["dp"]
+        grid = mesh.deepspeed(("pipe", "data", "model"), (args.pipeline, data, tensor))
+        return grid.sizes, {axis: grid.groups(axis) for axis in grid.sizes}
+    degrees = {"tp": tensor, "pp": args.pipeline, "cp": args.context_parallel, "ep": args.expert}
+    grid = mesh.megatron(world=world, **degrees, order=args.order)
     groups = {axis: grid.groups(axis) for axis in grid.sizes}
     if grid.sizes.get("ep", 1) == 1:
         return grid.sizes, groups
     # the other layers have a grid of their own, with more data parallelism
-    dense = mesh.megatron(world=args.world, **degrees | {"ep": 1}, order=args.order)
+    dense = mesh.megatron(world=world, **degrees | {"ep": 1}, order=args.order)
     others = {axis: dense.groups(axis) for axis in dense.sizes if axis != "ep"}
     differ = {f"dense {axis}": found for axis, found in others.items() if found != groups[axis]}
     return grid.sizes, groups | differ

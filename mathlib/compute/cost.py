@@ -233,6 +233,17 @@ def co2_kg(*, energy_kwh: float, kg_per_kwh: float) -> float:
     return positive("energy_kwh", energy_kwh) * non_negative("kg_per_kwh", kg_per_kwh)
 
 
+def intensity(*, co2: float, energy_kwh: float) -> float:
+    """kg of CO2 for each kWh that a printed mass of CO2 means: `co2_kg` undone.
+
+    Of energy without PUE it is the grid's times PUE: the Llama 3 and 3.1 model cards print
+    device-hours, watts and tons, and neither of the two factors.
+
+    Chapter: planning
+    """
+    return non_negative("co2", co2) / positive("energy_kwh", energy_kwh)
+
+
 def price(*, device_hours: float, price_per_hour: float) -> float:
     """Money, in the currency of the price of a device-hour.
 

@@ -121,8 +121,14 @@ def cost_of_a_run(
     return say + _days_against_devices(devices, run["seconds"] / 86400, percent) + law
 
 
+def _many(devices: int) -> str:
+    return "device" if devices == 1 else "devices"
+
+
 def _digits(value: float) -> str:
-    """Three digits that mean something, the others zero: 545,000."""
+    """Three digits that mean something, the others zero: 545,000; 1.26 billion."""
+    if value >= 1e9:
+        return f"{value / 1e9:,.3g} billion"
     near = float(f"{value:.3g}")
     return f"{near:,.0f}" if near >= 100 else f"{near:g}"
 
@@ -145,5 +151,5 @@ def _days_against_devices(devices: int, days: float, percent: int) -> str:
         log_x=True,
         log_y=True,
         show_x=lambda v: f"{v:,.0f}",
-        show_y=lambda v: f"{v:,.3g}",
+        show_y=says.number,
     )

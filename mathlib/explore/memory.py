@@ -148,7 +148,7 @@ def explorer(
     told = fit.fits(needed, chip)
     rest = says.size(abs(told.memory - told.needed)) + (" free" if told else " too much")
     say = (
-        f'<p class="mlx-say">On each of {layout.world:,} devices it '
+        f'<p class="mlx-say">On {_each(layout.world)} it '
         f"<b>{'fits' if told else 'does not fit'}</b>: {says.size(told.needed)} of "
         f"{says.size(told.memory)}, {rest}.</p>"
     )
@@ -232,3 +232,7 @@ def on_each_card(model: str, cards: int, device: str) -> str:
         limit=chip.room,
         limit_label=chip.title,
     )
+
+
+def _each(devices: int) -> str:
+    return "one device" if devices == 1 else f"each of {devices:,} devices"

@@ -14,6 +14,7 @@ from mathlib.show.tables import html_table
 TITLES = {
     "gpipe": "GPipe",
     "1f1b": "1F1B",
+    "twice ahead": "1F1B, twice ahead",
     "interleaved": "Interleaved 1F1B",
     "breadth-first": "Breadth-first",
     "pipedream": "PipeDream",
@@ -47,7 +48,9 @@ Costs = tuple[float, float, float, str]  # backward, part for the weights, messa
 def ran(order: str, sizes: Sizes, costs: Costs) -> Timeline:
     """An order by its name; the chunks count where it leaves them open."""
     p, m, v = sizes
-    chunks = {"chunks": v} if order in bubble.CHUNKED else {}
+    more = {"chunks": v} if order in bubble.CHUNKED else {}
+    if order == "twice ahead":
+        order, more = "1f1b", {"ahead": 2}
     backward, weight, message, slow = costs
     where, factor = SLOW[slow]
     times = Times(
@@ -56,7 +59,7 @@ def ran(order: str, sizes: Sizes, costs: Costs) -> Timeline:
         message=message,
         slow={round(where * (p - 1)): factor},
     )
-    return simulate(orders.make(order, stages=p, micro_batches=m, **chunks), times)
+    return simulate(orders.make(order, stages=p, micro_batches=m, **more), times)
 
 
 @experiment(
@@ -138,8 +141,8 @@ def _law(one: Timeline, order: str, sizes: Sizes, B: float) -> str:
         return f"<p>{said}; the closed formula needs equal stages and free messages.</p>"
     return (
         f"<p>{said}, as the formula says: "
-        f"(<i>p</i> &minus; 1)(<i>F</i> + <i>B</i>) / <i>v</i> = "
-        f"{p - 1} &sdot; {says.plain(1 + B)} / {v}.</p>"
+        f"(<i>p</i> &minus; 1)(<i>F</i> + <i>B</i>){' / <i>v</i>' * (v > 1)} = "
+        f"{p - 1} &sdot; {says.plain(1 + B)}{f' / {v}' * (v > 1)}.</p>"
     )
 
 

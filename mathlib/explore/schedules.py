@@ -197,7 +197,7 @@ def split_of(way: str, model: str, layout: Layout) -> list[int]:
     Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
     doubling("stages", "Stages", 2, 8, 8),
     Choice("way", "Layers are dealt out", tuple((said, way) for way, said in WAYS.items()), "even"),
-    doubling("micro_batches", "Micro-batches of a step", 1, 64, 16),
+    doubling("micro_batches", "Micro-batches of a step", 1, 64, 32),
     doubling("tensor", "Tensor-parallel ranks", 1, 8, 8),
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
     Toggle("recompute", "Recompute all activations"),

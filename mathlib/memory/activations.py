@@ -33,6 +33,7 @@ from mathlib.specs import (
     Layout,
     Model,
     find_model,
+    own_tokens,
     stage_layers,
     tensor_degree,
 )
@@ -214,6 +215,7 @@ def layer(
     small_tensors: bool = False,
     autocast: bool = False,
     index: int = 0,
+    context: int = 1,
 ) -> Parts:
     """Bytes one layer keeps for one micro-batch on one device (Korthikanti et al. 2022,
     equations 1 to 4, Table 2).
@@ -227,6 +229,7 @@ def layer(
     log-sum-exp.
     `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32.
     `index` says which layer, where dense and expert layers differ.
+    `context`: ranks that share a sequence; each keeps what belongs to its own tokens.
 
     Chapter: memory (eq-activations, eq-gated)
     """
@@ -234,7 +237,7 @@ def layer(
     asked = (attention, dropout, bytes_per_element, fused_gate, small_tensors, autocast)
     how = _saving(model, *asked)
     t, b = tensor_degree(model, tensor), whole("micro_batch", micro_batch)
-    s = _length(model, tokens)
+    s = _own_tokens(model, tokens, context, how)
     if whole("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
     kept = _kept(model, s, b, t, how, one_of("recompute", recompute, RECOMPUTE), index)
@@ -273,6 +276,14 @@ def _has_experts(model: Model, index: int) -> bool:
 
 def _length(model: Model, tokens: int | None) -> int:
     return model.context if tokens is None else whole("tokens", tokens)
+
+
+def _own_tokens(model: Model, tokens: int | None, context: int, how: Saving) -> int:
+    """Tokens of a sequence that a rank keeps; only a fused kernel never holds the scores of all."""
+    s = own_tokens(_length(model, tokens), context)
+    if context > 1 and how.attention != "flash":
+        raise InputError(f"context = {context}: expected attention = 'flash', or context = 1")
+    return s
 
 
 def hidden_state(
@@ -366,7 +377,10 @@ def stage(
     model, layout = find_model(model), instance("layout", layout, Layout)
     asked = (attention, dropout, bytes_per_element, fused_gate, small_tensors, autocast)
     how = _saving(model, *asked)
-    s, logits = _length(model, tokens), non_negative("logits_bytes", logits_bytes)
+    s, logits = (
+        _own_tokens(model, tokens, layout.context, how),
+        non_negative("logits_bytes", logits_bytes),
+    )
     parts = _layers(model, layout, stage, schedule, s, how)
     parts |= _ends(model, layout, stage, schedule, s, how, logits)
     title = f"Activations of {model.title}, stage {stage} of {layout.pipeline}: {how.words}"

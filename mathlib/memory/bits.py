@@ -13,7 +13,7 @@ from math import copysign, floor, frexp, inf, isinf, isnan, ldexp, log2, nan
 from statistics import NormalDist
 from typing import NamedTuple
 
-from mathlib.checks import InputError, listed, one_of, real, whole
+from mathlib.checks import InputError, flag, listed, one_of, real, whole
 from mathlib.memory.precision import NumberType, number_type
 
 OVERFLOWS = ("special", "largest")
@@ -31,22 +31,25 @@ def patterns(dtype: str) -> range:
 def decode(pattern: int, dtype: str) -> float:
     """The number that a pattern stands for: (-1)**sign 2**(E - bias) (1 + M / 2**m).
 
-    Chapter: precision
+    Chapter: precision (eq-value)
     """
     kind = number_type(dtype)
     whole("pattern", pattern, least=0)
     if pattern >= 2 ** _width(kind):
-        raise InputError(f"pattern = {pattern}: expected less than 2**{_width(kind)} for {dtype}")
+        wanted = f"less than 2**{_width(kind)} for {dtype}"
+        raise InputError(f"pattern = {pattern}: expected {wanted}")
     if dtype == "nf4":
         return quantiles()[pattern]
     if not kind.exponent:
-        return pattern - 2 ** _width(kind) * (pattern >> kind.mantissa if kind.sign else 0)
+        negative = pattern >> kind.mantissa if kind.sign else 0
+        return pattern - 2 ** _width(kind) * negative
     magnitude = pattern & (2 ** (kind.exponent + kind.mantissa) - 1)
     sign = -1.0 if pattern != magnitude else 1.0
     if sign < 0 and magnitude == 0 and not kind.negative_zero:
         return nan
     if magnitude > _last(kind):
-        return sign * inf if magnitude == _last(kind) + 1 and _has_infinity(kind) else nan
+        infinite = magnitude == _last(kind) + 1 and _has_infinity(kind)
+        return sign * inf if infinite else nan
     E, M = magnitude >> kind.mantissa, magnitude % 2**kind.mantissa
     if E == 0 and kind.subnormals:
         return sign * ldexp(M, 1 - kind._bias - kind.mantissa)
@@ -54,11 +57,13 @@ def decode(pattern: int, dtype: str) -> float:
 
 
 def encode(value: float, dtype: str, *, overflow: str = "special") -> int:
-    """The pattern of the nearest number of a type; of two as near, the one whose last bit is 0.
+    """The pattern of the nearest number of a type; of two as near, the one whose last
+    bit is 0.
 
-    `overflow`: what becomes of a number that rounds to more than the largest one: "special",
-    infinity, where there is none NaN, and where there is none either the largest; or "largest", as
-    the units that multiply fp8 do it. A whole number cannot be special.
+    `overflow`: what becomes of a number that rounds to more than the largest one:
+    "special", infinity, where there is none NaN, and where there is none either the
+    largest; or "largest", as the units that multiply fp8 do it. A whole number cannot
+    be special.
 
     Chapter: precision
     """
@@ -91,7 +96,7 @@ def spacing(value: float, dtype: str) -> float:
     """The step from a number's binade to the next number: 2**(floor(log2 x) - m), and never less
     than the smallest.
 
-    Chapter: precision
+    Chapter: precision (eq-spacing)
     """
     kind = number_type(dtype)
     kind._floating("spacing")
@@ -101,7 +106,7 @@ def spacing(value: float, dtype: str) -> float:
 def smallest(dtype: str) -> float:
     """The least positive number: 2**(1 - bias - m); half of it, and less, rounds to nothing.
 
-    Chapter: precision
+    Chapter: precision (eq-smallest)
     """
     kind = number_type(dtype)
     kind._floating("smallest")
@@ -111,8 +116,7 @@ def smallest(dtype: str) -> float:
 @cache
 def quantiles() -> tuple[float, ...]:
     """The 16 numbers of nf4: quantiles of a normal distribution, 8 above zero and 7 below it, each
-    side from the middle of the outermost interval inwards, over the largest (Dettmers et al. 2023,
-    appendix E).
+    side from the middle of the outermost interval inwards, over the largest (Dettmers et al. 2023).
 
     Chapter: precision
     """
@@ -126,6 +130,31 @@ def quantiles() -> tuple[float, ...]:
     above, below = side(8), side(7)
     every = sorted([*above, 0.0, *(-x for x in below)])
     return tuple(x / every[-1] for x in every)
+
+
+@cache
+def dynamic_map(*, signed: bool) -> tuple[float, ...]:
+    """The 256 numbers of the dynamic map from -1, or 0, to 1: seven decades, each cut into equal
+    intervals whose middles are the numbers, and a decade has twice as many as the one below it
+    (Dettmers et al. 2022).
+
+    Chapter: precision (eq-dynamic)
+    """
+    half, sides = [], (1, -1) if flag("signed", signed) else (1,)
+    for decade in range(7):
+        count = 2**decade * (1 if signed else 2)
+        half += [10.0 ** (decade - 6) * (0.1 + 0.9 * (i + 0.5) / count) for i in range(count)]
+    return tuple(sorted([0.0, 1.0, *(side * x for side in sides for x in half)]))
+
+
+@cache
+def linear_map(*, signed: bool) -> tuple[float, ...]:
+    """The numbers of an 8-bit map with equal steps: -127/127 to 127/127, or 0/255 to 255/255.
+
+    Chapter: precision
+    """
+    steps = 127 if flag("signed", signed) else 255
+    return tuple(i / steps for i in range(-127 if signed else 0, steps + 1))
 
 
 class Block(NamedTuple):

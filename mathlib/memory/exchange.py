@@ -125,3 +125,17 @@ class Exchange:
                 "gradients": self._pieces(n, added=True),
                 "rows on their way": self._flying(n, len(self.rows)),
             }
+
+    def leaving(self) -> Iterator[dict[str, float]]:
+        """Stage 1, where all gradients are there: a row is packed beside its own, then what arrives
+        takes their place; before the next one is packed, the oldest's piece has come.
+        """
+        gone, come = self._up_to["rows"], self._up_to["pieces"]
+        for n, row in enumerate(self.rows):
+            oldest = max(0, n + 1 - self.on_their_way)
+            for sent, more in ((n, self.element * row.padded), (n + 1, 0)):
+                left, pieces = gone[-1] - gone[sent], come[oldest + sent - n]
+                yield {
+                    "gradients": self.element * left + self.piece_element * pieces,
+                    "rows on their way": self._flying(oldest, sent) + more,
+                }

@@ -22,7 +22,7 @@ from mathlib.memory.states import (
     stage_parameters,
 )
 from mathlib.parts import Part, Parts
-from mathlib.specs import Layout, Model, find_model
+from mathlib.specs import Layout, Model, find_model, own_tokens
 
 OPTIMIZERS = ("foreach", "for-loop", "fused")
 LOSSES = ("plain", "fused")
@@ -64,13 +64,21 @@ class _Step:
     @cached_property
     def copies(self) -> dict[str, float]:
         """Bytes a parameter, by copy, after sharding; main gradients are apart from gradients."""
-        each = per_parameter(self.recipe, zero=self.layout.zero, shard=self.layout.shard)
+        each = self._sharded(self.layout.shard)
+        if self.layout.expert > 1:  # experts have fewer replicas
+            experts = self.own.amount("experts") / self.own.total if "experts" in self.own else 0
+            other = self._sharded(self.layout.expert_shard)
+            each = {n: (1 - experts) * each[n] + experts * other[n] for n in each}
         whole = self.whole
         main = whole.amount("main gradients") if "main gradients" in whole else 0
         all_gradients = main + (whole.amount("gradients") if "gradients" in whole else 0)
-        share = each.amount("gradients") / all_gradients if all_gradients else 0
-        kept = {name: each.amount(name) for name in each}
-        return kept | {"gradients": share * (all_gradients - main), "main gradients": share * main}
+        share = each["gradients"] / all_gradients if all_gradients else 0
+        return each | {"gradients": share * (all_gradients - main), "main gradients": share * main}
+
+    def _sharded(self, shard: int) -> dict[str, float]:
+        """Bytes a parameter, by group of copies."""
+        each = per_parameter(self.recipe, zero=self.layout.zero, shard=shard)
+        return {name: each.amount(name) for name in each}
 
     @cached_property
     def gradient_bytes(self) -> float:
@@ -79,8 +87,9 @@ class _Step:
 
     @property
     def n(self) -> int:
-        """Tokens of a micro-batch."""
-        return self.layout.micro_batch * (self.options.get("tokens") or self.model.context)
+        """Tokens of a micro-batch that the device keeps."""
+        s = self.options.get("tokens") or self.model.context
+        return self.layout.micro_batch * own_tokens(s, self.layout.context)
 
     @cached_property
     def how(self) -> activations.Saving:
@@ -138,6 +147,7 @@ class _Step:
             index=index,
             tensor=self.layout.tensor,
             micro_batch=self.layout.micro_batch,
+            context=self.layout.context,
             **options,
         )
 
@@ -210,9 +220,10 @@ class _Step:
 
     def _down(self, index: int) -> float:
         """Parameters of an MLP's last matrix, in all experts of a layer that has them."""
-        wide, e = self.model.ffn_width, self.model.experts
+        wide, e = float(self.model.ffn_width), self.model.experts
         if e and e.at(index):
-            wide = e.width * (e.routed + e.shared)
+            split = self.layout.expert * self.layout.expert_split / self.layout.tensor
+            wide = e.width * (e.routed / split + e.shared)
         return wide * self.model.width / self.layout.tensor
 
     def _in_mlp(self, index: int) -> tuple[float, float, float]:
@@ -349,7 +360,9 @@ class _Step:
 
     def _parameters(self, layers: list[int]) -> float:
         """Parameters that these layers hold on a device, without norms."""
-        return sum(_layer_parameters(self.model, self.layout.tensor, layers).values())
+        lay = self.layout
+        each = _layer_parameters(self.model, lay.tensor, layers, lay.expert, lay.expert_split)
+        return sum(each.values())
 
     def _less(self, kind: str, gone: list[int]) -> float:
         """A stage's layers of a kind, less those of one micro-batch whose backward is done."""

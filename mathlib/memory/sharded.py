@@ -177,15 +177,8 @@ class _Rank(_Rows):
     # The end of a step
 
     def reduction(self) -> Parts:
-        """Stage 1: gradients leave row by row, and this rank's piece of their sum comes."""
-        flight, e = self.gradients_on_their_way, self.gradient_bytes
-        found, left, come = [], self.own.total, 0
-        for n, row in enumerate(self.rows):
-            packing = {"gradients": e * left + self.piece_bytes * come}
-            found.append(packing | {"rows on their way": e * row.padded})
-            left, come = left - row.parameters, come + row.piece
-            sent = {"gradients": e * max(0, left) + self.piece_bytes * come}
-            found.append(sent | {"rows on their way": flight._flying(n, n + 1)})
+        """Stage 1: gradients leave row by row, and this rank's pieces of their sum come."""
+        found = self.gradients_on_their_way.leaving()
         parts = max(found, key=lambda one: sum(one.values()))
         return self.moment("the exchange of gradients", **parts)
 
@@ -246,7 +239,7 @@ def moments(
     optimizer: str | None = None,
     loss: str = "plain",
     accumulation: bool | None = None,
-    bucket_bytes: float = 25 * MIB,
+    bucket_bytes: float = 4 * MIB,
     on_their_way: int = 2,
     prefetch: int = 1,
     scatter: str = "all-to-all",
@@ -294,6 +287,8 @@ def _shardable(layout: Layout, activation: dict[str, Any]) -> Layout:
         raise InputError(
             f"layout.pipeline = {layout.pipeline}: expected 1; memory.fit has a pipeline's stages"
         )
+    if layout.expert > 1:
+        raise InputError(f"layout.expert = {layout.expert}: expected 1; memory.fit has experts")
     if activation.get("autocast"):
         raise InputError("autocast = True: expected 16-bit weights, with an fp32 master if wanted")
     return layout

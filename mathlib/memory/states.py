@@ -14,7 +14,7 @@ from mathlib.compute import params
 from mathlib.memory import activations, precision
 from mathlib.memory.precision import Recipe
 from mathlib.parts import Part, Parts
-from mathlib.specs import Layout, Model, find_model, table, tensor_degree
+from mathlib.specs import Layout, Model, expert_degree, find_model, table, tensor_degree
 
 STATES = ("weights", "gradients", "master weights", "optimizer states")
 SHARDED_FROM = {
@@ -170,7 +170,8 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     """Parameters on one device of a stage, exact: embedding on the first, final norm and head on
     the last.
 
-    Matrices split by t; norms, routers, positions, latents and the biases of row-split matrices
+    Matrices split by t, experts by their own degrees.
+    Norms, routers, positions, latents and the biases of row-split matrices
     stay whole on each.
     The vocabulary is padded to a multiple of t, as Megatron-LM pads it; the title says so.
     A tied head on another stage than the embedding is a second copy of the table.
@@ -179,10 +180,12 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     t, p = tensor_degree(model, layout.tensor), layout.pipeline
+    expert_degree(model, layout)
     held = activations.layers_of(model, layout, stage)
     V = activations.vocabulary(model, t)
     parts: dict[str, float] = {"embedding": V * model.width / t} if stage == 0 else {}
-    parts |= _positions(model, t, len(held), stage) | _layer_parameters(model, t, held)
+    parts |= _positions(model, t, len(held), stage)
+    parts |= _layer_parameters(model, t, held, layout.expert, layout.expert_split)
     parts["norms"] = _norms(model, len(held), stage, p)
     if stage == p - 1:
         own = 0 if model.tied and p == 1 else V * model.width
@@ -203,14 +206,17 @@ def _positions(model: Model, t: int, held: int, stage: int) -> dict[str, float]:
     return {}
 
 
-def _layer_parameters(model: Model, t: int, held: list[int]) -> dict[str, float]:
+def _layer_parameters(
+    model: Model, t: int, held: list[int], expert: int = 1, expert_tensor: int = 0
+) -> dict[str, float]:
     """Matrices of the layers held: attention in each, experts where the model has them, an MLP in
-    the rest; attention sinks are split with the heads.
+    the rest; attention sinks are split with the heads. `expert_tensor` 0: as t.
     """
     sparse = sum(activations._has_experts(model, i) for i in held) if model.experts else 0
     layers, parts = {"attention": len(held), "mlp": len(held) - sparse}, dict[str, float]()
     for m in params.matrices(model)[:-1]:
-        each = _on_device(m, model, t) * layers.get(m.group, sparse)
+        degree, dealt = (expert_tensor or t, expert) if m.group == "experts" else (t, 1)
+        each = _on_device(m, model, degree) / dealt * layers.get(m.group, sparse)
         parts[m.group] = parts.get(m.group, 0) + each
     if model.attention_sinks:
         parts["sinks"] = model.heads * len(held) / t

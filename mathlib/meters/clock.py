@@ -9,17 +9,23 @@ import torch
 import torch.distributed as dist
 
 
-def interleaved_seconds(*actions: Callable[[], object], repeat: int = 5) -> list[float]:
-    """Median wall time of each action; they take turns, so that a busy moment of the machine hits
-    them alike.
+def interleaved_seconds(
+    *actions: Callable[[], object],
+    repeat: int = 5,
+    pick: Callable[[list[float]], float] = statistics.median,
+    clock: Callable[[], float] | None = None,
+) -> list[float]:
+    """Median wall time of each action, or what else `pick` and `clock` take; they take turns, so
+    that a busy moment of the machine hits them alike.
     """
+    now = clock or time.perf_counter
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(repeat + 1):
         for action, measured in zip(actions, times, strict=True):
-            start = time.perf_counter()
+            start = now()
             action()
-            measured.append(time.perf_counter() - start)
-    return [statistics.median(measured[1:]) for measured in times]  # the first one warms up
+            measured.append(now() - start)
+    return [pick(measured[1:]) for measured in times]  # the first one warms up
 
 
 def median_seconds(action: Callable[[], object], repeat: int = 5) -> float:

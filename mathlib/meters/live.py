@@ -5,7 +5,7 @@ What a kernel allocates inside itself is not seen.
 """
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
@@ -167,6 +167,19 @@ def live(model: nn.Module) -> Iterator[LiveMeter]:
         yield meter
     for handle in handles:
         handle.remove()
+
+
+def held_bytes(forward: Callable[[], Tensor], model: nn.Module, *given: Tensor) -> int:
+    """Bytes that a forward leaves alive for its backward, however they are held; weights, what was
+    `given` and the loss itself left out.
+    """
+    with live(model) as meter:
+        for tensor in given:
+            meter.follow(tensor, "temporary")
+        before = sum(change for change, _ in meter.events)
+        loss = forward()
+        after = sum(change for change, _ in meter.events)
+    return after - before - loss.nbytes
 
 
 def step_timeline(

@@ -21,9 +21,9 @@ class Storages(TorchDispatchMode):
         self.found: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         self.peak = 0
         for p in model.parameters():
-            self._follow(p)
+            self.follow(p)
 
-    def _follow(self, tensor: Tensor) -> None:
+    def follow(self, tensor: Tensor) -> None:
         local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
         storage = local.untyped_storage()
         known = self.found.get(storage._cdata)
@@ -41,6 +41,6 @@ class Storages(TorchDispatchMode):
         result = function(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
-                self._follow(leaf)
+                self.follow(leaf)
         self.peak = max(self.peak, self._bytes())
         return result

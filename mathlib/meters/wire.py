@@ -83,9 +83,7 @@ class _Counting(TorchDispatchMode):
 
 @contextlib.contextmanager
 def counted() -> Iterator[Counted]:
-    """Count what passes torch.distributed's Python side inside the block. (torch's own DDP calls
-    from C++, unseen.)
-    """
+    """Count what passes torch's dispatcher inside the block, the calls of torch's own DDP too."""
     with _Counting() as mode:
         yield mode.counted
 

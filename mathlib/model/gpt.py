@@ -42,11 +42,14 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(model.width, 3 * model.width, bias=model.qkv_bias)
         self.out = nn.Linear(model.width, model.width, bias=model.output_bias)
 
+    def each_head(self, x: Tensor) -> Tensor:  # B S h -> 3 B a S d
+        """Queries, keys and values, head by head."""
+        B, S, h = x.shape
+        return self.qkv(x).view(B, S, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
+
     def forward(self, x: Tensor) -> Tensor:  # B S h
         B, S, h = x.shape
-        q, k, v = (
-            self.qkv(x).view(B, S, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
-        )  # each B a S d
+        q, k, v = self.each_head(x)
         y = (
             checkpoint(self.core, q, k, v, use_reentrant=False)
             if self.recompute
@@ -74,8 +77,11 @@ class Block(nn.Module):
         )
         self.norm2, self.mlp = nn.LayerNorm(model.width), MLP(model)
 
-    def forward(self, x: Tensor) -> Tensor:  # B S h
-        x = x + self.attention(self.norm1(x))
+    def forward(
+        self, x: Tensor, attention: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:  # B S h
+        """`attention`: what to call instead of the block's own, such as one with a cache."""
+        x = x + (attention or self.attention)(self.norm1(x))
         return x + self.mlp(self.norm2(x))
 
 

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from mathlib.checks import InputError, one_of
 from mathlib.meters.saved import tensor_bytes
+from mathlib.model.stochastic import rounded
 
 GRADIENTS = ("half", "main", "both")
+ROUNDINGS = ("nearest", "stochastic")
 
 
 def adam(
@@ -46,7 +48,8 @@ class MixedAdam:
 
     `master` keeps fp32 weights as well; without them every step rounds to bf16.  `gradients`:
     "half" keeps those of the backward pass, "main" adds each to an fp32 one and drops it at once,
-    "both" keeps the emptied 16-bit buffer as well.
+    "both" keeps the emptied 16-bit buffer as well. `rounding` says how a weight becomes bf16;
+    stochastic dice are those of `seed`.
     """
 
     def __init__(
@@ -56,7 +59,11 @@ class MixedAdam:
         gradients: str = "half",
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.95),
+        rounding: str = "nearest",
+        seed: int = 0,
     ):
+        self.rounding = one_of("rounding", rounding, ROUNDINGS)
+        self.dice = torch.Generator().manual_seed(seed)
         self.gradients, self.lr, self.betas, self.steps = (
             one_of("gradients", gradients, GRADIENTS),
             lr,
@@ -98,7 +105,7 @@ class MixedAdam:
             weight = self.master[name] if self.master else p.float()
             g = self.main[name] if self.main else _gradient(name, p).float()
             adam(weight, g, self.m[name], self.v[name], self.steps, self.lr, self.betas)
-            p.copy_(weight)
+            p.copy_(weight if self.rounding == "nearest" else rounded(weight, self.dice))
 
     def zero_grad(self) -> None:
         for p in self.weights.values():

@@ -4,6 +4,8 @@ grouped or latent heads, sliding windows, gates, experts.
 Shapes: B sequences, S tokens, h width, a heads, k kv_heads, d head_dim, f ffn_width, V vocab rows.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,20 +15,27 @@ from mathlib.model.gpt import initialise
 from mathlib.specs import Latent, Model
 
 
-def rotate(x: Tensor) -> Tensor:  # B heads S d
-    """Rotary positions: each pair of numbers turns by an angle that grows with its position."""
+def rotate(x: Tensor, places: Tensor | None = None) -> Tensor:  # B heads S d
+    """Rotary positions: each pair of numbers turns by an angle that grows with its position.
+
+    `places` says where each token stands, [S] or [B, S]; None: they are the first S.
+    """
     S, half = x.shape[-2], x.shape[-1] // 2
     rates = 10_000.0 ** -(torch.arange(half, device=x.device) / half)
-    angle = torch.arange(S, device=x.device)[:, None] * rates
+    places = torch.arange(S, device=x.device) if places is None else places
+    angle = places[..., None, :, None] * rates  # (B) 1 S d/2
     one, two = x.chunk(2, -1)
     turned = (one * angle.cos() - two * angle.sin(), two * angle.cos() + one * angle.sin())
     return torch.cat(turned, -1)
 
 
-def hidden(S: int, window: int, device: torch.device) -> Tensor:
-    """True where a token may not look: ahead of itself, or farther back than its window."""
+def hidden(S: int, window: int, device: torch.device, new: int | None = None) -> Tensor:
+    """True where a token may not look: ahead of itself, or farther back than its window.
+
+    A row for each token; or for the `new` last ones only.
+    """
     here = torch.arange(S, device=device)
-    back = here[:, None] - here
+    back = here[S - (S if new is None else new) :, None] - here
     return (back < 0) | (back >= window)
 
 
@@ -48,12 +57,18 @@ class Grouped(nn.Module):
         self.norms = nn.ModuleList(nn.RMSNorm(d) if normed else nn.Identity() for _ in "qk")
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = self.shared(x)
+        each = self.heads // self.kv_heads
+        return q, k.repeat_interleave(each, 1), v.repeat_interleave(each, 1)
+
+    def shared(
+        self, x: Tensor, places: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:  # B a S d, B k S d, B k S d
+        """The keys and values once each, as a cache keeps them."""
         query_norm, key_norm = self.norms
         q, k = split(self.query(x), self.heads), split(self.key(x), self.kv_heads)
         v = split(self.value(x), self.kv_heads)
-        each = self.heads // self.kv_heads
-        k = rotate(key_norm(k)).repeat_interleave(each, 1)
-        return rotate(query_norm(q)), k, v.repeat_interleave(each, 1)
+        return rotate(query_norm(q), places), rotate(key_norm(k), places), v
 
 
 class FromLatents(nn.Module):
@@ -75,11 +90,24 @@ class FromLatents(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         z = self.parts
+        q, q_rope, latent, k_rope = self.narrow(x)
+        k, v = split(self.up(latent[:, 0]), self.heads).split([z.nope_dim, z.value_dim], -1)
+        k_rope = k_rope.expand(-1, self.heads, -1, -1)
+        return torch.cat([q, q_rope], -1), torch.cat([k, k_rope], -1), v
+
+    def narrow(
+        self, x: Tensor, places: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # B a S d twice, B 1 S rank, B 1 S rope
+        """The queries' two parts, and what a cache keeps: the latent, and one rotary key."""
+        z = self.parts
         q, q_rope = split(self.query(x), self.heads).split([z.nope_dim, z.rope_dim], -1)
         latent, k_rope = self.down(x).split([z.kv_rank, z.rope_dim], -1)
-        k, v = split(self.up(self.norm(latent)), self.heads).split([z.nope_dim, z.value_dim], -1)
-        k_rope = rotate(k_rope[:, None]).expand(-1, self.heads, -1, -1)
-        return torch.cat([q, rotate(q_rope)], -1), torch.cat([k, k_rope], -1), v
+        return (
+            q,
+            rotate(q_rope, places),
+            self.norm(latent)[:, None],
+            rotate(k_rope[:, None], places),
+        )
 
 
 class Attention(nn.Module):
@@ -154,24 +182,21 @@ class Block(nn.Module):
         after = nn.RMSNorm if model.block_norms == 4 else nn.Identity
         self.after = nn.ModuleList(after(model.width) for _ in range(2))
 
-    def forward(self, x: Tensor) -> Tensor:  # B S h
-        x = x + self.after[0](self.attention(self.before[0](x)))
+    def forward(
+        self, x: Tensor, attention: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:  # B S h
+        """`attention`: what to call instead of the block's own, such as one with a cache."""
+        x = x + self.after[0]((attention or self.attention)(self.before[0](x)))
         return x + self.after[1](self.mlp(self.before[1](x)))
 
 
-class Modern(nn.Module):
-    """Llama, Qwen 3, Mixtral, Gemma 3 or DeepSeek-V3 at any size, as its `specs.Model` says."""
+class Decoder(nn.Module):
+    """Tokens to logits: a look-up, the blocks one after the other, a norm, the head."""
 
-    def __init__(self, model: Model, seed: int = 0):
-        super().__init__()
-        check_buildable(model)
-        self.tokens = nn.Embedding(model.padded_vocab, model.width)
-        self.blocks = nn.ModuleList(Block(model, index) for index in range(model.layers))
-        self.norm = nn.RMSNorm(model.width)
-        self.head = nn.Linear(model.width, model.padded_vocab, bias=False)
-        if model.tied:
-            self.head.weight = self.tokens.weight
-        initialise(self, seed)
+    tokens: nn.Embedding
+    blocks: nn.ModuleList
+    norm: nn.Module
+    head: nn.Linear
 
     def forward(self, tokens: Tensor) -> Tensor:  # B S -> B S V
         x = self.tokens(tokens)
@@ -182,6 +207,21 @@ class Modern(nn.Module):
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy in nats over all tokens of the batch."""
         return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
+
+
+class Modern(Decoder):
+    """Llama, Qwen 3, Mixtral, Gemma 3 or DeepSeek-V3 at any size, as its `specs.Model` says."""
+
+    def __init__(self, model: Model, seed: int = 0):
+        super().__init__()
+        check_buildable(model)
+        self.model, self.tokens = model, nn.Embedding(model.padded_vocab, model.width)
+        self.blocks = nn.ModuleList(Block(model, index) for index in range(model.layers))
+        self.norm = nn.RMSNorm(model.width)
+        self.head = nn.Linear(model.width, model.padded_vocab, bias=False)
+        if model.tied:
+            self.head.weight = self.tokens.weight
+        initialise(self, seed)
 
 
 WANTED = {

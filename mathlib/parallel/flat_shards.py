@@ -26,8 +26,6 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 WHOLE_MATRIX = {"Adafactor", "LBFGS", "Muon", "SparseAdam"}  # look at more than one element
 Groups = list[dict[str, Any]]
 MakeOptimizer = Callable[[Groups], torch.optim.Optimizer]
-
-
 SILENT = Trace(on=False)
 
 
@@ -158,9 +156,12 @@ class FlatShard:
 
     def packed_gradients(self, ranks: int) -> Tensor:
         """This rank's share of the mean over so many ranks as one row; gradients are taken away."""
-        row = torch.zeros(self.ranks * self.length, dtype=self.row.dtype, device=self.row.device)
+        row = torch.empty(self.ranks * self.length, dtype=self.row.dtype, device=self.row.device)
+        row[sum(self.sizes) :].zero_()
         for p, place in self._cut(row).items():
-            if p.grad is not None:
+            if p.grad is None:
+                place.zero_()
+            else:
                 torch.div(p.grad, ranks, out=place)
                 p.grad = None
         return row

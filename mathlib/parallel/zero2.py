@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from mathlib.parallel.flat_shards import FlatShard, Scattering
 from mathlib.parallel.zero1 import Zero1
 
 BROKEN_OFF = (
@@ -27,14 +26,13 @@ def in_backward() -> bool:
 
 
 class Zero2(Zero1):
-    """As Zero1, with rows that leave during backward; so many of them may be on their way at once.
+    """As Zero1, with rows that leave during backward.
 
     A backward that broke off takes the gradients of its whole step with it: the next forward drops
     them, and the step begins anew.
     """
 
-    def __init__(self, *args: Any, on_their_way: int = 2, **kwargs: Any):
-        self.most_sent = on_their_way
+    def __init__(self, *args: Any, **kwargs: Any):
         self.backward: int | None = None  # autograd's number for the one under way
         super().__init__(*args, **kwargs)
         self._sort_as_backward_fills()
@@ -75,7 +73,7 @@ class Zero2(Zero1):
             return
         self.backward, self.next = number, 0
         self.missing = {s: set(s.names) for s in self.shards}
-        self.sent: deque[tuple[list[FlatShard], Scattering]] = deque()  # rows that left as one
+        self.sent = deque()
         torch.autograd.Variable._execution_engine.queue_callback(self._finish)
 
     def _arrived(self, p: nn.Parameter) -> None:
@@ -85,18 +83,6 @@ class Zero2(Zero1):
         while self.next < len(self.shards) and not self.missing[self.shards[self.next]]:
             self._send(self.shards[self.next])
             self.next += 1
-
-    def _send(self, s: FlatShard) -> None:
-        self._settle(self.most_sent - 1)
-        self.sent.append(([s], s.begin_scatter(self.ranks)))
-
-    def _settle(self, left: int) -> None:
-        """Wait until only so many rows are on their way, and keep what came of the others."""
-        while len(self.sent) > left:
-            rows, scattering = self.sent.popleft()
-            pieces = scattering.wait(rows[0].shard.dtype).split([s.length for s in rows])
-            for s, piece in zip(rows, pieces, strict=True):
-                s.add(piece)
 
     def _finish(self) -> None:
         """End of a backward: every row must have left."""

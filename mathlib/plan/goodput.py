@@ -1,15 +1,18 @@
 """How much of a run's time is training: checkpoints take some, failures and what they destroy more.
 
 K payload, the bytes of a checkpoint · N ranks that write it · W bandwidth of each, bytes per second
-T time in seconds of training without saves and failures
+T time in seconds of training without saves and failures · n devices
 Failures come by chance (Poisson), however long ago the last one was. All times are in seconds, and
 concern the whole job: if one device fails every F seconds, n of them fail every F/n.
+`plan.interruptions` holds published runs, spares, stragglers, and the same run played out.
 """
 
 import math
 
-from mathlib.checks import InputError, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, flag, fraction, non_negative, one_of, positive, whole
 from mathlib.parts import Parts
+
+HALVINGS = 50  # of a range, until its ends are the same number
 
 
 def write_time(
@@ -54,6 +57,23 @@ def interval(
         return first
     x = math.sqrt(save / (2 * failures))
     return first * (1 + x / 3 + x * x / 9) - save if x < 1 else failures
+
+
+def best_interval(*, time_per_save: float, time_between_failures: float) -> float:
+    """Seconds of training between saves where `time_for` is lowest, to the last digit: the s with
+    (1 - s/F) e^((s + save)/F) = 1.
+
+    What is left of that falls from e^(save/F) - 1 to -1 as s goes from 0 to F: halved until found.
+
+    Chapter: planning
+    """
+    failures = positive("time_between_failures", time_between_failures)
+    save = positive("time_per_save", time_per_save) / failures
+    low, high = 0.0, 1.0  # of s / F
+    for _ in range(HALVINGS):
+        s = (low + high) / 2
+        low, high = (s, high) if math.log1p(-s) + s + save > 0 else (low, s)
+    return (low + high) / 2 * failures
 
 
 def time_for(
@@ -102,3 +122,167 @@ def time_for(
     lost = T * failures * attempts / between - sum(parts.values())
     parts["waiting after failures"] = max(lost, 0.0)
     return Parts("Expected time of a run that saves and fails", "second", parts)
+
+
+def time_if_waits_are_safe(
+    *,
+    seconds: float,
+    time_between_saves: float,
+    time_per_save: float,
+    time_between_failures: float,
+    time_per_failure: float = 0.0,
+    time_behind: float = 0.0,
+) -> Parts:
+    """Expected time of a run whose devices do not break while they wait: F e^(R/F) of `time_for`
+    becomes F + R.
+
+    Each failure then costs its repair once; there, a repair may be cut short by the next failure
+    and starts again.
+
+    Chapter: planning
+    """
+    run = time_for(
+        seconds=seconds,
+        time_between_saves=time_between_saves,
+        time_per_save=time_per_save,
+        time_between_failures=time_between_failures,
+        time_behind=time_behind,
+    )
+    repairs = run.total / time_between_failures * non_negative("time_per_failure", time_per_failure)
+    lost = run.amount("waiting after failures") + repairs
+    return Parts(run.title, "second", dict(run) | {"waiting after failures": lost})
+
+
+def shares(
+    *,
+    devices: int,
+    device_time_between_failures: float,
+    time_per_save: float,
+    time_per_failure: float,
+    time_between_saves: float = 0.0,
+    time_behind: float = 0.0,
+    fails_while_down: bool = True,
+) -> Parts:
+    """An elapsed second of a job on n devices, each of which fails every so often: its part
+    "compute" is the goodput.
+
+    time_between_saves: 0 takes the best one. The job fails n times as often as a device, and all
+    devices wait. fails_while_down: whether they break meanwhile, too.
+
+    Chapter: planning
+    """
+    n = whole("devices", devices)
+    failures = positive("device_time_between_failures", device_time_between_failures) / n
+    save = positive("time_per_save", time_per_save)
+    between = non_negative("time_between_saves", time_between_saves) or max(
+        best_interval(time_per_save=save, time_between_failures=failures),
+        non_negative("time_behind", time_behind),
+    )
+    expected = time_for if flag("fails_while_down", fails_while_down) else time_if_waits_are_safe
+    whole_time = expected(
+        seconds=1.0,
+        time_between_saves=between,
+        time_per_save=save,
+        time_between_failures=failures,
+        time_per_failure=time_per_failure,
+        time_behind=time_behind,
+    )
+    return whole_time.scaled(1 / whole_time.total, title=f"A second of a job on {n:,} devices")
+
+
+def time_on_more(
+    *,
+    devices: int,
+    factor: int,
+    device_time_between_failures: float,
+    time_per_save: float,
+    time_per_failure: float,
+    fails_while_down: bool = True,
+) -> float:
+    """Time of a job on `factor` times n devices over its time on n: goodput(n) / (factor
+    goodput(factor n)), if the work itself divides without loss. 1/factor is perfect; above 1, more
+    devices are slower.
+
+    Each of the two saves as often as is best for it.
+
+    Chapter: planning
+    """
+    n, times = whole("devices", devices), whole("factor", factor)
+    few, many = (
+        shares(
+            devices=each,
+            device_time_between_failures=device_time_between_failures,
+            time_per_save=time_per_save,
+            time_per_failure=time_per_failure,
+            fails_while_down=fails_while_down,
+        ).amount("compute")
+        for each in (n, times * n)
+    )
+    return few / (times * many)
+
+
+def fastest_devices(
+    *,
+    device_time_between_failures: float,
+    time_per_save: float,
+    time_per_failure: float,
+    fails_while_down: bool = True,
+) -> int:
+    """The number of devices on which a job ends first, if its work divides without loss: where n
+    goodput(n) is highest, about F/R for a device's F and short saves. More are slower.
+
+    Found by thirds of the logarithm of n.
+
+    Chapter: planning
+    """
+    given = {
+        "device_time_between_failures": device_time_between_failures,
+        "time_per_save": time_per_save,
+        "time_per_failure": time_per_failure,
+    }
+    failures = positive("device_time_between_failures", device_time_between_failures)
+    stop = positive("time_per_save", time_per_save)
+    restart = non_negative("time_per_failure", time_per_failure)
+    again = flag("fails_while_down", fails_while_down)
+
+    def speed(n: int) -> float:
+        return n * shares(devices=n, fails_while_down=again, **given).amount("compute")
+
+    low, high = 0.0, math.log(max(20 * failures / (stop + restart * again), 2.0))
+    for _ in range(2 * HALVINGS):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        if speed(math.ceil(math.exp(left))) < speed(math.ceil(math.exp(right))):
+            low = left
+        else:
+            high = right
+    return math.ceil(math.exp(low))
+
+
+def repair_for(
+    *,
+    goodput: float,
+    time_between_failures: float,
+    time_per_save: float,
+    fails_while_down: bool = True,
+) -> float:
+    """Seconds that each failure may cost, beyond lost work, for a share of the time that trains:
+    `time_for` solved for R at the best interval; what a printed share says of a run's repairs.
+
+    Chapter: planning
+    """
+    share = fraction("goodput", goodput)
+    save, failures = (
+        positive("time_per_save", time_per_save),
+        positive("time_between_failures", time_between_failures),
+    )
+    between = best_interval(time_per_save=save, time_between_failures=failures)
+    ready = between / (share * math.expm1((between + save) / failures))  # what F e^(R/F) must be
+    if ready < failures:
+        most = between / (failures * math.expm1((between + save) / failures))
+        raise InputError(
+            f"goodput = {share:g}: expected at most {most:.4g}, which is left when repairs take "
+            f"no time and a save takes {save:g} s"
+        )
+    if flag("fails_while_down", fails_while_down):
+        return failures * math.log(ready / failures)
+    return ready - failures

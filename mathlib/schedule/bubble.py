@@ -31,7 +31,8 @@ def over_ideal(*, stages: int, micro_batches: int, chunks: int = 1) -> float:
 def over_total(*, stages: int, micro_batches: int, chunks: int = 1) -> float:
     """Idle time over all time: (p - 1) / (v m + p - 1) (Huang et al. 2019, section 2.3, for v = 1).
 
-    At m = 4 p it grows with p towards 20%.  (p - 1) / (2 m + p - 1) has been printed; it is wrong.
+    At m = 4 p it grows with p towards 20%.  (p - 1) / (2 m + p - 1) has been printed for v = 1; it
+    is what v = 2 has.
 
     Chapter: pipeline (eq-bubble-total, eq-bubble-limit)
     """

@@ -34,18 +34,22 @@ def gpipe(*, stages: int, micro_batches: int) -> Schedule:
     return Schedule("gpipe", m, [looped(stages=p)], actions)
 
 
-def one_forward_one_backward(*, stages: int, micro_batches: int) -> Schedule:
-    """1F1B with a flush: stage s does p - s - 1 forwards ahead, then a forward and a backward in
-    turns (Narayanan et al. 2021, figure 4, top).
+def one_forward_one_backward(*, stages: int, micro_batches: int, ahead: int = 1) -> Schedule:
+    """1F1B with a flush: stage s does `ahead` (p - s - 1) forwards first, then a forward and a
+    backward in turns (Narayanan et al. 2021, figure 4, top, for 1).
 
-    As quick as fill and drain, but stage s holds min(p - s, m) micro-batches.
+    As quick as fill and drain, but stage s holds min(ahead (p - s - 1) + 1, m) micro-batches; twice
+    ahead hides messages of up to (F+B)/2.
 
-    Chapter: pipeline
+    Chapter: pipeline (eq-held, eq-ahead)
     """
     p, m = whole("stages", stages), whole("micro_batches", micro_batches)
+    times = whole("ahead", ahead)
     actions = []
     for s in range(p):
         forwards = [Action("F", i, s) for i in range(m)]
         backwards = [Action("B", i, s) for i in range(m)]
-        actions.append(alternate(forwards, backwards, ahead=p - s - 1))
-    return Schedule("1f1b", m, [looped(stages=p)], actions)
+        actions.append(alternate(forwards, backwards, ahead=times * (p - s - 1)))
+    return Schedule(
+        "1f1b" if times == 1 else f"1f1b, {times} times ahead", m, [looped(stages=p)], actions
+    )

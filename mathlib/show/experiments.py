@@ -14,162 +14,25 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from mathlib.checks import InputError, one_of, whole
+from mathlib.checks import InputError, one_of
+from mathlib.show.controls import Choice, Control, Line, Range, Text, Toggle, doubling
 from mathlib.show.tables import code_of
 
-
-@dataclass(frozen=True)
-class Range:
-    """A slider over low, low + step, ..., high."""
-
-    name: str  # the argument it sets
-    label: str  # full words, as the reader sees them
-    low: float
-    high: float
-    step: float
-    default: float
-    unit: str = ""
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "kind": "range",
-            "name": self.name,
-            "label": self.label,
-            "low": self.low,
-            "high": self.high,
-            "step": self.step,
-            "default": self.default,
-            "unit": self.unit,
-        }
-
-    def check(self, value: Any) -> float:
-        """The value on the slider's own grid: 0.1 + 0.2 and 0.3 must not draw two pictures."""
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not self.low <= value <= self.high:
-            raise InputError(
-                f"{self.name} = {value!r}: expected a number from {self.low} to {self.high}"
-            )
-        on_grid = self.low + round((value - self.low) / self.step) * self.step
-        return on_grid if isinstance(on_grid, int) else round(on_grid, 9)
-
-    def offers(self) -> list[float]:
-        """Every value of the slider."""
-        steps = round((self.high - self.low) / self.step)
-        return [self.check(self.low + i * self.step) for i in range(steps + 1)]
-
-    def show(self, value: float) -> str:
-        return f"{value:g} {self.unit}".rstrip()
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several options, (label, value) each: a menu, or a slider when the options have an
-    order.
-    """
-
-    name: str
-    label: str
-    options: tuple[tuple[str, Any], ...]
-    default: Any
-    slider: bool = False
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "kind": "slider" if self.slider else "menu",
-            "name": self.name,
-            "label": self.label,
-            "options": [list(o) for o in self.options],
-            "default": self.default,
-        }
-
-    def offers(self) -> list[Any]:
-        return [value for _, value in self.options]
-
-    def check(self, value: Any) -> Any:
-        values = self.offers()
-        return values[values.index(one_of(self.name, value, values))]
-
-    def show(self, value: Any) -> str:
-        return next(label for label, v in self.options if v == value)
-
-
-@dataclass(frozen=True)
-class Toggle:
-    """Yes or no."""
-
-    name: str
-    label: str
-    default: bool = False
-
-    def spec(self) -> dict[str, Any]:
-        return {"kind": "toggle", "name": self.name, "label": self.label, "default": self.default}
-
-    def offers(self) -> list[bool]:
-        return [True, False]
-
-    def check(self, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise InputError(f"{self.name} = {value!r}: expected true or false")
-        return value
-
-    def show(self, value: bool) -> str:
-        return "yes" if value else "no"
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line that the reader types, of a few letters; no other gets in."""
-
-    name: str
-    label: str
-    letters: str
-    most: int  # letters of a line
-    default: str
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "kind": "line",
-            "name": self.name,
-            "label": self.label,
-            "letters": self.letters,
-            "most": self.most,
-            "default": self.default,
-        }
-
-    def offers(self) -> list[str]:
-        """A refusal has no other lines to offer."""
-        return []
-
-    def check(self, value: Any) -> str:
-        if not isinstance(value, str) or self.clean(value) != value:
-            raise InputError(
-                f"{self.name} = {value!r}: expected at most {self.most} of the letters "
-                f"{self.letters!r}"
-            )
-        return value
-
-    def clean(self, text: str) -> str:
-        """What of a text may stay."""
-        return "".join(letter for letter in text if letter in self.letters)[: self.most]
-
-    def show(self, value: str) -> str:
-        return value
-
-
-Control = Range | Choice | Toggle | Line
-
-
-def doubling(name: str, label: str, low: int, high: int, default: int, unit: str = "") -> Choice:
-    """A slider over low, 2 low, 4 low, ... up to high: the logarithmic range of sizes and
-    degrees.
-    """
-    values = []
-    value = whole("low", low)
-    while value <= high:
-        values.append(value)
-        value *= 2
-    options = tuple((f"{v:,} {unit}".rstrip(), v) for v in values)
-    return Choice(name, label, options, one_of(name, default, values), slider=True)
+__all__ = [
+    "Choice",
+    "Control",
+    "Experiment",
+    "Line",
+    "Range",
+    "Text",
+    "Toggle",
+    "doubling",
+    "experiment",
+    "find",
+    "registry",
+    "run_json",
+    "tell",
+]
 
 
 @dataclass(frozen=True)
@@ -182,6 +45,8 @@ class Experiment:
     draw: Callable[..., str]
     code: tuple[Callable[..., Any], ...] = ()
     main: int = 3  # so many settings stand open; a phone folds the others
+    above: bool = False  # the settings stand above the result
+    long: bool = False  # it may take seconds: it can be stopped, and new settings stop it
 
     @property
     def folded(self) -> tuple[Control, ...]:
@@ -247,7 +112,9 @@ class Experiment:
         """
         values = self.values(given)
         controls = [{**c.spec(), "default": values[c.name]} for c in self.controls]
-        spec = escape(json.dumps({"id": self.id, "main": self.main, "controls": controls}))
+        told = {"id": self.id, "main": self.main, "controls": controls}
+        told |= {name: True for name in ("above", "long") if getattr(self, name)}
+        spec = escape(json.dumps(told))
         settings = "".join(
             f"<li>{escape(c.label)}: <b>{escape(c.show(values[c.name]))}</b></li>"
             for c in self.controls
@@ -269,15 +136,18 @@ def experiment(
     *controls: Control,
     code: tuple[Callable[..., Any], ...] = (),
     main: int = 3,
+    above: bool = False,
+    long: bool = False,
 ) -> Callable:
     """Declare the function beneath as an experiment; it takes one argument for each
-    control. The first `main` controls stand open.
+    control. The first `main` controls stand open, `above` the result where they are many; a
+    `long` one can be stopped.
     """
 
     def declare(draw: Callable[..., str]) -> Callable[..., str]:
         if id in REGISTRY:
             raise InputError(f"id = {id!r}: an experiment of this name exists already")
-        REGISTRY[id] = Experiment(id, title, controls, draw, code, main)
+        REGISTRY[id] = Experiment(id, title, controls, draw, code, main, above, long)
         return draw
 
     return declare
@@ -297,11 +167,25 @@ def find(id: str) -> Experiment:
     return registry()[one_of("experiment", id, registry())]
 
 
-def run_json(id: str, values_json: str, home: str = "") -> str:
+Listener = Callable[[float, str], object]
+_listeners: list[Listener] = []
+
+
+def tell(share: float, words: str) -> None:
+    """How far a long experiment is, to the page that waits for it."""
+    for listener in _listeners:
+        listener(share, words)
+
+
+def run_json(id: str, values_json: str, home: str = "", listener: Listener | None = None) -> str:
     """What the browser calls: the result for values given as JSON. If it names the module that is
-    the experiment's home, no other is imported.
+    the experiment's home, no other is imported. The listener hears how far a long one is.
     """
     if home:
         import_module(home)
     one = REGISTRY[id] if id in REGISTRY else find(id)
-    return one.run(json.loads(values_json))
+    _listeners[:] = [listener] if listener else []
+    try:
+        return one.run(json.loads(values_json))
+    finally:
+        _listeners.clear()

@@ -7,7 +7,7 @@ It only reads what `mathlib.schedule.simulate` found.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -22,8 +22,9 @@ from mathlib.show.kit.sheet import Sheet, ink, number, place
 from mathlib.show.roles import ROLES, Look, look, mixed
 from mathlib.show.tables import Shown
 
-LANE, STRIP, GAP = 26, 15, 9  # heights: of boxes, of what is held, between stages
+LANE, STRIP, GAP = 26, 22, 9  # heights: of boxes, of what is held, between stages
 MANY = 400  # actions: more have no hints
+IDLE = 0.6  # how strong the colour of waiting is
 PALE = 0.22  # what is not there yet, or not followed
 WHITE = {"F": 0.5, "B": 0.28, "I": 0.28, "W": 0.35}  # in the boxes of a stage's last chunk
 NAMES = {
@@ -32,6 +33,7 @@ NAMES = {
     "I": "backward for inputs",
     "W": "backward for weights",
 }
+Bracket = tuple[float, float, str]  # from, to, and what it is called
 NOTHING: Look = ("currentColor", "")  # a lane where nobody works; the page shines through
 
 
@@ -46,6 +48,7 @@ class Seen:
     until: float = 0.0  # the axis is at least so long: for pictures beside each other
     show: Callable[[float], str] = says.plain
     axis: str = "time"
+    brackets: Mapping[str, Sequence[Bracket]] = field(default_factory=dict)  # by heading
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ def schedule_chart(
     """One timeline, or several with a heading each, on one scale of time and one of memory.
 
     `seen`: `now` (a marker; later actions are pale), `follow` (a micro-batch; the others are pale),
-    `memory` (False: no strips), `after_input`, `until` (end of the axis), `show`, `axis`.
+    `memory` (False: no strips), `after_input`, `until` (end of the axis), `show`, `axis`,
+    `brackets` (beneath the lanes of the timeline with that heading; one alone has the heading "").
     """
     html = schedule_html(timelines, title=title, caption=caption, name=name, **seen)
     return Shown(html, f"{title}. {_said(_named(timelines), Seen(**seen))}")
@@ -110,6 +114,7 @@ def _sheet(width: float, timelines: Mapping[str, Timeline], title: str, seen: Se
         if heading:
             y = _heading(page, heading, one, seen, y)
         y = _stages(page, one, frame, seen, y)
+        y = _brackets(page, seen.brackets.get(heading, ()), frame, y)
     _axis(page, y, frame, seen)
     return page.svg(title, _said(timelines, seen))
 
@@ -167,6 +172,8 @@ def _legend(timelines: Any, seen: Seen) -> list[tuple[str, Look]]:
         entries.append(("lighter: a later chunk", box_look("F", 1.0)))
     if any(one.times.links for one in timelines):
         entries.append(("message", ROLES["communication"]))
+    if any(one.idle > 0 for one in timelines):
+        entries.append(("idle", ROLES["idle"]))
     entries.append(("weights change", ROLES["weights"]))
     if seen.memory:
         entries.append(("activations held", ROLES["activations"]))
@@ -223,6 +230,7 @@ def _lane(page: Sheet, one: Timeline, s: int, frame: Frame, seen: Seen, y: float
     page.text(0, y + LANE / 2 + 5, _stage(page, s))
     wide = frame.x(one.total) - frame.left
     page.area(f"M{place(frame.left, y)}h{number(wide)}v{LANE}H{number(frame.left)}z", NOTHING, 0.07)
+    _idle(page, one, s, frame, seen, y)
     hints = not page.narrow and sum(map(len, one.ends)) <= MANY
     later, pale, said = _later(one, s), dict[str, list[str]](), dict[str, list[tuple[float, str]]]()
     for action, begin, end in _timed(one, s):
@@ -248,6 +256,17 @@ def _lane(page: Sheet, one: Timeline, s: int, frame: Frame, seen: Seen, y: float
     for time in _updates(one, s):
         if time <= seen.now:
             page.rect(frame.x(time) - 1.5, y - 2, 3, LANE + 4, ROLES["weights"], hatched=False)
+
+
+def _idle(page: Sheet, one: Timeline, s: int, frame: Frame, seen: Seen, y: float) -> None:
+    """Where the stage has nothing to do, as far as the marker."""
+    free, paths = [0.0, *one.ends[s]], ""
+    for begin, end in zip(free, [*one.begins[s], one.total], strict=True):
+        wide = (min(end, seen.now) - begin) * frame.unit
+        if wide > 0.05:
+            paths += f"M{place(frame.x(begin), y)}h{number(wide)}v{LANE}h-{number(wide)}z"
+    if paths:
+        page.area(paths, ROLES["idle"], IDLE)
 
 
 def _timed(one: Timeline, s: int) -> Iterator[tuple[Action, float, float]]:
@@ -322,6 +341,20 @@ def _marker(page: Sheet, x: float, words: str, top: float, low: float) -> None:
     )
 
 
+def _brackets(page: Sheet, brackets: Sequence[Bracket], frame: Frame, y: float) -> float:
+    """Spans of time and what they are called; where the next thing may begin."""
+    if not brackets:
+        return y
+    y -= GAP - 4
+    for begin, end, words in brackets:
+        left, right = frame.x(begin) + 1.5, frame.x(end) - 1.5
+        page.line(f"M{place(left, y)}v5H{number(right)}v-5", width=1.3)
+        half = page.wide(words, page.small, True) / 2
+        at = min(max((left + right) / 2, half), page.width - half)
+        page.text(at, y + 20, words, anchor="middle", size=page.small, bold=True)
+    return y + 25 + GAP
+
+
 def _axis(page: Sheet, y: float, frame: Frame, seen: Seen) -> None:
     """Ticks with their times, and what they count."""
     y -= GAP - 5
@@ -345,6 +378,6 @@ def _said(timelines: Mapping[str, Timeline], seen: Seen) -> str:
             says.plain(one.peak(s, after_input=seen.after_input))
             for s in range(one.schedule.stages)
         )
-        who = heading or one.schedule.name
-        found.append(f"{who}: {_came_out(one, seen)}; stages hold at most {held} micro-batches")
+        who = f"{heading}: " if heading else ""
+        found.append(f"{who}{_came_out(one, seen)}; stages hold at most {held} micro-batches")
     return ". ".join(found) + "."

@@ -28,15 +28,18 @@ def claims() -> dict[str, dict[str, str]]:
 
 
 def quotation(claim: str) -> str:
-    """The source's own words and their translation as HTML; nothing for a claim without them."""
+    """The source's own words in English as HTML, and where it speaks another language its own
+    beneath a fold; nothing for a claim without a quotation.
+    """
     row = claims()[claim]
     if "quote" not in row:
         return ""
-    language = LANGUAGES[row["source"]] if "quote_en" in row else "en"
-    translated = f"<span>{escape(row['quote_en'])}</span>" if "quote_en" in row else ""
+    if "quote_en" not in row:
+        return f'<blockquote class="mlx-quote"><p>{escape(row["quote"])}</p></blockquote>'
     return (
-        f'<blockquote class="mlx-quote"><span lang="{language}">{escape(row["quote"])}</span>'
-        f"{translated}</blockquote>"
+        f'<blockquote class="mlx-quote"><p>{escape(row["quote_en"])}</p>'
+        "<details><summary>In the original</summary>"
+        f'<p lang="{LANGUAGES[row["source"]]}">{escape(row["quote"])}</p></details></blockquote>'
     )
 
 
@@ -66,9 +69,9 @@ class Verdict:
             f'aria-label="Claim {self.claim}">'
             f'<p class="mlx-claim"><b>{self.claim}</b> {html(row["claim"])} '
             f"<small>({escape(row['source'])})</small></p>{quotation(self.claim)}"
-            f'<details><summary><b class="mlx-word">{word}</b>'
-            f"{html(self.words.removeprefix(word))}</summary>"
-            f"<p>{html(self.evidence)}</p></details></section>"
+            f'<p class="mlx-said"><b class="mlx-word">{word}</b>'
+            f"{html(self.words.removeprefix(word))}</p>"
+            f'<p class="mlx-evidence">{html(self.evidence)}</p></section>'
         )
 
     def kind(self) -> tuple[str, str]:

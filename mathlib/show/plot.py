@@ -150,12 +150,13 @@ def _lines(width: float, chart: Curves) -> str:
     if len(names) > 1 and not direct:
         top = _legend(page, chart, top)
     page.text(0, top + 12, chart.y_title, size=page.small, quiet=True)
-    top += 26
+    named = direct and any(len(curve) == 1 for curve in chart.series.values())
+    top += 38 if named else 26  # a point's name may stand above the highest tick
     numbers = [chart.show_y(tick) for tick in y.ticks]
     left = max(page.wide(words, page.small) for words in [*numbers, ""]) + 10
     x.spread(left, width - (room if direct else 16))
     y.spread(top + HIGH, top)
-    _frame(page, x, y, numbers, chart)
+    frame(page, x, y, numbers, [chart.show_x(tick) for tick in x.ticks], chart.x_title)
     for name in names:
         _curve(page, chart, name, x, y)
     if direct:
@@ -165,20 +166,22 @@ def _lines(width: float, chart: Curves) -> str:
     return page.svg(chart.title, chart.said(), y.start + 44)
 
 
-def _frame(page: Sheet, x: Axis, y: Axis, numbers: Sequence[str], chart: Curves) -> None:
-    """Both axes with ticks, grid and titles."""
-    for tick, words in zip(y.ticks, numbers, strict=True):
+def frame(
+    page: Sheet, x: Axis, y: Axis, up: Sequence[str], across: Sequence[str], x_title: str
+) -> None:
+    """Both axes: ticks with the words given for them, grid, and the title below."""
+    for tick, words in zip(y.ticks, up, strict=True):
         high = y.place(tick)
         page.line(f"M{place(x.start, high)}H{number(x.stop)}", opacity=0.15)
         page.text(x.start - 7, high + 4.5, words, anchor="end", size=page.small, quiet=True)
-    for tick, words in x.fitting([chart.show_x(tick) for tick in x.ticks], page):
+    for tick, words in x.fitting(across, page):
         at, half = x.place(tick), page.wide(words, page.small) / 2
         page.line(f"M{place(at, y.start)}v5", opacity=0.6)
         at = min(max(at, half), page.width - half)
         page.text(at, y.start + 19, words, anchor="middle", size=page.small, quiet=True)
     page.line(f"M{place(x.start, y.start)}H{number(x.stop)}", opacity=0.6)
     middle = (x.start + x.stop) / 2
-    page.text(middle, y.start + 38, chart.x_title, anchor="middle", size=page.small, quiet=True)
+    page.text(middle, y.start + 38, x_title, anchor="middle", size=page.small, quiet=True)
 
 
 def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:

@@ -52,19 +52,22 @@ PARTS = {  # role: names of parts that look like it
     "weights": (
         *("frozen weights", "weights, forward", "weights, backward", "padding"),
         *("live layer", "prefetched layers", "outside the layers", "live weights"),
+        "too few parameters",
     ),
     "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
     "optimizer": ("model states", "optimizer states", "first moment", "update"),
     "activations": (
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
         *("1. norm statistics", "2. norm statistics", "block", "final"),
-        *("final norm input", "final norm statistics", "token numbers"),
+        *("final norm input", "final norm statistics", "token numbers", "residual"),
+        "too few tokens",
     ),
     "temporary": ("gathered layer", "working tensors"),
-    "backward": ("compute", "backward for inputs"),
+    "forward": ("arithmetic", "products at the peak", "inference"),
+    "backward": ("compute", "backward for inputs", "products", "training"),
     "main gradients": ("backward for weights",),  # what that part of backward makes
-    "logits": ("probabilities", "gradients of logits", "targets", "number of targets"),
-    "cache": ("keys", "values"),
+    "logits": ("loss", "probabilities", "gradients of logits", "targets", "number of targets"),
+    "cache": ("keys", "values", "used", "tokens before", "sums"),
     "attention": (
         *("attention projections", "query", "key", "value", "output", "latent", "query and key"),
         *("query down", "query up", "key-value down", "key-value up", "position"),
@@ -77,17 +80,31 @@ PARTS = {  # role: names of parts that look like it
         "softmax after dropout",
         "log-sum-exp",
     ),
-    "mlp": ("up", "down", "gate", "experts", "shared experts", "activation input", "second input"),
-    "vocabulary": ("head",),
+    "mlp": (
+        *("up", "down", "gate", "experts", "shared experts", "activation input", "second input"),
+        "activation function",
+    ),
+    "vocabulary": ("head", "loss on the last stage"),
     "embedding": ("positions",),
-    "recompute": ("recomputation",),
+    "recompute": (
+        *("recomputation", "products, slower than the best", "best product below the peak"),
+    ),
     "communication": (
         *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
         *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
+        *("memory traffic", "messages", "passes, slower than a stream", "messages between stages"),
+        *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
+        "exchange with the host",
     ),
-    "idle": ("latency", "start", "idle in the pipeline", "waiting after failures"),
+    "idle": (
+        *("latency", "start", "launches", "between kernels", "idle in the pipeline", "bubble"),
+        *("waiting after failures", "waiting for launches", "crowding", "empty"),
+    ),
     "predicted": ("rule",),
-    "other": ("norms", "router", "context", "inside the node", "small tensors"),
+    "other": (
+        *("norms", "router", "context", "inside the node", "small tensors", "unexplained"),
+        "entropy",
+    ),
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}
 UNNAMED: Look = ("#999999", "")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from mathlib.show.experiments import Choice, Control, Experiment, Line, Range, find
+from mathlib.show.experiments import Choice, Control, Experiment, Line, Range, Text, find
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -39,6 +39,8 @@ def _control(control: Control, value: Any) -> Any:
         line = ipywidgets.Text(value=value, **look)
         line.observe(lambda typed: setattr(line, "value", control.clean(typed["new"])), "value")
         return line
+    if isinstance(control, Text):
+        return ipywidgets.Textarea(value=value, placeholder=control.hint, **look)
     return ipywidgets.Checkbox(value=value, **look)
 
 

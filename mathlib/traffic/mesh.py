@@ -9,10 +9,20 @@ tp tensor · cp context · ep expert · dp data · pp pipeline
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 
-from mathlib.checks import InputError, divides, divisors, listed, one_of, quotient, whole
+from mathlib.checks import (
+    InputError,
+    divides,
+    divisors,
+    flag,
+    instance,
+    listed,
+    one_of,
+    quotient,
+    whole,
+)
+from mathlib.layout import Layout
 
 MEGATRON = "tp-cp-ep-dp-pp"
 
@@ -70,11 +80,12 @@ class Mesh:
         """All ranks at these coordinates, whatever the other axes are."""
         fixed = {axis: self._coordinate(axis, i) for axis, i in coordinates.items()}
         strides = self.strides
-        steps = [
-            [i * strides[a] for i in ([fixed[a]] if a in fixed else range(n))]
-            for a, n in self.sizes.items()
-        ]
-        return sorted(map(sum, product(*steps)))
+        found = [0]
+        for a in reversed(list(self.sizes)):  # the slowest axis first, so that ranks come in order
+            at = [fixed[a]] if a in fixed else range(self.sizes[a])
+            steps = [i * strides[a] for i in at]
+            found = [rank + step for rank in found for step in steps]
+        return found
 
     def groups(self, *axes: str, **coordinates: int) -> list[list[int]]:
         """Groups of ranks that differ only along `axes`, in order of their first rank; only those
@@ -128,6 +139,33 @@ def megatron(
         if axis not in names and sizes[axis] > 1:
             raise InputError(f"order = {order!r}: names no {axis}, but {axis} = {sizes[axis]}")
     return Mesh({axis: sizes[axis] for axis in names})
+
+
+def of_layout(layout: Layout, *, experts: bool = False) -> Mesh:
+    """Megatron-LM's grid of a layout, or the grid of its experts, where context and data are one.
+
+    Dense axes tp, cp, dp, pp; of the experts tp (those that share an expert), ep, dp (those that
+    hold the same experts), pp.  Both have the same stages.
+
+    Chapter: parallel3d
+    """
+    lay = instance("layout", layout, Layout)
+    if flag("experts", experts):
+        sizes = {"tp": lay.expert_split, "ep": lay.expert, "dp": lay.expert_replicas}
+    else:
+        sizes = {"tp": lay.tensor, "cp": lay.context, "dp": lay.data}
+    return Mesh(sizes | {"pp": lay.pipeline})
+
+
+def neighbours(*, size: int, stride: int, node: int) -> int:
+    """Ranks of a group that share a node: of `size` ranks, `stride` apart, those within `node`.
+
+    Arithmetic, so that a group of a million ranks costs nothing; groups begin at multiples.
+
+    Chapter: parallel3d
+    """
+    most = whole("node", node) // whole("stride", stride)
+    return min(whole("size", size), max(1, most))
 
 
 def deepspeed(axes: Sequence[str], dims: Sequence[int]) -> Mesh:

@@ -20,7 +20,9 @@ from mathlib.checks import (
     whole,
 )
 from mathlib.parts import Parts
-from mathlib.specs import RECOMPUTE, Model, find_model
+from mathlib.specs import RECOMPUTE, Latent, Model, find_model, own_tokens
+
+CONTEXT_METHODS = ("ring", "all-gather", "all-to-all")
 
 
 def _share(n: int, large_group: bool) -> float:
@@ -125,6 +127,100 @@ def pipeline_parallel(
         forward = backward = 0
     parts = {"forward": m * forward * k, "backward": m * backward * k}
     return Parts(f"Pipeline stage {stage} of {p}: sent in a step", "byte", parts)
+
+
+def context_parallel(
+    model: str | Model,
+    *,
+    context: int,
+    method: str = "ring",
+    micro_batch: int = 1,
+    tokens: int | None = None,
+    layers: int = 0,
+    micro_batches: int = 1,
+    tensor: int = 1,
+    recompute: str = "none",
+    bytes_per_element: float = 2,
+) -> Parts:
+    """Every rank meets the keys and values of all: cp - 1 blocks of them, e b s/cp 2 k d / t bytes
+    each, go round forward; backward they go round again, and their gradients all the way home.
+
+    "ring": blocks are passed on while the last one is used (Liu et al. 2023, arXiv:2310.01889), the
+    gradients once more than the blocks. "all-gather": gathered at once, gathered again, and the
+    gradients reduce-scattered (Llama 3, arXiv:2407.21783, section 3.3.2). "all-to-all": queries,
+    keys, values and the output are exchanged for heads, and back (Ulysses, arXiv:2309.14509).
+
+    Chapter: parallel3d
+    """
+    model, m = find_model(model), whole("micro_batches", micro_batches)
+    among, t = whole("context", context), divides("tensor", tensor, "heads", model.heads)
+    depth = whole("layers", layers, least=0) or model.layers
+    s = own_tokens(model.context if tokens is None else whole("tokens", tokens), among)
+    each = whole("micro_batch", micro_batch) * s * positive("bytes_per_element", bytes_per_element)
+    keys, others = each * _key_features(model, t) * depth * m, _query_features(model) / t
+    if one_of("method", method, CONTEXT_METHODS) == "all-to-all":
+        once = (keys + each * others * depth * m) * _share(among, False)
+        parts = {"forward": once, "backward": once}
+    else:
+        home = among if method == "ring" and among > 1 else among - 1
+        parts = {"forward": (among - 1) * keys, "backward": (among - 1 + home) * keys}
+    if one_of("recompute", recompute, RECOMPUTE) != "none":
+        parts["recomputation"] = parts["forward"]
+    return Parts(f"Context parallel over {among}: sent by a rank in a step", "byte", parts)
+
+
+def _key_features(model: Model, t: int) -> float:
+    """Numbers of a token's keys and values on a tensor rank, which holds at least one head."""
+    if model.latent:
+        return model.heads / t * _latent_features(model.latent)
+    return 2 * max(1, model.kv_heads / t) * model.head_dim
+
+
+def _query_features(model: Model) -> int:
+    """Numbers of a token's queries and of what attention makes of them."""
+    each = _latent_features(model.latent) if model.latent else 2 * model.head_dim
+    return model.heads * each
+
+
+def _latent_features(latent: Latent) -> int:
+    """Numbers of a head that enter the scores, and of its value."""
+    return latent.nope_dim + latent.rope_dim + latent.value_dim
+
+
+def expert_parallel(
+    model: str | Model,
+    *,
+    expert: int,
+    micro_batch: int = 1,
+    tokens: int | None = None,
+    layers: int = 0,
+    micro_batches: int = 1,
+    context: int = 1,
+    tensor: int = 1,
+    recompute: str = "none",
+    bytes_per_element: float = 2,
+) -> Parts:
+    """A layer sends every token to its experts and back, (ep-1)/ep E* e h bytes a token each way,
+    forward and, for the gradients, backward (GShard, arXiv:2006.16668, section 3.2).
+
+    E* experts that a token visits, loads balanced. An expert is whole on its rank: of t tensor
+    ranks each sends its own 1/t of the tokens (sequence parallelism). `layers`: those with experts.
+
+    Chapter: parallel3d
+    """
+    model, m = find_model(model), whole("micro_batches", micro_batches)
+    if not model.experts:
+        raise InputError(f"model = {model.name!r}: expected one with experts")
+    among = divides("expert", expert, "experts.routed", model.experts.routed)
+    depth = whole("layers", layers, least=0) or model.expert_layers
+    s = own_tokens(model.context if tokens is None else whole("tokens", tokens), context)
+    own = whole("micro_batch", micro_batch) * s / divides("tensor", tensor, "heads", model.heads)
+    each = model.experts.active * model.width * positive("bytes_per_element", bytes_per_element)
+    once = _share(among, False) * own * each * depth * m
+    parts = {"forward": 2 * once, "backward": 2 * once}
+    if one_of("recompute", recompute, RECOMPUTE) == "full":
+        parts["recomputation"] = 2 * once
+    return Parts(f"Experts over {among}: sent by a rank in a step", "byte", parts)
 
 
 def pipeline_tokens(*, parameters: float, width: int, data: int) -> float:

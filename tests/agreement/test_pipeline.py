@@ -5,6 +5,7 @@ p stages · m micro_batches · v chunks a stage
 
 import pipelines
 import pytest
+from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.schedule import orders
@@ -12,7 +13,6 @@ from mathlib.schedule.simulate import simulate
 from mathlib.schedule.times import Times
 from mathlib.traffic import volumes
 
-PATIENCE = 600
 P, M = 4, 8
 MODEL = pipelines.shape(layers=8)
 FLUSHED = [name for name in orders.ORDERS if name not in ("pipedream", "2bw")]

@@ -6,6 +6,7 @@ p stages · m micro_batches · v chunks a stage
 
 import pipeline_witness as witness
 import pytest
+from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.model import oracle
@@ -13,7 +14,6 @@ from mathlib.schedule import orders
 from mathlib.schedule.actions import Schedule, looped
 from mathlib.schedule.simulate import simulate
 
-PATIENCE = 600
 SIZES = [(2, 4), (4, 8)]
 OURS = {  # the order of ours that torch's class should execute
     "ScheduleGPipe": "gpipe",

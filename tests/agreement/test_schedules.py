@@ -5,12 +5,12 @@ p stages · m micro_batches · v chunks a stage
 
 import pipelines
 import pytest
+from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.schedule import bubble, orders
 from mathlib.schedule.times import Times
 
-PATIENCE = 600
 P, M, V, LATENCY = 4, 8, 2, 0.25
 MODEL = pipelines.shape(layers=8, tied=False)
 CHUNKS = {"interleaved": V, "zb-h1": 1, "zb-h2": 1, "zb-v": 1, "dualpipe": 1}

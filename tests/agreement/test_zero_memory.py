@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.memory import sharded
@@ -112,7 +113,7 @@ def predicted(stage, n, name, optimizer, recompute, accumulation, prefetch) -> d
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_peak_of_every_stage(n, stage):
     cases = CASES[n % 2 :: 2]  # every second one, the others on the other number of ranks
-    by_rank = launch.run(peaks, n, stage, cases, timeout=300)
+    by_rank = launch.run(peaks, n, stage, cases, timeout=PATIENCE)
     for i, case in enumerate(cases):
         wanted = predicted(stage, n, *case)
         # rank by rank the same shapes, so the least is what the program itself needs

@@ -54,7 +54,7 @@ class Clock:
 def moved_by_the_program(clock, layer_rows):
     """Let the program's own calls move the clock."""
     begin, gather, publish = FlatShard.begin_gather, FlatShard.gather, FlatShard.publish
-    start, wait, send = Scattering.__init__, Scattering.wait, Zero2._send
+    start, wait, send = Scattering.__init__, Scattering.wait, Zero1._send
 
     def began(self):
         fresh = not (self.whole or self.arriving)
@@ -83,7 +83,7 @@ def moved_by_the_program(clock, layer_rows):
         send(self, row)
 
     FlatShard.begin_gather, FlatShard.gather, FlatShard.publish = began, gathered, published
-    Scattering.__init__, Scattering.wait, Zero2._send = started, waited, sent
+    Scattering.__init__, Scattering.wait, Zero1._send = started, waited, sent
 
 
 def on_the_clock(stage, prefetch, micro_batches, bandwidth, ranks) -> float:
@@ -120,7 +120,7 @@ CASES = [
 
 
 def all_cases(ranks) -> list[float]:
-    originals = [(c, dict(vars(c))) for c in (FlatShard, Scattering, Zero2)]
+    originals = [(c, dict(vars(c))) for c in (FlatShard, Scattering, Zero1)]
     found = []
     for case in CASES:
         found.append(on_the_clock(*case, ranks))

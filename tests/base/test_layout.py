@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,13 @@ from hypothesis import strategies as st
 
 from mathlib.architecture import Experts, Model
 from mathlib.checks import InputError
-from mathlib.layout import Layout, stage_layers, tensor_degree
+from mathlib.layout import (
+    Layout,
+    expert_degree,
+    own_tokens,
+    stage_layers,
+    tensor_degree,
+)
 
 BAD = [-1, math.nan, math.inf, True, "2", None, 2.5]
 
@@ -91,3 +98,48 @@ def test_a_tensor_degree_is_refused_by_what_it_does_not_divide():
     ):
         with pytest.raises(InputError, match=named):
             tensor_degree(model.but(**changes), t)
+
+
+def test_context_and_experts_multiply_out():
+    lay = Layout(data=4, tensor=2, context=2, pipeline=3, expert=4)
+    assert lay.world == 4 * 2 * 2 * 3 and lay.replicas == lay.shard == 8
+    assert lay.sequences == 4 and lay.expert_split == 2 and lay.expert_replicas == 2
+    assert lay.expert_shard == 2 and replace(lay, shard=4).expert_shard == 1
+    own = Layout(data=4, tensor=2, expert=8, expert_tensor=1, sequence_parallel=True)
+    assert own.expert_replicas == 1 and Layout().expert_replicas == 1
+
+
+MIXTURE = Model(
+    "x", layers=2, width=96, heads=12, vocab=100, context=64, experts=Experts(12, 2, 96)
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"context": 0}, "context = 0"),
+        ({"expert": 1.5}, "expert = 1.5"),
+        ({"data": 4, "expert": 3}, "expert = 3: does not divide"),
+        ({"tensor": 4, "expert_tensor": 3}, "expert_tensor = 3: does not divide tensor = 4"),
+        ({"tensor": 4, "expert_tensor": 1}, "expected sequence_parallel = True"),
+        ({"data": 2, "context": 2, "shard": 3}, "shard = 3: does not divide data * context = 4"),
+    ],
+)
+def test_context_and_experts_that_cannot_be_are_refused(changes, named):
+    with pytest.raises(InputError, match=re.escape(named)):
+        Layout(**changes)
+
+
+def test_experts_are_dealt_out_evenly_or_refused():
+    assert expert_degree(MIXTURE, Layout(data=4, expert=4)) == 3
+    assert expert_degree(MIXTURE.but(experts=None), Layout()) == 0
+    with pytest.raises(InputError, match=r"expert = 8: does not divide experts\.routed = 12"):
+        expert_degree(MIXTURE, Layout(data=8, expert=8))
+    with pytest.raises(InputError, match="x has no experts; expected 1"):
+        expert_degree(MIXTURE.but(experts=None), Layout(data=8, expert=8))
+
+
+def test_a_sequence_is_split_evenly_or_refused():
+    assert own_tokens(12, 4) == 3
+    with pytest.raises(InputError, match="context = 5: does not divide tokens = 12"):
+        own_tokens(12, 5)

@@ -51,7 +51,7 @@ def test_no_menu_shows_a_key():
         for control in one.controls:
             for label, value in getattr(control, "options", ()):
                 assert label not in keys, f"{one.id}, {control.name}: {label}"
-                assert value not in keys or label in one.html({control.name: value})
+                assert one.long or value not in keys or label in one.html({control.name: value})
 
 
 def test_memory_offers_an_h100():

@@ -138,6 +138,8 @@ def test_binary_is_never_called_decimal():
         (312e12, "FLOP/s", "312 TFLOP/s"),
         (1.7496e11, "parameter", "175B"),
         (86400 * 34.7, "second", "34.7 days"),
+        (86400 * 3652, "second", "3652 days"),
+        (86400 * 365.25 * 12, "second", "12 years"),
         (999.99e9, "byte", "1 TB"),
         (-3.2e9, "byte", "-3.2 GB"),
         (0.5, "token", "0.5"),

@@ -57,4 +57,11 @@ def test_what_is_compared_runs(bench):
     times, size = launch.run(bench("ddp").race, 2, small, True)[0]
     assert {"mini DDP", "torch DDP", "naive"} < set(times) and size < 1e6
     names = list(bench("zero").CANDIDATES)
-    assert set(launch.run(bench("zero").race, 4, names, small, True, timeout=300)[0]) == set(names)
+    (raced, *_) = launch.run(bench("zero").race, 4, names, small, True)
+    assert set(raced) == set(names)
+
+
+def test_a_search_finds_what_asking_one_by_one_finds(bench):
+    asked = ("gpt2", 1024, 4, 8)
+    planner = bench("planner")
+    assert planner.search(*asked).choices[0].seconds == pytest.approx(planner.one_by_one(*asked))

@@ -31,9 +31,9 @@ def test_facts_of_a_run_end_where_the_options_end():
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("flops gpt2 --devices 8", "train: needed"),
-        ("flops gpt2 --train 1B --devices 8", "device, devices"),
-        ("flops gpt2 --train 1B --device a100-80gb", "device, devices"),
+        ("flops gpt2 --devices 8", "--train: needed"),
+        ("flops gpt2 --train 1B --devices 8", "--device, --devices"),
+        ("flops gpt2 --train 1B --device a100-80gb", "--device, --devices"),
     ],
 )
 def test_a_time_needs_all_it_is_made_of(line, told):

@@ -1,9 +1,18 @@
 """mathlib memory: the library's bytes, and whether they fit where a device is named."""
 
-from command_line import answered
+from pathlib import Path
+
+import pytest
+from command_line import answered, args
 
 from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.cli import memory
+from mathlib.explore.memory import explorer
 from mathlib.memory import fit
+from mathlib.show import says
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_device_adds_its_room_what_is_left_and_a_verdict(capsys):
@@ -15,3 +24,57 @@ def test_a_device_adds_its_room_what_is_left_and_a_verdict(capsys):
         size = size or specs.find_device("h100-sxm").room
         assert data["also"]["room"]["value"] == size and data["verdict"]
         assert data["also"]["left"]["value"] == size - total
+
+
+def test_one_layout_has_one_answer_in_readme_explorer_and_command_line(capsys):
+    line = "memory llama2-7b --zero 3 --data 8"
+    data = answered(line, capsys)
+    assert data["total"] == fit.training("llama2-7b", specs.Layout(data=8, zero=3)).total
+    shown = _explored("llama2-7b", 4096, zero=3, data=8)
+    assert says.size(data["total"]) in shown
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"mathlib {line}" in readme and f"{data['total'] / 1e9:.1f} GB" in readme
+
+
+def test_a_pipeline_is_full_unless_somebody_says_otherwise(capsys):
+    line = "memory gpt3-175b --tensor 8 --pipeline 16"
+    data = answered(line, capsys)
+    assert data["also"]["micro-batches"]["value"] == 16
+    assert says.size(data["total"]) in _explored("gpt3-175b", 2048, tensor=8, pipeline=16)
+    assert data["total"] == answered(f"{line} --micro-batches 64", capsys)["total"]
+
+
+def _explored(model, tokens, **degrees):
+    usual = dict.fromkeys(("data", "tensor", "pipeline", "micro_batch"), 1)
+    usual |= {"device": "a100-80gb", "recipe": "mixed-adam", "zero": 0, "recompute": "none"}
+    flash = specs.find_model(model).attention == "flash"
+    return explorer(model=model, tokens=tokens, **usual | degrees, flash=flash)
+
+
+def test_where_it_does_not_fit_each_way_out_comes_with_what_it_needs(capsys):
+    data = answered("memory llama2-7b --data 8 --device a100-80gb", capsys)
+    assert data["verdict"].startswith("does not fit")
+    needed = fit.training("llama2-7b", specs.Layout(data=8, zero=1)).total
+    assert f"with --zero 1: {needed / 1e9:.4g} GB, fits" in data["ways"]
+    assert any("--recompute full" in way and "still too much" in way for way in data["ways"])
+    halves = answered("memory gpt2 --micro-batch 4 --tensor 2 --data 2 --memory 1GB", capsys)
+    assert any("--micro-batch 2 --micro-batches 2" in way for way in halves["ways"])
+    assert any("--sequence-parallel" in way for way in halves["ways"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--device a100-80gb --memory 40GB", "--device a100-80gb: has a memory of its own"),
+        ("--device A100", "did you mean a100-40gb or a100-80gb"),
+        ("--recipe adafactor", "depend on the shape of each matrix"),
+        ("--recipe adamw", "mixed-adam is the usual; `mathlib recipes` lists all"),
+        ("--zero 1", "no effect on one replica"),
+        ("--sequence-parallel", "no effect without tensor parallelism"),
+        ("--expert-tensor 1", "no effect on a model without experts"),
+        ("--data 4 --shard 2", "no effect without ZeRO"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(options, told):
+    with pytest.raises(InputError, match=told):
+        memory.memory_command(args(f"memory llama2-7b {options}"))

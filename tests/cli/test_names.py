@@ -6,7 +6,7 @@ from command_line import answered
 from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.cli import names
-from mathlib.compute import params
+from mathlib.compute import params, reported
 
 
 @pytest.mark.parametrize("kind", ["models", "devices"])
@@ -28,3 +28,20 @@ def test_a_model_comes_with_our_count_and_the_published_one(capsys):
 def test_every_field_of_a_device_with_a_unit_is_there(capsys):
     found = answered("devices h100-sxm", capsys)
     assert set(names.UNITS) <= set(found["devices"][0]) and found["units"] == names.UNITS
+
+
+def test_clusters_recipes_and_runs_are_those_of_the_tables(capsys):
+    clusters = answered("clusters", capsys)
+    assert [one["name"] for one in clusters["clusters"]] == list(specs.table("clusters"))
+    recipes = {one["name"]: one for one in answered("recipes", capsys)}
+    assert list(recipes) == list(specs.table("recipes"))
+    assert recipes["mixed-adam"]["bytes"] == 16 and recipes["adafactor"]["bytes"] is None
+    runs = {one["name"]: one for one in answered("runs", capsys)}
+    assert list(runs) == reported.names()
+    wanted = reported.utilizations(reported.find_run("PaLM 540B"))
+    assert runs["PaLM 540B"]["utilization"] == wanted
+
+
+def test_a_word_of_a_title_is_enough(capsys):
+    (found,) = answered("clusters dgx-h100", capsys)["clusters"]
+    assert answered('clusters "DGX H100"', capsys)["clusters"] == [found]

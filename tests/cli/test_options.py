@@ -37,8 +37,15 @@ def test_half_a_shape_is_refused_with_what_is_missing(line, told):
         options.model_of(args(line))
 
 
+def layout(line):
+    typed = args(line)
+    return options.layout_of(typed, options.model_of(typed))
+
+
 def test_every_field_of_a_layout_has_an_option():
-    layout = options.layout_of(args("memory gpt2 --data 4 --tensor 2 --zero 1 --micro-batch 3"))
-    assert layout == Layout(data=4, tensor=2, zero=1, micro_batch=3)
-    given = vars(args("memory gpt2"))
-    assert {field.name for field in fields(Layout)} <= set(given)
+    first = layout("memory gpt2 --data 4 --tensor 2 --zero 1 --micro-batch 3")
+    assert first == Layout(data=4, tensor=2, zero=1, micro_batch=3)
+    longer = layout("memory mixtral-8x7b --context-parallel 2 --data 2 --expert 2")
+    assert longer == Layout(context=2, data=2, expert=2)
+    typed = args("memory gpt2")
+    assert all(typed.knows(field.name) for field in fields(Layout))

@@ -5,24 +5,30 @@ is wrong.
 import json
 import math
 import os
+import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE
 
 import mathlib
 from mathlib import specs
 from mathlib.cli import parser as cli
+from mathlib.cli import registry
+from mathlib.cli.registry import every_command
 from mathlib.compute import flops, params
 from mathlib.memory import fit
 from mathlib.traffic import comm, mesh
 
-EXAMPLES = [line for command in cli.COMMANDS.values() for line in command.examples]
+COMMANDS = every_command()
+EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
 
 
 @pytest.fixture
@@ -57,7 +63,7 @@ def test_an_example_of_the_help_runs(run, line):
     assert answered(run, command)
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_examples(run, command):
     code, out, _ = run(f"{command} --help")
     assert code == 0 and f"  mathlib {command}" in out.split("examples:")[1]
@@ -201,59 +207,76 @@ def test_lists_are_whole_and_can_be_narrowed(run):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("", "COMMAND"),
-        ("paramz gpt2", "invalid choice: 'paramz'"),
+        ("paramz gpt2", "'paramz' is no command: did you mean params?"),
+        ("xyzzy", "'xyzzy' is no command: expected params, flops"),
         ("params", "expected a name"),
         ("params gtp2", "did you mean gpt2"),
         ("params t5-3b", "an encoder-decoder is not covered"),
-        ("params gpt2 --config a.json", "config = 'a.json': expected without model = 'gpt2'"),
-        ("params --config no/such.json", "config = 'no/such.json': cannot be read"),
-        ("flops gpt2 --tokens 4096", "tokens = 4096: gpt2 has learned positions"),
-        ("memory gpt2 --device a10 --memory 8GF", "a number in bytes or text such as"),
+        ("params gpt2 --config a.json", "--config a.json: expected without the model gpt2"),
+        ("params --config no/such.json", "--config no/such.json: cannot be read"),
+        ("flops gpt2 --tokens 4096", "--tokens 4096: gpt2 has learned positions"),
+        ("memory gpt2 --memory 8GF", "a number in bytes or text such as"),
         ("comm all-reduce --bandwidth 3x", "a number in byte/s or text such as"),
-        ("params gpt2 --layers 0", "layers = 0"),
-        ("params gpt2 --layers -3", "layers = -3"),
-        ("params gpt2 --layers 2.5", "layers = 2.5"),
+        ("params gpt2 --layers 0", "--layers 0"),
+        ("params gpt2 --layers -3", "--layers -3"),
+        ("params gpt2 --layers 2.5", "--layers 2.5"),
         ("params gpt2 --layers many", "--layers: 'many'"),
-        ("params gpt2 --heads 7", "heads = 7: does not divide width = 768"),
+        ("params gpt2 --heads 7", "--heads 7: does not divide width = 768"),
         ("params --layers 2 --width 100", "--heads"),
-        ("params gpt2 --positions rope", "positions = 'rope'"),
-        ("params gpt2 --embeddings some --active", "embeddings = 'some'"),
+        ("params gpt2 --positions rope", "--positions rope"),
+        ("params gpt2 --embeddings some --active", "--embeddings some"),
         ("params gpt2 --layres 3", "--layres"),
         ("params gpt2 --layers nan", "--layers"),
         ("params gpt2 --layers 1e400", "--layers"),
         ("params gpt2 --layers", "--layers"),
-        ("flops gpt2 --tokens 5GB", "--tokens: '5GB': 'GB' is not a unit of token"),
-        ("flops gpt2 --tokens 0", "tokens = 0"),
-        ("flops gpt2 --attention-backward 3", "attention_backward = 3: expected one of 2, 2.5"),
-        ("flops gpt2 --recompute all", "recompute = 'all'"),
+        ("flops gpt2 --tokens 5GB", "--seq-length: '5GB': 'GB' is not a unit of token"),
+        ("flops gpt2 --tokens 0", "--tokens 0"),
+        ("flops gpt2 --attention-backward 3", "--attention-backward 3: expected one of 2, 2.5"),
+        ("flops gpt2 --recompute all", "--recompute all"),
         ("flops gpt2 --train 1B --device a100", "device"),
-        ("flops gpt2 --train 1B --device a100-80gb --devices 0", "devices = 0"),
+        ("flops gpt2 --train 1B --device a100-80gb --devices 0", "--devices 0"),
         ("flops gpt2 --devices 8", "train"),
         (
             "flops gpt2 --train 1B --device a100-80gb --devices 8 --utilization 40",
-            "utilization = 40",
+            "40': expected a share, such as 40% or 0.4",
         ),
-        ("memory gpt2 --memory 80", ""),
+        ("memory gpt2 --memory 80", "expected a unit, such as 80GB or 80GiB"),
         ("memory gpt2 --memory 80GB/s", "--memory: '80GB/s'"),
-        ("memory gpt2 --zero 4", "zero = 4"),
-        ("memory gpt2 --data 8 --shard 3", "shard = 3: does not divide data = 8"),
-        ("memory gpt2 --recipe adm", "recipe = 'adm'"),
-        ("memory gpt2 --pipeline 5", "layers = 12"),
-        ("memory gpt2 --stage 3", "stage = 3"),
-        ("memory gpt2 --memory 0", "memory = 0"),
-        ("comm all-reduce", "payload: needed"),
+        ("memory gpt2 --zero 4", "--zero 4"),
+        ("memory gpt2 --data 8 --shard 3 --zero 1", "--shard 3: does not divide --data 8"),
+        ("memory gpt2 --data 8 --shard 4", "--shard 4: no effect without ZeRO"),
+        ("memory gpt2 --recipe adm", "--recipe adm: no such name; did you mean"),
+        (
+            "memory gpt2 --pipeline 5",
+            "--pipeline 5: does not divide layers = 12; accepted: 1, 2, 3",
+        ),
+        ("memory gpt2 --pipeline-stage 3", "--pipeline-stage 3"),
+        ("memory gpt2 --memory 0", "--memory 0"),
+        ("comm all-reduce", "--payload: needed"),
         ("comm all-recude --payload 1 --ranks 2", "did you mean all-reduce"),
-        ("comm all-reduce --payload 1GB --ranks 0", "ranks = 0"),
-        ("comm all-reduce --payload -1 --ranks 2", "payload = -1"),
-        ("comm all-reduce --payload 1GB --ranks 8 --bandwidth 0", "bandwidth = 0"),
-        ("comm step gpt2 --tensor 5", "tensor = 5"),
+        ("comm all-reduce --payload 1GB --ranks 0", "--ranks 0"),
+        ("comm all-reduce --payload -1 --ranks 2", "--payload -1"),
+        ("comm all-reduce --payload 1GB --ranks 8 --bandwidth 0", "--bandwidth 0"),
+        ("comm step gpt2 --tensor 5", "--tensor 5"),
         ("groups", "--world"),
-        ("groups --world 10 --tensor 4", "does not divide world = 10"),
-        ("groups --world 8 --order xy", "order = 'xy'"),
-        ("models zzz", "name = 'zzz'"),
-        ("devices zzz", "name = 'zzz'"),
+        ("groups --world 10 --tensor 4", "does not divide --world 10"),
+        ("groups --world 8 --order xy", "--order xy"),
+        ("models zzz", "zzz"),
+        ("devices zzz", "zzz"),
         ("groups --world 1e30", "world"),
+        ("groups --world 16 --tensor 0", "--tensor 0: expected a whole number"),
+        ("groups --world 16 --context-parallel 2.5", "--context-parallel 2.5"),
+        ("memory llama2-7b --context-parallel 3", "--context-parallel 3: does not divide tokens"),
+        ("kv gpt2 --bytes 0", "--bytes 0: expected a number greater than 0"),
+        ("kv gpt2 --weight-bytes -1 --memory 8GB", "--weight-bytes -1"),
+        ("flops gpt2 --train -1", "--train -1"),
+        ("cost gpt2 --train -1 --device h100-sxm --devices 8", "--train -1"),
+        ("cost gpt2 --train 1B --device h100-sxm --devices 8 --price -1", "--price -1"),
+        ("cost gpt2 --train 1B --device h100-sxm --devices 8 --co2 -1", "--co2 -1"),
+        ("cost gpt2 --train 1B --device h100-sxm --within 0", "--within 0"),
+        ("plan gpt2 --cluster dgx-a100", "--devices: needed"),
+        ("params no.json", "model no.json: cannot be read"),
+        ("memory gpt2 --megatron '--tensor-model-parallel-size 5'", "--tensor-model-parallel-size"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_code_2(run, command, said):
@@ -263,6 +286,34 @@ def test_bad_input_is_one_clear_line_and_code_2(run, command, said):
     code, out, err = run(command)
     assert code == 2 and out == "" and err.count("\n") == 1 and err.endswith("\n")
     assert said in err and err.startswith("mathlib") and "Traceback" not in err
+
+
+def test_no_command_prints_the_list(run):
+    code, out, err = run("")
+    assert (code, err) == (0, "") and all(f"  {name} " in out for name in COMMANDS)
+    assert run("help") == run("--help") == (code, out, err)
+
+
+def test_the_version_is_that_of_the_package(run):
+    root = Path(mathlib.__file__).parent.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    assert run("--version") == run("version") == (0, f"mathlib {project['version']}\n", "")
+    assert project["scripts"] == {"mathlib": "mathlib.cli.parser:main"}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("memory llama2-7b --stage 3", "--zero for a stage of ZeRO, --pipeline-stage for"),
+        ("memory llama2-7b --tp 8", "here it is --tensor"),
+        ("memory llama2-7b --recompte full", "did you mean --recompute"),
+        ("memory llama2-7b --seq-parallel", "did you mean"),
+        ("memory llama2-7b extra", "unrecognized arguments: extra"),
+    ],
+)
+def test_an_option_that_is_none_comes_with_what_is_meant(run, line, told):
+    code, _, err = run(line)
+    assert code == 2 and told in err and err.count("\n") == 1
 
 
 WORDS = st.sampled_from(
@@ -304,7 +355,7 @@ WORDS = st.sampled_from(
 )
 
 
-@given(st.sampled_from(sorted(cli.COMMANDS)), st.lists(WORDS, max_size=6))
+@given(st.sampled_from(sorted(COMMANDS)), st.lists(WORDS, max_size=6))
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_words_end_in_an_answer_or_one_line(run, command, words):
     code, out, err = run([command, *words])
@@ -317,8 +368,8 @@ def test_an_interrupt_is_quiet(run, monkeypatch):
     def interrupted(args):
         raise KeyboardInterrupt
 
-    params_command = replace(cli.COMMANDS["params"], answer=interrupted)
-    monkeypatch.setitem(cli.COMMANDS, "params", params_command)
+    params_command = replace(COMMANDS["params"], answer=interrupted)
+    monkeypatch.setitem(registry.COMMANDS, "params", params_command)
     assert run("params gpt2") == (130, "", "")
 
 
@@ -335,7 +386,7 @@ def test_a_reader_who_leaves_is_no_error():
             stdout=pipe,
             stderr=subprocess.PIPE,
             env=environment,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
     assert done.stderr == b"" and done.returncode == 141
@@ -349,7 +400,7 @@ def test_the_module_exits_with_the_code(tmp_path):
             capture_output=True,
             env=environment,
             cwd=tmp_path,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert (
@@ -357,3 +408,17 @@ def test_the_module_exits_with_the_code(tmp_path):
             and bool(done.stdout) == (code == 0)
             and bool(done.stderr) == (code == 2)
         )
+
+
+@pytest.mark.parametrize("page", ["README.md", "book/how-to-run.md"])
+def test_what_the_pages_tell_to_type_runs(run, page, tmp_path, monkeypatch):
+    root = Path(mathlib.__file__).parent.parent
+    text = (root / page).read_text("utf-8")
+    lines = re.findall(r"^python -m mathlib (\w.*)$|`mathlib (\w+ [^`]*)`", text, re.M)
+    monkeypatch.chdir(tmp_path)
+    sizes = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = {"model_type": "llama", "vocab_size": 99, "intermediate_size": 128} | sizes
+    Path("config.json").write_text(json.dumps(config), "utf-8")
+    assert len(lines) > 3
+    for line in map("".join, lines):
+        assert run(line)[0] == 0, line

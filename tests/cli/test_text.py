@@ -1,11 +1,11 @@
 """Columns under their names, numbers with their units, and JSON that holds the same."""
 
 import json
-from argparse import Namespace
 
 import pytest
 
 from mathlib.cli import text
+from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
 
 STATES = Parts(
@@ -83,10 +83,10 @@ def test_facts_as_data_say_their_unit_even_without_one():
 
 def test_an_answer_is_text_for_people_and_the_same_as_json(capsys):
     facts = [("per token", 6.0, "FLOP")]
-    text.answer(Namespace(json=False, depth=1), STATES, facts, verdict="It fits.")
+    text.answer(Typed({"json": False, "depth": 1}), STATES, facts, verdict="It fits.")
     said = capsys.readouterr().out
     assert said.startswith("States\n\npart") and said.endswith("per token  6 FLOP\n\nIt fits.\n")
-    text.answer(Namespace(json=True, depth=1), STATES, facts, verdict="It fits.")
+    text.answer(Typed({"json": True, "depth": 1}), STATES, facts, verdict="It fits.")
     data = json.loads(capsys.readouterr().out)
     assert data["total"] == STATES.total and data["verdict"] == "It fits."
     assert data["also"]["per token"] == {"value": 6.0, "unit": "FLOP"}
@@ -94,4 +94,4 @@ def test_an_answer_is_text_for_people_and_the_same_as_json(capsys):
 
 def test_json_refuses_what_is_no_number():
     with pytest.raises(ValueError, match="JSON"):
-        text.show(Namespace(json=True), "", {"a": float("nan")})
+        text.show(Typed({"json": True}), "", {"a": float("nan")})

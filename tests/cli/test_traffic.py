@@ -5,7 +5,8 @@ from command_line import answered, args
 
 from mathlib.checks import InputError
 from mathlib.cli import traffic
-from mathlib.compute import params
+from mathlib.memory import states
+from mathlib.specs import Layout
 from mathlib.traffic import comm, mesh, volumes
 
 
@@ -21,14 +22,14 @@ def test_a_message_takes_what_comm_says(capsys):
 def test_a_steps_bytes_are_by_kind_of_parallelism(capsys):
     line = "comm step gpt2 --data 4 --tensor 2 --micro-batches 2"
     data = answered(line, capsys)
-    weights = params.total("gpt2") / 2
+    weights = states.stage_parameters("gpt2", Layout(tensor=2), 0).total
     wanted = volumes.zero(parameters=weights, data=4, stage=0, shard=None, micro_batches=2)
     assert data["parts"]["data"]["total"] == wanted.total
     assert data["parts"]["pipeline"]["total"] == 0
 
 
 def test_more_ranks_than_anybody_reads_are_refused():
-    with pytest.raises(InputError, match="world = "):
+    with pytest.raises(InputError, match="--world"):
         traffic.groups_command(args(f"groups --world {2 * traffic.MOST_RANKS}"))
 
 

@@ -189,3 +189,23 @@ def test_a_decoding_step_reads_everything_once(size, devices):
         size=size, bandwidth=bandwidth, devices=devices
     ) * bandwidth * devices == pytest.approx(size)
     assert math.isclose(cost.time_for_tokens(tokens=1e6, tokens_per_second=1e3), 1000)
+
+
+@given(st.floats(1, 1e9), st.floats(0.01, 2))
+def test_an_intensity_and_its_co2_undo_each_other(energy, kg):
+    emitted = cost.co2_kg(energy_kwh=energy, kg_per_kwh=kg)
+    assert cost.intensity(co2=emitted, energy_kwh=energy) == pytest.approx(kg)
+
+
+def test_the_cards_of_llama_3_and_3_1_mean_two_different_factors():
+    """Device-hours, 700 W and tCO2eq as printed. Llama 3's are the factors of the LLaMA papers, 1.1
+    and 0.385 kg a kWh; Llama 3.1's card, with no factor named, means 2.3% less for each kWh."""
+
+    def factor(hours: float, tons: float) -> float:
+        energy = cost.energy_kwh(device_hours=hours, watts=700)
+        return cost.intensity(co2=1000 * tons, energy_kwh=energy)
+
+    assert factor(6.4e6, 1900) == pytest.approx(1.1 * 0.385, rel=0.002)
+    newer = [factor(30.84e6, 8930), factor(7.0e6, 2040), factor(1.46e6, 420)]
+    assert newer == pytest.approx([factor(39.3e6, 11390)] * 3, rel=0.008)
+    assert newer[0] / (1.1 * 0.385) == pytest.approx(0.977, abs=0.001)

@@ -1,15 +1,16 @@
 """What the tests of commands share: words become arguments, an answer becomes data."""
 
 import json
+import shlex
 
-from mathlib.cli.parser import build
-from mathlib.cli.registry import COMMANDS
+from mathlib.cli.parser import typed_of
+from mathlib.cli.registry import find_command
 
 
 def args(line):
-    return build().parse_args(line.split())
+    return typed_of(shlex.split(line))
 
 
 def answered(line, capsys):
-    COMMANDS[line.split()[0]].answer(args(f"{line} --json"))
+    find_command(line.split()[0]).answer(args(f"{line} --json"))
     return json.loads(capsys.readouterr().out)

@@ -11,16 +11,27 @@ import typing
 
 import mathlib
 from mathlib.compute.reported import find_run
+from mathlib.compute.roofline import Operation
+from mathlib.memory import kept
 from mathlib.parts import Parts
+from mathlib.plan.calibration import Rates
+from mathlib.plan.gap import Run
+from mathlib.plan.step import machine
 from mathlib.schedule.flush import gpipe
 from mathlib.schedule.times import Times
-from mathlib.specs import Layout, Model, Window
+from mathlib.specs import Experts, Layout, Model, Window, find_cluster
 from mathlib.traffic.mesh import megatron
 
 ROOMS = ("compute", "memory", "traffic", "schedule", "plan")
 BASE = ("layout", "specs", "units", "from_config.read")
 MODEL = Model("small", layers=4, width=64, heads=4, vocab=100, context=32)
+MACHINE = machine(MODEL, find_cluster("dgx-a100"), Rates())
+RUN = Run(MACHINE, Layout(), 1.0)
 EXAMPLES: dict[str, object] = {
+    "signed": True,
+    "step": 0.001,
+    "start": 1.0,
+    "rounding": "nearest",
     "dtype": "bf16",
     "host": "AMD",
     "recipe": "mixed-adam",
@@ -51,6 +62,11 @@ EXAMPLES: dict[str, object] = {
     "attention": "flash",
     "dropout": False,
     "bytes_per_element": 2,
+    "bytes_per_parameter": 2,
+    "acceptance": 0.8,
+    "ahead": 4,
+    "draft_time": 0.1,
+    "device": "a100-80gb",
     "fused_gate": True,
     "small_tensors": True,
     "autocast": True,
@@ -219,13 +235,50 @@ EXAMPLES: dict[str, object] = {
     "without": ("head",),
     "window": Window(4),
     "pattern": 3,
+    "fused": True,
+    "way": "both",
+    "intensity": 10.0,
+    "moved": 1e9,
+    "launch": 1e-5,
+    "operations": [Operation("up", "mlp", 1e9, 1e6)],
     "value": 1.5,
     "values": [1.0, 2.0],
     "overflow": "largest",
+    "expert": 2,
+    "policy": "products",
+    "limit": 1e6,
+    "budget": 1e7,
+    "bytes_per_second": 2e12,
+    "every": 2,
+    "keep": ("values",),
+    "choice": kept.layer(MODEL, keep=("values",)),
+    "program": "fsdp",
+    "precision": "fp8",
+    "rates": Rates(),
+    "on": MACHINE,
+    "executed": True,
+    "fit": "muennighoff",
+    "target_loss": 2.5,
+    "inference_tokens": 1e12,
+    "unique_tokens": 1e10,
+    "device_time_between_failures": 1e9,
+    "device_time_between_withdrawals": 1e8,
+    "time_per_repair": 86400.0,
+    "fails_while_down": False,
+    "goodput": 0.9,
+    "goodput_with_withdrawals": 0.8,
+    "factor": 2,
+    "failures": 10,
+    "spread": 0.05,
+    "spares": 2,
+    "chance": 0.01,
+    "seed": 1,
+    "co2": 100.0,
 }
 SCHEDULE = gpipe(stages=2, micro_batches=4)
 # Where a name means different things, and where a function needs more than one of them to fit.
 OWN: dict[str, dict[str, object]] = {
+    "inference.paged": {"tokens": [5, 9]},
     "activations.stage": {
         "stage": 0,
         "layout": Layout(tensor=2, recompute="selective"),
@@ -238,6 +291,7 @@ OWN: dict[str, dict[str, object]] = {
     "fit.training": {"stage": 0},
     "moments.moments": {"stage": 0},
     "comm.bus_factor": {"ranks": 8},
+    "volumes.context_parallel": {"method": "ring"},
     "fit.smallest": {"layout": Layout(data=4)},
     "sharded.moments": {"layout": Layout(data=4, zero=2), "scatter": "all-to-all"},
     "degree.choose": {"layout": Layout(data=4)},
@@ -249,8 +303,14 @@ OWN: dict[str, dict[str, object]] = {
     "precision.bytes_per_parameter": {"recipe": "adafactor"},
     "estimators.deepspeed_zero2": {"offload": "optimizer"},
     "params.lora": {"rank": 4},
+    "roofline.rows_to_ridge": {"inner": 1024, "columns": 1024, "bandwidth": 2e12},
     "cost.total_hours": {"device_hours": [1.0, 2.0]},
     "cost.utilization": {"seconds": 1e6},
+    "scaling.errors": {"fit": "hoffmann-3"},
+    "interruptions.find_record": {"name": "OPT-175B, 992 A100"},
+    "vendors.find_measured": {"name": "Llama 3 8B, 8 MI300X"},
+    "vendors.gap": {"first": "Llama 3 8B, 8 MI300X", "second": "Llama 3 8B, 8 H100"},
+    "vendors.beside": {"device": "mi300x", "other": "h100-sxm"},
     "papers.palm_per_token": {"attention": "full"},
     "reported.find_run": {"name": "MT-NLG 530B, 3,360 A100"},
     "reported.utilizations": {"run_": find_run("MT-NLG 530B, 3,360 A100")},
@@ -261,6 +321,23 @@ OWN: dict[str, dict[str, object]] = {
     "specs.titled": {"kind": "models", "names": ["gpt2"]},
     "units.parse": {"name": "payload", "value": "2 GB", "kind": "byte"},
     "units.show": {"value": 2e9, "kind": "byte"},
+    "sweeps.find_sweep": {"name": "13b-2k-32"},
+    "ways.ways": {"node": 8, "sequences": 8, "devices": 4},
+    "search.search": {"sequences": 8, "devices": 4, "first": False, "tell": print},
+    "planner.fewest": {"within": 1e3, "most_devices": 8},
+    "planner.longest": {"devices": 2, "multiple": 8, "most_tokens": 16},
+    "planner.largest": {"devices": 2, "what": "sequences"},
+    "planner.why": {"other": Layout()},
+    "planner.verdict": {"reserve": 0.0},
+    "gap.between": {"mine": RUN, "other": RUN},
+    "gap.changes": {"mine": RUN, "other": RUN},
+    "gap.measured": {"program": "megatron-core"},
+    "machine.machine": {"cluster": find_cluster("dgx-a100"), "device": None, "host": None},
+    "calibration.find_rates": {"device": "h100-sxm"},
+    "calibration.out_of_memory": {"needed": 1e9, "memory": 80e9},
+    "mesh.of_layout": {"layout": Layout(tensor=2), "experts": True},
+    "mesh.neighbours": {"size": 8, "stride": 2, "node": 8},
+    "volumes.expert_parallel": {"model": MODEL.but(experts=Experts(8, 2, 64))},
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},
     "rounding.error": {"order": "ring"},
     "hierarchical.all_gather": {"order": "ring"},
@@ -284,6 +361,7 @@ OWN: dict[str, dict[str, object]] = {
     "partition.stage_times": {"embedding": 0.01},
     "orders.make": {"order": "1f1b"},
     "dualpipe.dualpipe": {"stages": 2},
+    "flush.one_forward_one_backward": {"ahead": 2},
     "interleaved.interleaved": {"round_size": 2},
     "asynchronous.two_versions": {"accumulate": 2},
     "weights.versions": {"schedule": SCHEDULE},
@@ -291,11 +369,13 @@ OWN: dict[str, dict[str, object]] = {
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why
+    "work.": "amounts for a search, which checks nothing; tests/plan/test_work.py",
     "autodiff": "steps of the engine, on matrices; tests/compute/test_autodiff.py",
     "zero_bubble.in_turn": "reads words that an order has made; tests/schedule/test_zero_bubble.py",
     "flush.alternate": "deals out two lists that an order has made; tests/schedule/test_flush.py",
     "specs.refuse_uncovered": "a refusal itself",
     "layout.tensor_degree": "called with a Model and a checked degree",
+    "layout.expert_degree": "called with a Model and a Layout",
 }
 REST = {
     "orders.make": {"stages": 2, "micro_batches": 4},

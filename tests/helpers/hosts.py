@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 
+from patience import PATIENCE
 from processes import ENVIRONMENT
 
 TWO_RANKS_EACH = ["--nnodes", "2", "--nproc-per-node", "2", "--node-rank", "{rank}"]
@@ -61,10 +62,10 @@ def torchrun(hosts, words: list[str]) -> list[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         agents.append(subprocess.Popen(command, env=environment, **pipes))
     try:
-        outputs = [agent.communicate(timeout=90)[0] for agent in agents]
+        outputs = [agent.communicate(timeout=PATIENCE)[0] for agent in agents]
     finally:
         for agent in agents:
             agent.terminate()  # an agent that is asked to leave takes its ranks along
-            agent.wait(30)
+            agent.wait(PATIENCE)
     assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)
     return outputs

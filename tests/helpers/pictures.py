@@ -1,11 +1,14 @@
 """Every scheme of the library, with the arguments that a chapter would give it."""
 
 from mathlib import specs
+from mathlib.compute import operations
 from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
+from mathlib.memory import kept
 from mathlib.meters.arrivals import Event
 from mathlib.plan import bill
 from mathlib.show.schemes import (
+    activations,
     autograd,
     collectives,
     compute,
@@ -13,6 +16,8 @@ from mathlib.show.schemes import (
     memory,
     mics,
     pipeline,
+    precision,
+    roofline,
     sums,
     zero,
 )
@@ -50,6 +55,12 @@ ARRIVALS = [
     Event("gradient", "block 1", 4_000, "weight"),
 ]
 SCHEMES = {
+    "roofline.larger": lambda: roofline.larger(
+        operations.layer("gpt2", way="forward", attention="standard"),
+        peak=1e14,
+        bandwidth=1e12,
+        title="A layer",
+    ),
     "compute.linear_layer": compute.linear_layer,
     "compute.block": lambda: compute.block("gpt2"),
     "compute.block, parameters": lambda: compute.block("llama3-8b", of="parameters"),
@@ -115,8 +126,22 @@ SCHEMES = {
     ),
     "mics.cut_anew": mics.cut_anew,
     "mics.knobs": mics.knobs,
+    "activations.block": lambda: activations.block("gpt3-175b", caption="A layer's 34."),
+    "activations.block, gated": lambda: activations.block("llama3-8b", caption="A layer's 41."),
+    "activations.again": lambda: activations.again(caption="Three layers."),
+    "activations.policies": lambda: activations.policies(
+        "gpt3-175b",
+        {policy: kept.names("gpt3-175b", policy=policy) for policy in ("none", "selective")},
+        caption="Kept and dropped.",
+    ),
     "pipeline.cut": pipeline.cut,
     "pipeline.cut, two": lambda: pipeline.cut(6, 2),
     "pipeline.ways": pipeline.ways,
     "pipeline.ways, eight": lambda: pipeline.ways(8, 8),
+    "precision.layouts": lambda: precision.layouts(0.1),
+    "precision.layouts, one": lambda: precision.layouts(5.75, types=("fp32",)),
+    "precision.gradients": lambda: precision.gradients(
+        {"As they are": {-40: 0.1, -30: 0.5}, "Scaled": {-26: 0.1, -16: 0.5}}, caption="Moved."
+    ),
+    "precision.step": precision.step,
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": str(Path(__file__).parents[2])
@@ -23,7 +24,7 @@ def own_directories() -> list[Path]:
     return list(Path("/dev/shm").glob(f"ranks-{os.getpid()}-*"))
 
 
-def eventually(what, seconds: float = 120.0):
+def eventually(what, seconds: float = PATIENCE):
     """Wait for something that must become true, and fail if it does not."""
     until = time.monotonic() + seconds
     while not (value := what()):

@@ -60,7 +60,7 @@ PROBLEMS = {
     ),
 }
 PROBLEMS["branches"] = (None, None, None, lambda model: [])
-STAGES = {1: Zero1, 2: partial(Zero2, bucket_bytes=600), 3: Zero3}
+STAGES = {1: partial(Zero1, bucket_bytes=600), 2: partial(Zero2, bucket_bytes=600), 3: Zero3}
 
 
 def build(problem, seed):

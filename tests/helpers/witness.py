@@ -69,7 +69,7 @@ def ours(model: nn.Module, kind: type, options: dict, stage: int, **more: object
         return kind(groups, **options)
 
     if stage < 3:
-        zero = Zero1(model, make) if stage == 1 else Zero2(model, make, **more)
+        zero = (Zero1 if stage == 1 else Zero2)(model, make, **more)
         return model, zero.step, lambda: oracle.flat_weights(model)
     zero = (Mics if "shard" in more else Zero3)(model, make, list(model.blocks), **more)
 
@@ -81,7 +81,8 @@ def ours(model: nn.Module, kind: type, options: dict, stage: int, **more: object
 
 
 WAYS: dict[str, Callable[[nn.Module, type, dict], Trained]] = {
-    "ZeRO-1": partial(ours, stage=1),
+    "ZeRO-1": partial(ours, stage=1),  # so small a model is one row
+    "ZeRO-1, small rows": partial(ours, stage=1, bucket_bytes=2**16),
     "ZeRO-2": partial(ours, stage=2, bucket_bytes=2**16),
     "ZeRO-3": partial(ours, stage=3),
     "ZeRO-3, one row on its way": partial(ours, stage=3, on_their_way=1),

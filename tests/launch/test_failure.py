@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 from processes import raises
 
 from mathlib import launch
@@ -160,7 +161,7 @@ def test_the_others_are_told_in_a_line_each(monkeypatch):
 
 def test_a_failure_ends_the_run_long_before_its_time_is_up():
     with pytest.raises(launch.RankError) as caught:
-        launch.run(raises_while_others_compute, 4, timeout=600)
+        launch.run(raises_while_others_compute, 4, timeout=PATIENCE)
     assert not isinstance(caught.value, launch.RankTimeout)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
+from patience import PATIENCE
 from processes import ENVIRONMENT, alive, eventually, mean_of_ranks, own_directories, raises
 
 from mathlib import launch
@@ -77,7 +78,7 @@ def test_a_rank_that_has_left_its_group_is_stopped_and_the_next_run_goes_on(tmp_
         raise ValueError("enough")
 
     with pytest.raises(launch.RankError, match="enough"):
-        launch.run(one_leaves, 2, timeout=200)
+        launch.run(one_leaves, 2, timeout=PATIENCE)
     try:
         assert launch.run(mean_of_ranks, 2, 1) == [(0, 0.5), (1, 0.5)]
     finally:
@@ -111,7 +112,7 @@ def test_a_run_ends_while_a_later_one_goes_on(tmp_path):
             eventually((tmp_path / f"{name} begins").exists)
         (tmp_path / "first ends").touch()
         try:
-            runs["first"].result(timeout=30)
+            runs["first"].result(timeout=PATIENCE)
         finally:
             (tmp_path / "second ends").touch()
 
@@ -206,7 +207,7 @@ def notebook(tmp_path):
 
 
 def test_a_cell_that_fails_shows_the_line_of_the_cell(notebook):
-    out = notebook("fails", "fork").communicate(timeout=120)[0]
+    out = notebook("fails", "fork").communicate(timeout=PATIENCE)[0]
     assert 'raise ValueError("from a cell")' in out and "ValueError: from a cell" in out
 
 
@@ -222,7 +223,7 @@ def test_a_kernel_that_is_stopped_takes_its_run_along(notebook, tmp_path, how, n
     )
     assert all(map(alive, pids)) and Path(home, "task").exists()
     os.killpg(kernel.pid, number)  # as Jupyter does, and a terminal
-    out = kernel.communicate(timeout=120)[0]
+    out = kernel.communicate(timeout=PATIENCE)[0]
     assert ("KeyboardInterrupt" in out) == (number == signal.SIGINT)
     eventually(lambda: not any(map(alive, pids)))
     assert not Path(home).exists()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from mathlib import specs
 from mathlib.checks import InputError
+from mathlib.compute import params
 from mathlib.memory import inference
 from mathlib.specs import Window
 
@@ -80,3 +81,40 @@ def test_heads_are_shared_out_whole_or_copied():
 def test_bad_input_names_the_argument(call, said):
     with pytest.raises(InputError, match=said):
         call()
+
+
+def test_the_crossover_as_the_weights():
+    weights = 2 * params.count("llama2-7b").total
+    tokens = inference.tokens_within("llama2-7b", size=weights)
+    assert inference.kv_cache("llama2-7b", tokens=tokens).total <= weights
+    assert inference.kv_cache("llama2-7b", tokens=tokens + 1).total > weights
+
+
+@given(st.floats(1e3, 1e9), st.integers(1, 40))
+def test_most_tokens_within_a_size(size, sequences):
+    most = inference.tokens_within(SMALL, size=size, sequences=sequences)
+    assert most == size // (2 * 2 * 5 * 4 * 8 * sequences)
+
+
+def test_a_window_may_never_fill_it():
+    everywhere = SMALL.but(window=Window(10))
+    full = inference.kv_cache(everywhere, tokens=10).total
+    assert inference.tokens_within(everywhere, size=full) == float("inf")
+    assert inference.tokens_within(everywhere, size=full - 1) == 9
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=9), st.integers(1, 64))
+def test_blocks_counted_one_token_after_the_other(tokens, block):
+    held = 0
+    for length in tokens:
+        for number in range(length):
+            held += block if number % block == 0 else 0
+    rows = inference.paged(tokens=tokens, block=block)
+    assert rows.total == held and rows["used"] == sum(tokens)
+    assert rows["empty"] < block * len(tokens)
+
+
+def test_rwkv_14b_carries_four_megabytes():
+    """40 layers of 5120: 5 vectors of 4 bytes each, whatever was read."""
+    model = SMALL.but(layers=40, width=5120, heads=40, kv_heads=40, head_dim=128)
+    assert inference.recurrent_state(model).total == 5 * 40 * 5120 * 4

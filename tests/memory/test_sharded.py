@@ -47,6 +47,9 @@ def test_stage_1_in_buckets_has_hardly_more_than_its_gradients():
     found = at("exchange", zero=1, bucket_bytes=4 * LAYER)
     sent = found["gradients"] + found["rows on their way"]
     assert 4 * P < sent < 4 * (P + 2.5 * LAYER)
+    one = at("exchange", zero=1, bucket_bytes=4 * LAYER, on_their_way=1)
+    more = sum(found.values()) - sum(one.values())
+    assert more == 4 * (2 * padded(LAYER) - LAYER)  # the row before, there and arriving
 
 
 def test_a_reduce_scatter_lets_a_piece_arrive_for_each_row():

@@ -73,3 +73,15 @@ def test_a_step_without_a_gradient_is_refused_by_the_parameters_name():
     optimizer = mixed_adam.MixedAdam(layer)
     with pytest.raises(InputError, match="weight: has no gradient"):
         optimizer.step()
+
+
+def test_chance_takes_the_steps_that_bf16_rounds_away():
+    layer = nn.Linear(1, 400, bias=False)
+    nn.init.ones_(layer.weight)
+    optimizer = mixed_adam.MixedAdam(layer, master=False, lr=1e-3, rounding="stochastic")
+    for _ in range(20):
+        optimizer.zero_grad()
+        layer(torch.ones(1, 1, dtype=torch.bfloat16)).sum().backward()
+        optimizer.step()
+    assert layer.weight.float().mean().item() == pytest.approx(1 - 20e-3, abs=2e-3)
+    assert not optimizer.master

@@ -13,6 +13,7 @@ import sharding
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from patience import PATIENCE
 from torch import nn
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.device_mesh import init_device_mesh
@@ -25,7 +26,7 @@ from mathlib.model import gpt, oracle
 from mathlib.parallel import checkpoint
 from mathlib.parallel.zero1 import Zero1
 
-on_ranks = partial(launch.run, timeout=300)  # seconds of a busy machine
+on_ranks = partial(launch.run, timeout=PATIENCE)  # seconds of a busy machine
 MODEL = gpt.small(width=16, context=8, vocab=64)
 
 

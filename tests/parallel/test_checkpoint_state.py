@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import sharding
 import torch
+from patience import PATIENCE
 from torch import nn
 
 from mathlib import launch
@@ -13,7 +14,7 @@ from mathlib.model import gpt, oracle
 from mathlib.parallel import checkpoint
 from mathlib.parallel.zero1 import Zero1
 
-on_ranks = partial(launch.run, timeout=300)  # seconds of a busy machine
+on_ranks = partial(launch.run, timeout=PATIENCE)  # seconds of a busy machine
 MODEL = gpt.small(width=16, context=8, vocab=64)
 
 

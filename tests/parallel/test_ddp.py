@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from patience import PATIENCE
 from small_models import EXACT, Chain
 from torch import nn
 
@@ -173,7 +174,7 @@ def test_a_group_averages_among_itself():
         return model.weight.item(), round(model.weight.grad.item(), 5)
 
     for way in ("buckets", "find unused", "naive"):
-        started, means = zip(*launch.run(mean, 5, way, timeout=20), strict=True)
+        started, means = zip(*launch.run(mean, 5, way, timeout=PATIENCE), strict=True)
         assert means == (2.33333, 1.5, 1.5, 2.33333, 2.33333), way
         assert started == ((0, 1, 2, 3, 4) if way == "naive" else (0, 1, 1, 0, 0)), way
 

@@ -5,6 +5,7 @@ import inspect
 import pytest
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 from small_models import ONE_LAYER, Chain, step
 from torch import nn
 from torch.futures import Future
@@ -131,7 +132,7 @@ def test_backward_does_not_wait_for_a_bucket():
         step(model)
         return model.module.c.bias.grad.tolist()
 
-    assert launch.run(patient, 2, timeout=20) == [[2.0] * 8] * 2
+    assert launch.run(patient, 2, timeout=PATIENCE) == [[2.0] * 8] * 2
 
 
 def compressed(hook) -> tuple[wire.Counted, torch.Tensor, torch.Tensor]:

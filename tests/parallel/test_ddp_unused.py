@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 from small_models import EXACT, WAY, Branches
 from torch import nn
 
@@ -51,7 +52,7 @@ def test_the_naive_way_counts_a_gradient_that_is_missing_as_zero():
         ddp.average_gradients(model)
         return [p.grad[0].item() for p in (model.left.bias, model.right.bias, model.spare.bias)]
 
-    assert launch.run(average, 2, timeout=10) == [[0.5, 0.5, 0.0]] * 2
+    assert launch.run(average, 2, timeout=PATIENCE) == [[0.5, 0.5, 0.0]] * 2
 
 
 def with_branches(accumulate: bool) -> tuple[dict, dict]:

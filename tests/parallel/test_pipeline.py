@@ -4,6 +4,7 @@ process.
 
 import pipelines
 import pytest
+from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.checks import InputError
@@ -16,7 +17,6 @@ from mathlib.schedule.actions import Action, Schedule
 
 MODEL = pipelines.shape()
 LATE = ("pipedream", "2bw")  # not equal to one process: test_weight_versions.py
-PATIENCE = 600  # a busy machine's seconds
 
 
 def order(name, stages, micro_batches=4):

@@ -4,6 +4,7 @@ import pipelines
 import pytest
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 from torch import nn
 
 from mathlib import launch
@@ -12,8 +13,6 @@ from mathlib.parallel import pipeline_chunks, pipeline_copies
 from mathlib.parallel.pipeline_copies import Copies
 from mathlib.schedule import orders
 from mathlib.traffic import mesh
-
-PATIENCE = 120
 
 
 def shared(order, stages):

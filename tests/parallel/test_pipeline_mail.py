@@ -6,14 +6,13 @@ import pipelines
 import pytest
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.meters.trace import Trace
 from mathlib.parallel.pipeline_mail import Mail
 from mathlib.schedule import orders
 from mathlib.schedule.actions import Action, Schedule
-
-PATIENCE = 60
 
 
 @pytest.mark.parametrize("order", orders.ORDERS)

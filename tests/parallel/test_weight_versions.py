@@ -4,6 +4,7 @@ import pipelines
 import pytest
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.checks import InputError
@@ -14,7 +15,6 @@ from mathlib.schedule import orders, weights
 MODEL = pipelines.shape(tied=False)
 M, EACH = 8, 4  # micro-batches of a run; of an update of 2BW
 BATCH = pipelines.batch(0, masked=0.5)  # every micro-batch has tokens that count
-PATIENCE = 600
 
 
 def schedule(name, stages):

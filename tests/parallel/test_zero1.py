@@ -183,10 +183,33 @@ def test_the_trace_names_every_collective_and_the_wait_for_it(stage):
         assert sum(e.bytes for e in sent) == payload
         names = {e.what.rpartition(" of ")[2] for e in sent}
         layers = {f"blocks.{i}" for i in range(sharding.MODEL.layers)} | {"the rest"}
-        buckets = {f"bucket {i}" for i in range(len(names))}
-        assert names == {1: {"row 0"}, 2: buckets, 3: layers}[stage]
+        rows, buckets = ({f"{word} {i}" for i in range(len(names))} for word in ("row", "bucket"))
+        assert names == {1: rows, 2: buckets, 3: layers}[stage] and len(names) > 2
         assert {e.what.partition(" of ")[0] for e in sent} == {"all-gather", "reduce-scatter"}
         assert {e.what for e in sent} == {what.removeprefix("wait for ") for what in waits}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_rows_leave_one_by_one_and_so_many_are_on_their_way(most):
+    def run():
+        model = gpt.GPT(sharding.MODEL, seed=0)
+        zero = sharding.sharded(1, model, oracle.OPTIMIZERS["SGD"], "gpt", on_their_way=most)
+        send, flying, left = Zero1._send, [], []
+
+        def seen(self, row):
+            send(self, row)
+            flying.append(len(self.sent))
+            left.append(sum(p.grad is not None for p in model.parameters()))
+
+        Zero1._send = seen
+        oracle.loss(model, *sharding.PROBLEMS["gpt"][1](0)).backward()
+        zero.step()
+        return flying, left, len(zero.sent)
+
+    for flying, left, after in launch.run(run, 2):
+        assert flying == [min(n + 1, most) for n in range(len(flying))] and len(flying) > 4
+        assert left == sorted(left, reverse=True) and left[0] > left[-1] == 0
+        assert after == 0
 
 
 def mean_by_one_process(tokens, ranks, steps):

@@ -1,16 +1,16 @@
 """Checkpoint arithmetic: Daly's published optima, and runs in which chance strikes."""
 
 import math
-import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
-from mathlib.plan import goodput
+from mathlib.plan import goodput, interruptions
 
-MINUTE = 60.0
+MINUTE = 60
+DAY = 86400.0
 
 
 def test_a_sharded_checkpoint_is_written_by_all_ranks_at_once_up_to_the_storages_limit():
@@ -32,9 +32,10 @@ def test_dalys_optimum_is_the_papers(hours, minutes, half):
     assert found / MINUTE == pytest.approx(minutes, abs=half)  # its last digit
 
 
-def expected(between: float, **options) -> float:
+def expected(between: float, safe: bool = False, **options) -> float:
+    law = goodput.time_if_waits_are_safe if safe else goodput.time_for
     given = {"time_per_save": 300.0, "time_between_failures": 6 * 3600.0, "time_per_failure": 600.0}
-    return goodput.time_for(seconds=1.0, time_between_saves=between, **given | options).total
+    return law(seconds=1.0, time_between_saves=between, **given | options).total
 
 
 @given(st.floats(0.001, 0.4))
@@ -48,40 +49,24 @@ def test_no_interval_wastes_less_than_dalys_and_youngs_is_near(share):
     assert expected(goodput.interval(**times), **times) <= best * (1 + 0.5 * share)
 
 
-def chance(
-    seconds: float, between: float, save: float, failures: float, restart: float, behind=0.0
-):
-    """Seconds of a run, event by event; a save counts once it has been written."""
-    draw = random.Random(0)
-    clock = done = safe = 0.0
-    next_failure = draw.expovariate(1 / failures)
-    waiting: tuple[float, float] | None = None  # when the last save will be safe, and what it holds
-    while done < seconds:
-        end = clock + between + save
-        if waiting and waiting[0] <= min(end, next_failure):
-            safe, waiting = waiting[1], None
-        if next_failure >= end:
-            clock, done = end, done + between
-            waiting = clock + behind, done
-            continue
-        clock, done, waiting = next_failure, safe, None
-        next_failure += draw.expovariate(1 / failures)
-        while next_failure < clock + restart:  # again, before training goes on
-            clock = next_failure
-            next_failure += draw.expovariate(1 / failures)
-        clock += restart
-    return clock / done
-
-
 @pytest.mark.parametrize(
     ("between", "save", "behind"),
     [(3600, 300, 0), (1800, 300, 0), (7200, 30, 0), (3600, 10, 600), (3600, 10, 3600)],
 )
 def test_the_expected_time_is_that_of_runs_in_which_chance_strikes(between, save, behind):
     """Ten thousand failures and more: their mean is known to a hundredth."""
-    found = chance(2e8, between, save, 6 * 3600.0, 600.0, behind)
-    wanted = expected(between, time_per_save=save, time_behind=behind)
-    assert found - 1 == pytest.approx(wanted - 1, rel=0.04)
+    for again in (True, False):
+        given = {"time_per_save": save, "time_behind": behind}
+        run = interruptions.played_out(
+            seconds=2e8,
+            time_between_saves=between,
+            time_between_failures=6 * 3600.0,
+            time_per_failure=600.0,
+            fails_while_down=again,
+            **given,
+        )
+        wanted = expected(between, safe=not again, **given)
+        assert run.total / run["compute"] - 1 == pytest.approx(wanted - 1, rel=0.04)
 
 
 def test_an_asynchronous_save_costs_its_copy_and_what_it_is_behind():
@@ -106,3 +91,140 @@ def test_where_no_run_would_end_that_is_said():
         expected(100, time_behind=101.0)
     assert math.isfinite(expected(1e6, time_between_failures=1e5))
     assert goodput.interval(time_per_save=9.0, time_between_failures=4.0, method="daly") == 4.0
+
+
+@given(st.floats(1e-4, 5))
+def test_no_interval_wastes_less_than_the_exact_one(share):
+    times = {"time_per_save": share * 3600, "time_between_failures": 3600.0}
+    exact = goodput.best_interval(**times)
+    best = expected(exact, **times)
+    for other in (exact * 0.9, exact * 1.1, goodput.interval(**times, method="daly")):
+        assert best <= expected(other, **times) * (1 + 1e-9)
+
+
+def test_dalys_series_is_within_a_thousandth_where_saves_are_short():
+    for save in (1.0, 60.0, 300.0):
+        times = {"time_per_save": save, "time_between_failures": 6 * 3600.0}
+        found = goodput.interval(**times, method="daly")
+        assert found == pytest.approx(goodput.best_interval(**times), rel=1e-3)
+    assert goodput.interval(**times) / goodput.best_interval(**times) > 1.05
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_job_too_long_for_repairs_has_another_law_when_what_waits_does_not_break(again):
+    """Repairs as long as the time between failures: the two closed forms are far apart, and each is
+    its own run's."""
+    given = {
+        "time_between_saves": 1800.0,
+        "time_per_save": 60.0,
+        "time_between_failures": 20_000.0,
+        "time_per_failure": 20_000.0,
+    }
+    run = interruptions.played_out(seconds=2e8, fails_while_down=again, **given)
+    laws = {True: goodput.time_for, False: goodput.time_if_waits_are_safe}
+    wanted, other = (laws[which](seconds=1.0, **given).total for which in (again, not again))
+    assert run.total / run["compute"] == pytest.approx(wanted, rel=0.03)
+    assert abs(wanted / other - 1) > 0.2
+
+
+RATES = {"device_time_between_failures": 5e7, "time_per_save": 30.0, "time_per_failure": 600.0}
+
+
+def test_shares_are_of_one_second_and_fall_with_the_devices():
+    few, many = (goodput.shares(devices=n, **RATES) for n in (64, 4096))
+    assert few.total == pytest.approx(1) and many.total == pytest.approx(1)
+    assert many["compute"] < few["compute"] < 1
+    fixed = goodput.shares(devices=4096, time_between_saves=600.0, **RATES)
+    assert fixed["compute"] < many["compute"]
+
+
+def test_a_printed_share_and_its_repairs_undo_each_other():
+    for again in (True, False):
+        found = goodput.repair_for(
+            goodput=0.8,
+            time_between_failures=2e4,
+            time_per_save=30.0,
+            fails_while_down=again,
+        )
+        back = goodput.shares(
+            devices=1,
+            device_time_between_failures=2e4,
+            time_per_save=30.0,
+            time_per_failure=found,
+            fails_while_down=again,
+        )
+        assert back["compute"] == pytest.approx(0.8)
+    with pytest.raises(InputError, match="goodput = 0.99: expected at most"):
+        goodput.repair_for(goodput=0.99, time_between_failures=2e4, time_per_save=300.0)
+
+
+def time_on_twice(days: float, repair: float, again: bool, save: float = 60.0) -> float:
+    """Time on twice the devices over the time on 64, where twice as many fail every `days`."""
+    return goodput.time_on_more(
+        devices=64,
+        factor=2,
+        device_time_between_failures=128 * days * DAY,
+        time_per_save=save,
+        time_per_failure=repair * DAY,
+        fails_while_down=again,
+    )
+
+
+def test_twice_the_devices_that_break_every_day_are_three_times_slower_only_if_repairs_never_end():
+    """Claim C10, at its own numbers: something breaks every day on the larger of the two."""
+    night = time_on_twice(1, repair=12 / 24, again=False)  # found in the evening, mended at noon
+    assert night == pytest.approx(0.61, abs=0.01)
+    opt = time_on_twice(1, repair=10 / 24, again=True)  # what OPT-175B's share means
+    assert opt == pytest.approx(0.62, abs=0.01)
+    # Three times the old time: repairs of three and a half days, with as many failures meanwhile
+    assert time_on_twice(1, repair=3.56, again=True) == pytest.approx(3, abs=0.02)
+    # Three times the hoped-for half: of more than two days
+    assert time_on_twice(1, repair=2.18, again=True) == pytest.approx(1.5, abs=0.02)
+
+
+@given(st.floats(0.05, 30), st.floats(1e-6, 100))
+def test_what_waits_and_does_not_break_makes_more_devices_slower_by_no_more_than_saves(
+    days, repair
+):
+    """Each failure then costs its repair once and the work is halved: at most the old time, and
+    what saving more often takes.
+    """
+    saves = math.sqrt(2 / (days * DAY))
+    assert time_on_twice(days, repair=repair, again=False, save=1.0) < 1 + saves
+
+
+def test_more_devices_are_slower_when_no_save_ends_between_failures():
+    """The other way to lose: failures every 10 minutes, saves of 15 minutes."""
+    assert time_on_twice(600 / DAY, repair=1e-6, again=False, save=900.0) > 1.1
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_no_other_number_of_devices_ends_sooner(again):
+    given = {
+        "device_time_between_failures": 5e7,
+        "time_per_save": 30.0,
+        "time_per_failure": 3600.0,
+        "fails_while_down": again,
+    }
+    best = goodput.fastest_devices(**given)
+
+    def speed(n: int) -> float:
+        return n * goodput.shares(devices=n, **given)["compute"]
+
+    assert speed(best) >= max(speed(round(best * factor)) for factor in (0.5, 0.97, 1.03, 2))
+
+
+def test_more_devices_than_a_failures_time_over_a_repairs_are_slower():
+    """F/R: at OPT-175B's rate and repairs 1,800 devices, at Llama 3's some 240,000."""
+    opt, llama = map(interruptions.find_record, interruptions.records()[::-1])
+    given = {"time_per_save": 1.0, "time_per_failure": 7.5 * 3600}
+    F = opt.device_time_between_failures
+    found = goodput.fastest_devices(device_time_between_failures=F, **given)
+    assert found == pytest.approx(F / (7.5 * 3600), rel=0.02)
+    assert 1700 < found < 1900
+    many = goodput.fastest_devices(
+        device_time_between_failures=llama.device_time_between_failures,
+        time_per_save=10.0,
+        time_per_failure=11.6 * 60,
+    )
+    assert many == pytest.approx(240_000, rel=0.01)

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, TESTS = ROOT / "mathlib", ROOT / "tests"
 MODULES = sorted(path for path in LIBRARY.rglob("[!_]*.py"))
 CHAPTERS = where.notebooks()
+NO_CLAIM = {"roofline"}  # says why of C05 and C06, which the compute chapter tries
 
 
 def room(path: Path) -> str:
@@ -46,7 +47,7 @@ def test_a_chapter_has_what_belongs_to_it(word):
     assert (LIBRARY / "explore" / f"{word}.py").exists(), f"{told}write mathlib/explore/{word}.py"
     agreement = TESTS / "agreement" / f"test_{word}.py"
     assert agreement.exists(), f"{told}write tests/agreement/test_{word}.py, formula beside run"
-    assert any(row["chapter"] == word for row in claims().values()), (
+    assert word in NO_CLAIM or any(row["chapter"] == word for row in claims().values()), (
         f"{told}no claim of data/claims.toml names {word!r} as its chapter"
     )
     index = (ROOT / "book" / "index.md").read_text("utf-8")
@@ -62,10 +63,10 @@ def test_an_experiment_is_shown_by_its_chapter():
         for word, path in CHAPTERS.items()
         for id in re.findall(r"explore\(\\\"([\w-]+)\\\"", path.read_text("utf-8"))
     }
-    front = (ROOT / "book" / "index.md").read_text("utf-8")
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "book").glob("*.md"))
     for id, experiment in registry().items():
         word = experiment.draw.__module__.rpartition(".")[2]
-        if f"{{experiment}} {id}\n" in front:
+        if f"{{experiment}} {id}\n" in pages:
             continue
         assert shown.get(id) == word, f"show it: explore({id!r}) in a cell of the chapter {word}"
 

@@ -3,6 +3,8 @@
 import pytest
 
 from mathlib.schedule import check, flush
+from mathlib.schedule.simulate import simulate
+from mathlib.schedule.times import Times
 
 
 def said(schedule) -> list[str]:
@@ -34,3 +36,12 @@ def test_alternate_takes_what_there_is() -> None:
     assert flush.alternate("abc", "xyz", ahead=1) == list("abxcyz")
     assert flush.alternate("abc", "xyz", ahead=0) == list("axbycz")
     assert flush.alternate("abc", "xyz", ahead=9) == list("abcxyz")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_further_ahead_holds_more_and_hides_messages(times):
+    one = flush.one_forward_one_backward(stages=4, micro_batches=32, ahead=times)
+    line = simulate(one, Times(message=0.5))
+    assert [line.peak(s) for s in range(4)] == [times * (3 - s) + 1 for s in range(4)]
+    drained = simulate(flush.gpipe(stages=4, micro_batches=32), Times(message=0.5)).total
+    assert (line.total == drained) == (times > 1)

@@ -142,6 +142,31 @@ def test_the_axis_can_be_longer_than_the_timeline_and_in_other_units():
     assert {"forwards", "20 ms"} <= set(words(drawn(named)))
 
 
+def idle_boxes(chart) -> int:
+    found = [e for e in fills(chart, "idle") if e.tag == f"{SPACE}path"]
+    return sum(path.get("d").count("M") for path in found)
+
+
+def test_waiting_has_its_colour_in_every_gap():
+    one = ran("gpipe")
+    assert idle_boxes(drawn(schedule_chart(one, title="GPipe"))) == 1 + 3 + 3 + 2
+    assert "idle" in words(drawn(schedule_chart(one, title="GPipe")))
+    early = drawn(schedule_chart(one, title="GPipe", now=2))
+    assert idle_boxes(early) == 3, "stages 1, 2 and 3 wait, and what comes later is not said"
+    alone = drawn(schedule_chart(ran("gpipe", stages=1), title="One"))
+    assert not fills(alone, "idle")
+
+
+def test_brackets_name_spans_beneath_the_lanes():
+    spans = [(0, 3, "(p - 1) F"), (3, 27, "m (F + B)")]
+    plain, marked = (
+        schedule_chart(ran("gpipe"), title="One", memory=False, brackets=given)
+        for given in ({}, {"": spans})
+    )
+    assert {"(p - 1) F", "m (F + B)"} <= set(words(drawn(marked)))
+    assert "(p - 1) F" not in words(drawn(plain)) and not unreadable(marked)
+
+
 def test_the_same_timeline_gives_the_same_bytes():
     one, other = (schedule_chart(ran("zb-v"), title="V")._repr_html_() for _ in range(2))
     assert one == other and len(widths(one)) == 2

@@ -47,19 +47,19 @@ def test_a_verdict_needs_a_known_claim_its_form_and_evidence(claim, words, evide
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("holds", '<b class="mlx-word">holds</b></summary>'),
-        ("holds when N > 2", '<b class="mlx-word">holds when</b> N &gt; 2</summary>'),
+        ("holds", '<b class="mlx-word">holds</b></p>'),
+        ("holds when N > 2", '<b class="mlx-word">holds when</b> N &gt; 2</p>'),
         (
             "undecided, because 2 < 3",
-            '<b class="mlx-word">undecided</b>, because 2 &lt; 3</summary>',
+            '<b class="mlx-word">undecided</b>, because 2 &lt; 3</p>',
         ),
         ("wrong, rather 3e23", '<b class="mlx-word">wrong</b>, rather 3\u00a0×\u00a010<sup>23'),
     ],
 )
-def test_the_verdict_shows_its_word_and_keeps_its_evidence_folded(words, said):
+def test_the_verdict_shows_its_word_and_then_its_evidence(words, said):
     html = verdict(CLAIM, words, check=True, evidence="16 GB here")._repr_html_()
-    before, after = html.split("<details>")
-    assert said in after and "<p>16\u00a0GB here</p></details>" in after
+    before, after = html.split('<p class="mlx-said">')
+    assert said in after and after.endswith(">16\u00a0GB here</p></section>")
     assert f"<b>{CLAIM}</b>" in before
 
 
@@ -74,15 +74,15 @@ def test_a_quote_stands_between_the_claim_and_its_verdict(monkeypatch):
     html = quoted(monkeypatch, quote="2K*(1-1/N) ~= 2K <br>", quote_en="about 2K & so on")
     claim, rest = html.split('<blockquote class="mlx-quote">')
     said, after = rest.split("</blockquote>")
-    assert f"<b>{CLAIM}</b>" in claim and "<details>" in after
-    assert said == (
-        '<span lang="zh-Hans">2K*(1-1/N) ~= 2K &lt;br&gt;</span><span>about 2K &amp; so on</span>'
-    )
+    assert f"<b>{CLAIM}</b>" in claim and '<p class="mlx-said">' in after
+    english, original = said.split("<details><summary>In the original</summary>")
+    assert english == "<p>about 2K &amp; so on</p>"
+    assert original == '<p lang="zh-Hans">2K*(1-1/N) ~= 2K &lt;br&gt;</p></details>'
     assert [v.evidence for v in verdicts_in(html)] == ["16 GB"]
 
 
 def test_a_quote_without_translation_is_english_and_a_claim_may_have_none(monkeypatch):
-    assert '<span lang="en">as it was said</span></blockquote>' in quoted(
+    assert '"mlx-quote"><p>as it was said</p></blockquote>' in quoted(
         monkeypatch, quote="as it was said"
     )
     assert "blockquote" not in quoted(monkeypatch)

@@ -7,11 +7,12 @@ import random
 
 from pages import toc_pages
 
-from mathlib.show.experiments import Choice, Control, Line, Toggle, registry
+from mathlib.show.experiments import Choice, Control, Line, Text, Toggle, registry
 
 CHAPTERS = [page for page in toc_pages() if page.startswith("chapters/")]
 FIRST_TOUCH = 15e6  # bytes that the first live result may cost: Python, and the library
 TOGETHER = 150  # random settings tried for each experiment
+SEARCHES = 4  # of one that searches
 
 
 def grid(control: Control) -> list:
@@ -21,6 +22,8 @@ def grid(control: Control) -> list:
         return values if len(values) <= 4 else [values[0], values[len(values) // 2], values[-1]]
     if isinstance(control, Toggle):
         return [False, True]
+    if isinstance(control, Text):
+        return ["", "{}", '{"model_type": "gpt2"}', "{"]
     if isinstance(control, Line):
         return [control.default, control.default[:-1], control.default.lower(), ""]
     steps = round((control.high - control.low) / control.step)
@@ -40,7 +43,7 @@ def cases() -> list[tuple[str, dict]]:
             for name, values in grids.items()
             for value in values
         ]
-        for _ in range(TOGETHER):
+        for _ in range(SEARCHES if experiment.long else TOGETHER):
             found.append(
                 (experiment.id, {name: dice.choice(values) for name, values in grids.items()})
             )

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
+from mathlib.layout import Layout
 from mathlib.traffic import mesh
 from mathlib.traffic.mesh import Mesh
 
@@ -207,3 +208,24 @@ def test_bad_input_names_the_argument(call: object, named: str) -> None:
 
 def test_a_sharding_degree_may_equal_the_data_parallel_degree() -> None:
     assert mesh.sagemaker(world=8, shard=8).sizes["replica"] == 1
+
+
+def test_a_layouts_ranks_stand_in_two_grids() -> None:
+    """Megatron-LM with 16 ranks a stage: tensor 2, context 2, data 4; 8 x 2 for the experts."""
+    lay = Layout(
+        data=4, tensor=2, context=2, pipeline=2, expert=8, expert_tensor=1, sequence_parallel=True
+    )
+    dense, experts = mesh.of_layout(lay), mesh.of_layout(lay, experts=True)
+    assert dense.sizes == {"tp": 2, "cp": 2, "dp": 4, "pp": 2}
+    assert experts.sizes == {"tp": 1, "ep": 8, "dp": 2, "pp": 2}
+    assert dense.world == experts.world == lay.world == 32
+    assert dense.groups("pp") == experts.groups("pp")
+    assert experts.group_of(3, "ep") == list(range(8))
+
+
+@pytest.mark.parametrize(("size", "stride", "node"), [(8, 1, 8), (8, 2, 8), (4, 8, 8), (3, 1, 2)])
+def test_ranks_of_a_group_that_share_a_node(size: int, stride: int, node: int) -> None:
+    ranks = [i * stride for i in range(size)]
+    assert mesh.neighbours(size=size, stride=stride, node=node) == sum(
+        r // node == 0 for r in ranks
+    )

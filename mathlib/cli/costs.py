@@ -1,0 +1,95 @@
+"""mathlib cost: time, device-hours, money, energy and CO2 of a whole run."""
+
+from argparse import ArgumentParser
+
+from mathlib import specs
+from mathlib.checks import InputError, fraction
+from mathlib.cli.amounts import NUMBER, amount, share
+from mathlib.cli.options import add_model, add_tokens, model_of, named
+from mathlib.cli.registry import command
+from mathlib.cli.text import Fact, facts_dict, facts_table, show
+from mathlib.cli.typed import Typed
+
+DAYS = 86400.0
+
+
+def cost_options(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_tokens(parser)
+    parser.add_argument(
+        "--train", type=amount("token"), required=True, metavar="TOKENS", help="such as 300B"
+    )
+    parser.add_argument("--device", required=True, help="a name that `mathlib devices` lists")
+    parser.add_argument("--devices", type=NUMBER, metavar="N", help="how many of them")
+    parser.add_argument(
+        "--within", type=amount("second"), metavar="TIME", help="instead: be done in 30days, 8h"
+    )
+    parser.add_argument("--dtype", default="bf16", help="number type whose peak counts; bf16")
+    parser.add_argument(
+        "--utilization",
+        type=share,
+        default=0.4,
+        metavar="SHARE",
+        help="of the peak, MFU; 40%% if not given, which is what published runs of dense models "
+        "reach (`mathlib runs`)",
+    )
+    parser.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
+    parser.add_argument(
+        "--pue", type=NUMBER, default=1.1, metavar="X", help="data centre over devices; 1.1"
+    )
+    parser.add_argument(
+        "--co2", type=NUMBER, metavar="KG", help="kg of CO2 of a kWh of the grid, such as 0.385"
+    )
+
+
+@command(
+    "cost",
+    "time, device-hours, price, energy and CO2 of a run; or the devices a deadline needs",
+    "cost llama3-70b --train 15T --device h100-sxm --devices 8000 --price 2",
+    "cost llama2-7b --train 2T --device a100-80gb --within 30days --utilization 50%",
+    "cost gpt3-175b --train 300B --device a100-80gb --devices 1024 --co2 0.385",
+    options=cost_options,
+)
+def cost_command(args: Typed) -> None:
+    from mathlib.compute import cost, flops
+
+    if (args.devices is None) == (args.within is None):
+        raise InputError("--devices or --within: expected one of the two")
+    model = model_of(args)
+    device = specs.find_device(named("devices", "device", args.device))
+    rate = device.flops_per_second(args.dtype) * fraction("utilization", args.utilization)
+    flop = flops.run(model, total_tokens=args.train, tokens=args.tokens).total
+    devices = args.devices
+    if devices is None:
+        devices = cost.devices_for(flop=flop, seconds=args.within, achieved=rate)
+    seconds = cost.training_time(flop=flop, devices=devices, achieved=rate)
+    hours = cost.device_hours(devices=devices, seconds=seconds)
+    facts: list[Fact] = [
+        ("run", flop, "FLOP"),
+        ("devices", devices, ""),
+        ("achieved by a device", rate, "FLOP/s"),
+        ("time", seconds, "second"),
+        ("tokens a second", args.train / seconds, "token"),
+        ("device-hours", hours, "hours"),
+    ]
+    if args.price is not None:
+        facts.append(("price", cost.price(device_hours=hours, price_per_hour=args.price), ""))
+    facts += _energy(args, device, hours)
+    title = f"Training {model.title} on {device.title}, at {args.utilization:.0%} of its peak"
+    show(args, f"{title}\n\n{facts_table(facts)}", {"title": title, "also": facts_dict(facts)})
+
+
+def _energy(args: Typed, device: specs.Device, hours: float) -> list[Fact]:
+    """Energy at the rated power; CO2 where the grid's is told."""
+    from mathlib.compute import cost
+
+    if not device.power:
+        if args.co2 is not None:
+            raise InputError(f"--co2: {device.name} has no rated power to count energy by")
+        return []
+    kwh = cost.energy_kwh(device_hours=hours, watts=device.power, pue=args.pue)
+    facts: list[Fact] = [("energy at rated power", kwh, "kWh")]
+    if args.co2 is not None:
+        kg = cost.co2_kg(energy_kwh=kwh, kg_per_kwh=args.co2)
+        facts.append(("CO2", kg, "kg"))
+    return facts

@@ -1,0 +1,106 @@
+"""mathlib kv: the cache of keys and values, what it leaves room for, and how quickly it is read."""
+
+from argparse import ArgumentParser, BooleanOptionalAction
+from typing import Any
+
+from mathlib.checks import InputError, positive
+from mathlib.cli.amounts import NUMBER
+from mathlib.cli.options import add_device, add_model, add_tokens, device_of, model_of
+from mathlib.cli.registry import command
+from mathlib.cli.text import Fact, answer
+from mathlib.cli.typed import Typed
+from mathlib.specs import Device, Model
+
+
+def kv_options(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_tokens(parser)
+    parser.add_argument("--sequences", type=NUMBER, default=1, metavar="N", help="at once")
+    parser.add_argument(
+        "--bytes", type=NUMBER, default=2, metavar="N", help="of a number in the cache; 2"
+    )
+    parser.add_argument(
+        "--weight-bytes", type=NUMBER, default=2, metavar="N", help="of a weight; 2"
+    )
+    parser.add_argument(
+        "--tensor", type=NUMBER, default=1, metavar="N", help="devices that share the heads"
+    )
+    parser.add_argument(
+        "--rolling",
+        action=BooleanOptionalAction,
+        default=True,
+        help="of a window keep its tokens alone; else all",
+    )
+    add_device(parser)
+
+
+@command(
+    "kv",
+    "bytes of the KV cache, the longest context beside the weights, seconds of a token",
+    "kv llama3-70b --tokens 128k --sequences 4 --tensor 8 --device h100-sxm",
+    "kv deepseek-v3 --tokens 32k",
+    "kv llama2-7b --bytes 1 --memory 24GB",
+    options=kv_options,
+)
+def kv_command(args: Typed) -> None:
+    from mathlib.memory import inference
+
+    model = model_of(args)
+    how: dict[str, Any] = {
+        "sequences": args.sequences,
+        "bytes_per_element": args.bytes,
+        "tensor": args.tensor,
+        "rolling": args.rolling,
+    }
+    tokens = args.tokens or model.context
+    cache = inference.kv_cache(model, tokens=tokens, **how)
+    cache.title += f", {tokens:,} tokens of {args.sequences:,} sequence(s), on each device"
+    one = inference.kv_cache(model, tokens=1, **how | {"sequences": 1})
+    facts: list[Fact] = [("first token of a sequence", one.total, "byte")]
+    there = device_of(args)
+    if there is None:
+        return answer(args, cache, facts)
+    verdict, more = _beside_weights(args, model, cache.total, there, how)
+    answer(args, cache, facts + more, verdict=verdict)
+
+
+def _beside_weights(
+    args: Typed, model: Model, cache: float, there: Device | float, how: dict[str, Any]
+) -> tuple[str, list[Fact]]:
+    """Whether weights and cache fit, and the longest context that does."""
+    from mathlib.compute import params
+    from mathlib.memory import fit, inference
+
+    weights = positive("weight_bytes", args.weight_bytes) * params.total(model) / args.tensor
+    verdict = fit.fits(weights + cache, there)
+    facts: list[Fact] = [
+        ("weights of a device", weights, "byte"),
+        ("room", verdict.memory, "byte"),
+    ]
+    free = verdict.memory - weights
+    if free > 0:
+        most = inference.tokens_within(model, size=free, **how)
+        if most < float("inf"):
+            facts.append(("longest context", int(most), "token"))
+    if isinstance(there, Device) and args.tensor == 1:
+        facts += _token_time(args, model, there)
+    return str(verdict), facts
+
+
+def _token_time(args: Typed, model: Model, device: Device) -> list[Fact]:
+    """Seconds of a token at the end of such a context."""
+    from mathlib.memory import decode_time
+
+    past = int(args.tokens or model.context) - 1
+    try:
+        step = decode_time.step(
+            model,
+            device,
+            sequences=args.sequences,
+            past=past,
+            bytes_per_parameter=args.weight_bytes,
+            bytes_per_element=args.bytes,
+        )
+    except InputError:  # a window kept whole, which the time does not know
+        return []
+    return [("next token, at least", step.total, "second")]

@@ -1,0 +1,174 @@
+"""mathlib plan: the quickest layouts of a model on a cluster, and why the others are not."""
+
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from mathlib.checks import InputError
+from mathlib.cli import terminal
+from mathlib.cli.amounts import NUMBER, room
+from mathlib.cli.memory import recipe_named
+from mathlib.cli.options import add_model, add_tokens, model_of
+from mathlib.cli.registry import command
+from mathlib.cli.steps import add_machine, machine_of
+from mathlib.cli.text import columns, show, wrapped
+from mathlib.cli.typed import Typed
+from mathlib.specs import Layout
+from mathlib.units import show as shown
+
+if TYPE_CHECKING:  # loaded when a command needs it
+    from mathlib.plan.machine import Machine
+    from mathlib.plan.search import Choice, Progress, Ranking
+
+SHORT = {  # a column for each axis that any of the layouts uses
+    "tensor": "tensor",
+    "context": "context",
+    "expert": "expert",
+    "pipeline": "stages",
+    "chunks": "chunks",
+    "data": "data",
+    "zero": "ZeRO",
+    "shard": "shard",
+    "micro_batch": "micro-batch",
+    "recompute": "recompute",
+}
+
+
+def plan_options(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_tokens(parser)
+    add_machine(parser)
+    add_search(parser)
+    parser.add_argument("--devices", type=NUMBER, metavar="N", help="in all")
+    parser.add_argument("--batch", type=NUMBER, metavar="N", help="sequences of a step")
+    parser.add_argument("--top", type=NUMBER, default=10, metavar="N", help="so many layouts; 10")
+
+
+def add_search(parser: ArgumentParser) -> None:
+    """What a layout may take."""
+    group = parser.add_argument_group("room")
+    group.add_argument("--memory", type=room, help="of a device; what it reports if not given")
+    group.add_argument(
+        "--reserve", type=room, default=4e9, help="for context, buffers, fragments; 4GB"
+    )
+    group.add_argument(
+        "--recipe",
+        default="mixed-adam-fp32-gradients",
+        help="copies of a parameter; mixed-adam-fp32-gradients, as Megatron-LM keeps them",
+    )
+
+
+def search_of(args: Typed) -> dict[str, Any]:
+    """The same as the library's options."""
+    recipe = recipe_named(args.recipe)
+    return {"memory": args.memory, "reserve": args.reserve, "recipe": recipe}
+
+
+@command(
+    "plan",
+    "the quickest layouts of a model on so many devices, ranked, with the reasons",
+    "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 64",
+    "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --top 5",
+    options=plan_options,
+)
+def plan_command(args: Typed) -> None:
+    from mathlib.plan import planner
+
+    model = model_of(args)
+    on = machine_of(args, model)
+    for name in ("devices", "batch"):
+        if getattr(args, name) is None:
+            raise InputError(f"--{name}: needed (--devices 64 --batch 512)")
+    found = planner.search(
+        on,
+        devices=args.devices,
+        sequences=args.batch,
+        most=args.top,
+        program=args.program,
+        tell=follow,
+        **search_of(args),
+    )
+    terminal.progress("")
+    if not found:
+        raise InputError(f"{model.name} on {args.devices} {on.device.name}: {found}")
+    title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
+    title += f"devices of {on.cluster.title}"
+    text = [terminal.paint(wrapped(title), "strong"), ranked(on, found.choices), told(found)]
+    show(args, "\n\n".join(text), {"title": title} | ranking_data(on, found))
+
+
+def follow(done: "Progress") -> None:
+    """How far a search is, for who waits; Ctrl-C ends it with the best so far."""
+    best = f", best {shown(done.seconds, 'second')}" if done.seconds else ""
+    terminal.progress(f"{done.share:.0%}, {done.tried:,} layouts{best} (Ctrl-C: enough)")
+
+
+def ranked(on: "Machine", choices: "list[Choice]") -> str:
+    """A line a layout; axes that none of them uses are left out."""
+    layouts = [one.layout for one in choices]
+    used = [axis for axis in SHORT if len({str(_cell(lay, axis)) for lay in layouts} - {""})]
+    rows = [
+        (
+            str(i),
+            *[_cell(one.layout, axis) for axis in used],
+            shown(one.seconds, "second"),
+            shown(one.memory, "byte"),
+            f"{_mfu(on, one.layout):.1%}",
+            one.reason,
+        )
+        for i, one in enumerate(choices, 1)
+    ]
+    head = ("#", *[SHORT[axis] for axis in used], "step", "memory", "MFU", "why")
+    if max(map(len, columns(head, rows, terminal.PLAIN).splitlines())) <= terminal.width():
+        return columns(head, rows)
+    reasons = [f"{row[0]}  {row[-1]}" for row in rows if row[-1]]  # no room beside: below
+    return "\n".join([columns(head[:-1], [row[:-1] for row in rows]), "", *reasons])
+
+
+def _cell(lay: Layout, axis: str) -> str:
+    """A degree, where it is more than nothing."""
+    neutral = {"zero": 0, "shard": lay.replicas, "recompute": "none"}
+    value = getattr(lay, axis)
+    return "" if value == neutral.get(axis, 1) else str(value)
+
+
+def _mfu(on: "Machine", layout: Layout) -> float:
+    from mathlib.plan import step
+
+    return step.utilization(on, layout)
+
+
+def told(found: "Ranking") -> str:
+    """How many there were, what was too much, where the best one's time lies."""
+    lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit"]
+    if found.full:
+        causes = ", ".join(f"{n:,} {name}" for name, n in found.full.items())
+        lines.append(f"too much for the others: {causes}")
+    if found.between:
+        low, high = (shown(t, "second") for t in (found.between.low, found.between.high))
+        lines.append(f"eight of ten runs like the first were measured between {low} and {high}")
+    if not found.complete:
+        lines.append("the search was stopped: this is the best until then")
+    return wrapped("\n".join(lines))
+
+
+def ranking_data(on: "Machine", found: "Ranking") -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "tried": found.tried,
+        "fitting": found.fitting,
+        "complete": found.complete,
+        "full": found.full,
+        "between": asdict(found.between) if found.between else None,
+        "layouts": [choice_data(on, one) for one in found.choices],
+    }
+
+
+def choice_data(on: "Machine", one: "Choice") -> dict[str, Any]:
+    return {
+        "layout": asdict(one.layout),
+        "step": {"value": one.seconds, "unit": "second"},
+        "memory": {"value": one.memory, "unit": "byte"},
+        "mfu": _mfu(on, one.layout),
+        "reason": one.reason,
+    }

@@ -1,0 +1,141 @@
+"""mathlib schema: the form of every command's --json, as JSON Schema; here and nowhere else.
+
+A number always has its unit beside it, or the unit of the whole stands once. Units are base units:
+byte, FLOP, FLOP/s, byte/s, second, token, parameter; ratio where there is none.
+"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from mathlib.checks import InputError
+from mathlib.cli.registry import MODULES, command
+from mathlib.cli.text import show
+from mathlib.cli.typed import Typed
+
+Schema = dict[str, Any]
+TEXT, NUMBER, WHOLE, FLAG = ({"type": t} for t in ("string", "number", "integer", "boolean"))
+NULL: Schema = {"type": "null"}
+
+
+def of(optional: tuple[str, ...] = (), /, **fields: Schema) -> Schema:
+    """An object with these fields and no others."""
+    required = [name for name in fields if name not in optional]
+    closed = {"additionalProperties": False, "required": required}
+    return {"type": "object", "properties": fields} | closed
+
+
+def each(inner: Schema) -> Schema:
+    """An object whose names are data."""
+    return {"type": "object", "additionalProperties": inner}
+
+
+def many(inner: Schema) -> Schema:
+    return {"type": "array", "items": inner}
+
+
+def either(*inner: Schema) -> Schema:
+    return {"anyOf": list(inner)}
+
+
+FACT = of(value=NUMBER, unit=TEXT)
+PARTS = of(
+    title=TEXT,
+    unit=TEXT,
+    total=NUMBER,
+    parts=each(either(NUMBER, {"$ref": "#/$defs/parts"})),
+)
+FLAGS = of(read=each(TEXT), ignored=many(TEXT), unknown=many(TEXT))  # of another program
+DEFS = {"parts": PARTS}
+SUM = PARTS | {  # what params, flops, memory, kv, time and comm step answer
+    "properties": PARTS["properties"]
+    | {"also": each(FACT), "verdict": either(TEXT, NULL), "ways": many(TEXT), "flags": FLAGS},
+    "required": [*PARTS["required"], "also", "verdict"],
+}
+LAYOUT = each(either(NUMBER, TEXT, FLAG))
+CHOICE = of(layout=LAYOUT, step=FACT, memory=FACT, mfu=NUMBER, reason=TEXT)
+ANSWER = of(
+    ("step", "memory"),
+    what=TEXT,
+    value=WHOLE,
+    layout=either(LAYOUT, NULL),
+    step=NUMBER,  # seconds
+    memory=NUMBER,  # bytes
+    beyond=either(TEXT, NULL),
+    complete=FLAG,
+)
+ROW = {"type": "object", "required": ["name", "source"]}  # a row of a data file, its fields
+FORMULA = of(
+    what=TEXT,
+    formula=TEXT,
+    letters=each(NUMBER),
+    numbers=TEXT,
+    result=NUMBER,
+    value=NUMBER,
+    unit=TEXT,
+    place=TEXT,
+)
+INTERVAL = of(low=NUMBER, high=NUMBER, runs=WHOLE)
+PLACE = of(
+    **dict.fromkeys(("function", "says", "chapter", "equation", "section"), TEXT),
+    **dict.fromkeys(("runs", "experiments", "tests"), many(TEXT)),
+)
+DIFFERENCE = of(name=TEXT, unit=TEXT, values=many(either(NUMBER, NULL)), ratio=either(NUMBER, NULL))
+SCHEMAS: dict[str, Schema] = {
+    "params": SUM,
+    "flops": SUM,
+    "memory": SUM,
+    "kv": SUM,
+    "time": SUM,
+    "comm": either(SUM, each(FACT) | {"properties": {"flags": FLAGS}}),
+    "groups": of(unit=TEXT, sizes=each(WHOLE), groups=each(many(many(WHOLE)))),
+    "cost": of(("flags",), title=TEXT, also=each(FACT), flags=FLAGS),
+    "fit": of(("flags",), answers=many(ANSWER), flags=FLAGS),
+    "plan": of(
+        ("flags",),
+        title=TEXT,
+        tried=WHOLE,
+        fitting=WHOLE,
+        complete=FLAG,
+        full=each(WHOLE),
+        between=either(INTERVAL, NULL),
+        layouts=many(CHOICE),
+        flags=FLAGS,
+    ),
+    "compare": of(one=TEXT, other=TEXT, rows=many(DIFFERENCE)),
+    "why": of(of=TEXT, formulas=many(FORMULA)),
+    "models": many(ROW),
+    "devices": of(units=each(TEXT), devices=many(ROW)),
+    "clusters": of(units=each(TEXT), clusters=many(ROW)),
+    "recipes": many(ROW),
+    "runs": many(ROW),
+    "where": many(PLACE),
+    "schema": {"type": "object"},
+}
+
+
+def schema_of(name: str) -> Schema:
+    """The form of one command's answer, whole."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"mathlib {name}"}
+    return head | SCHEMAS[name] | {"$defs": DEFS}
+
+
+def schema_options(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="a command; all if not given")
+
+
+@command(
+    "schema",
+    "the form of --json, as JSON Schema",
+    "schema memory",
+    "schema",
+    options=schema_options,
+)
+def schema_command(args: Typed) -> None:
+    import json
+
+    if args.name and args.name not in MODULES:
+        raise InputError(f"{args.name!r} is no command: expected {', '.join(MODULES)}")
+    names = [args.name] if args.name else list(MODULES)
+    found = {name: schema_of(name) for name in names}
+    data = found[args.name] if args.name else found
+    show(args, json.dumps(data, indent=2), data)

@@ -1,0 +1,107 @@
+"""mathlib time: seconds of a training step by part, on a cluster, with the interval they lie in."""
+
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING
+
+from mathlib import specs
+from mathlib.checks import InputError
+from mathlib.cli.amounts import amount
+from mathlib.cli.options import (
+    add_layout,
+    add_model,
+    add_tokens,
+    layout_of,
+    model_of,
+    named,
+)
+from mathlib.cli.registry import command
+from mathlib.cli.text import Fact, answer
+from mathlib.cli.typed import Typed
+from mathlib.specs import Cluster, Model
+
+if TYPE_CHECKING:  # loaded when a command needs it
+    from mathlib.plan.step import Machine
+
+
+def time_options(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_tokens(parser)
+    add_machine(parser)
+    add_layout(parser)
+    parser.add_argument(
+        "--train", type=amount("token"), metavar="TOKENS", help="of the whole run, such as 300B"
+    )
+
+
+def add_machine(parser: ArgumentParser) -> None:
+    """Where it runs, and by which program."""
+    group = parser.add_argument_group("machine")
+    group.add_argument("--cluster", help="a name that `mathlib clusters` lists")
+    group.add_argument(
+        "--device", help="instead: a device, in the first cluster that is made of it"
+    )
+    group.add_argument(
+        "--program",
+        default="megatron-core",
+        help="whose habits count: megatron-core, fsdp, deepspeed, ...; megatron-core",
+    )
+    group.add_argument("--precision", default="half", help="of the products: half, fp8 or fp4")
+
+
+def cluster_of(args: Typed) -> Cluster:
+    """The nodes that were named, or those of the device that was."""
+    if args.cluster and args.device:
+        raise InputError(f"--cluster {args.cluster}: has its devices; leave --device out")
+    if args.cluster:
+        return specs.find_cluster(named("clusters", "cluster", args.cluster))
+    if not args.device:
+        raise InputError("--cluster: needed (--cluster p5.48xlarge, or --device h100-sxm)")
+    device = named("devices", "device", args.device)
+    rows = specs.table("clusters")
+    found = next((name for name in rows if rows[name]["device"] == device), "")
+    if not found:
+        known = ", ".join(dict.fromkeys(row["device"] for row in rows.values()))
+        raise InputError(f"--device {device}: no cluster here is made of it; of {known}")
+    return specs.find_cluster(found)
+
+
+def machine_of(args: Typed, model: Model) -> "Machine":
+    """The model on the cluster, as quick as the program was found to be."""
+    from mathlib.plan.calibration import find_rates
+    from mathlib.plan.step import machine
+
+    cluster = cluster_of(args)
+    rates = find_rates(cluster.device, args.program, precision=args.precision)
+    return machine(model, cluster, rates, tokens=args.tokens)
+
+
+@command(
+    "time",
+    "seconds of a training step by part, MFU, and where eight of ten measured runs lie",
+    "time llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16",
+    "time gpt3-175b --device a100-80gb --tensor 8 --pipeline 8 --data 16 --micro-batches 24",
+    "time llama2-7b --cluster dgx-a100 --data 64 --zero 3 --program fsdp --train 2T",
+    options=time_options,
+)
+def time_command(args: Typed) -> None:
+    from mathlib.plan import step
+    from mathlib.plan.calibration import interval
+
+    model = model_of(args)
+    lay, on = layout_of(args, model, uneven=True), machine_of(args, model)
+    parts = step.step(on, lay)
+    parts.title += f" of {on.cluster.title}, {args.program}"
+    tokens = lay.sequences * on.tokens
+    between = interval(parts.total, args.program)
+    facts: list[Fact] = [
+        ("devices", lay.world, ""),
+        ("tokens of a step", tokens, "token"),
+        ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
+        ("MFU", step.utilization(on, lay), ""),
+        ("HFU", step.utilization(on, lay, executed=True), ""),
+        ("eight of ten runs from", between.low, "second"),
+        ("to", between.high, "second"),
+    ]
+    if args.train is not None:
+        facts.append(("whole run", args.train / tokens * parts.total, "second"))
+    answer(args, parts, facts)

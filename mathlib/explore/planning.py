@@ -1,0 +1,80 @@
+"""The experiment of the planning chapter: from cards and days to a model, and to its bill."""
+
+from math import sqrt
+
+from mathlib import specs
+from mathlib.compute import cost
+from mathlib.parts import Parts
+from mathlib.plan import goodput
+from mathlib.show import says, svg
+from mathlib.show.equation import equation
+from mathlib.show.experiments import Choice, Range, doubling, experiment
+
+DEVICES = ("a100-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
+DAY, HOUR, MINUTE = 86400.0, 3600.0, 60.0
+SAVE = 30.0  # seconds for which a save stops the training
+
+
+def spent(devices: int, days: float, failures: float, minutes: float) -> Parts:
+    """Seconds of training, of saving, and of waiting after failures, saved as often as Young says.
+
+    `failures`: days until one device fails; `minutes`: until training goes on after one.
+    """
+    between = failures * DAY / devices
+    every = goodput.interval(time_per_save=SAVE, time_between_failures=between)
+    one = goodput.time_for(
+        seconds=1.0,
+        time_between_saves=every,
+        time_per_save=SAVE,
+        time_between_failures=between,
+        time_per_failure=minutes * MINUTE,
+    )
+    share = days * DAY / one.total
+    return Parts("The days", "second", {name: share * one.amount(name) for name in one})
+
+
+@experiment(
+    "deadline",
+    "From cards and days to a model and a bill",
+    doubling("devices", "Devices", 8, 16384, 64),
+    Range("days", "Days until the deadline", 5, 120, 5, 30),
+    Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
+    Range("percent", "Model FLOP utilisation", 20, 70, 1, 50, "%"),
+    doubling("ratio", "Tokens for each parameter", 5, 1280, 20),
+    doubling("failures", "Days until one device fails", 125, 16000, 2000),
+    Range("minutes", "Minutes until training goes on", 5, 120, 5, 15),
+    Range("price", "Price of a device-hour", 0.5, 10.0, 0.25, 2.0, "$"),
+    code=(goodput.time_for, goodput.interval),
+)
+def deadline(
+    devices: int,
+    days: int,
+    device: str,
+    percent: int,
+    ratio: int,
+    failures: int,
+    minutes: int,
+    price: float,
+) -> str:
+    chip, time = specs.find_device(device), spent(devices, days, failures, minutes)
+    seconds = time.amount("compute")
+    rate = percent / 100
+    C = cost.flop_done(devices=devices, seconds=seconds, peak=chip.half, utilization=rate)
+    P = sqrt(C / (6 * ratio))
+    bill = cost.price(device_hours=devices * days * 24, price_per_hour=price)
+    say = (
+        f'<p class="mlx-say"><b>{says.count(P)} parameters</b> on {says.count(ratio * P)} tokens '
+        f"for <b>${bill:,.0f}</b>. Something fails every {says.time(failures * DAY / devices)}, "
+        f"and {1 - seconds / (days * DAY):.1%} of the time trains nothing.</p>"
+    )
+    bars = svg.bars(
+        [("until the deadline", {name: time.amount(name) for name in time})],
+        title="Where the days go",
+        show=_days,
+    )
+    law = equation("P = sqrt(C / (6 * r))", P=(P, says.count(P)), C=(C, says.flop(C)), r=ratio)
+    return f"{say}{bars}<p>With {ratio} tokens for each parameter:</p>{law}"
+
+
+def _days(value: float) -> str:
+    return f"{value / DAY:,.3g} days"

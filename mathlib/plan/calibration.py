@@ -1,0 +1,129 @@
+"""How fast a device and a program do the amounts of a step: constants fitted to published runs.
+
+T time in seconds
+A device's row says what share of its data sheet it reaches, a program's row what it hides and what
+it adds; `data/calibrations.toml` has them with what they were fitted to.
+"""
+
+from dataclasses import dataclass, fields
+from functools import cache
+from math import exp, log
+from typing import Any
+
+from mathlib.checks import InputError, flag, non_negative, one_of, positive
+from mathlib.specs import table
+
+PRECISIONS = ("half", "fp8", "fp4")
+STRAY = 0.04  # of published runs that fit or do not for reasons of their own
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Constants of a device and a program."""
+
+    matmul: float = 0.75  # share of the peak that large products reach
+    attention: float = 0.5  # share of the peak of 16 bits that the attention kernel reaches
+    grouped: float = 0.8  # of that, what the products of experts reach
+    memory: float = 0.8  # share of the memory bandwidth
+    link: float = 0.7  # share of the bandwidth to neighbours in a node
+    network: float = 0.7  # share of the bandwidth out of a node
+    hop: float = 5e-6  # seconds of one round of a collective
+    reread: float = 1.0  # bytes that products move, as a multiple of reading and writing each once
+    traffic: float = 1.0  # bytes of what is no product, as a multiple of our count
+    launch: float = 1e-3  # seconds in which a layer's kernels are launched, forward and backward
+    launch_more: float = 0.0  # seconds more where ranks exchange inside a layer
+    tensor_hidden: float = 0.0  # share of tensor and context exchanges behind computation
+    expert_hidden: float = 0.0  # share of exchanges with experts behind computation
+    data_hidden: float = 0.5  # share of gradients and weights behind computation
+    sends: float = 1.0  # messages between stages that are waited for, of a micro-batch's
+    again: float = 0.0  # share of the products that selective recomputation does again
+    crowd: float = 0.0  # how much longer all takes for each doubling of the nodes
+    gradient_bytes: float = 4.0  # bytes of a gradient on its way
+    fused: bool = True  # attention never holds the scores
+    precision: str = "half"  # of the layers' products
+
+    def __post_init__(self) -> None:
+        one_of("precision", self.precision, PRECISIONS)
+        flag("fused", self.fused)
+        for name in ("matmul", "grouped", "attention", "memory", "link", "network", "reread"):
+            positive(name, getattr(self, name))
+        for name in ("tensor_hidden", "expert_hidden", "data_hidden", "again"):
+            if non_negative(name, getattr(self, name)) > 1:
+                raise InputError(f"{name} = {getattr(self, name)!r}: expected a share, 0 to 1")
+        for name in ("hop", "traffic", "launch", "launch_more", "sends", "crowd", "gradient_bytes"):
+            non_negative(name, getattr(self, name))
+
+
+NAMES = tuple(one.name for one in fields(Rates))
+
+
+def find_rates(device: str, program: str = "megatron-core", *, precision: str = "half") -> Rates:
+    """The constants of a device and a program, as fitted; a device without runs takes those of the
+    row `other`.
+
+    Chapter: planning
+    """
+    return _rates(device, program, one_of("precision", precision, PRECISIONS))
+
+
+@cache
+def _rates(device: str, program: str, precision: str) -> Rates:
+    rows = table("calibrations")
+    one_of("device", device, table("devices"))
+    own = rows["devices"].get(device, rows["devices"]["other"])
+    other = rows["programs"][one_of("program", program, rows["programs"])]
+    named: dict[str, Any] = rows["all"] | other | own
+    wanted = {n: named[n] for n in NAMES if n in named}
+    if precision != "half":
+        if f"matmul_{precision}" not in own:
+            raise InputError(f"precision = {precision!r}: no run on {device} tells how fast it is")
+        wanted["matmul"] = own[f"matmul_{precision}"]
+    return Rates(**_joined(wanted, named) | {"precision": precision})
+
+
+def _joined(wanted: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """A device's shares times those of the program on it, at most 1."""
+    shares = {n: min(1.0, wanted[n] * named.get(f"{n}_of", 1.0)) for n in ("matmul", "attention")}
+    return wanted | shares
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a measured time lies in eight of ten published runs that were not fitted."""
+
+    low: float  # seconds
+    high: float  # seconds
+    runs: int  # from so many runs
+
+
+def interval(seconds: float, program: str = "megatron-core") -> Interval:
+    """Between what times a step predicted to take `seconds` was measured, in eight of ten runs of
+    that program that were not fitted; of all programs where it has few.
+
+    Chapter: planning
+    """
+    rows = table("calibrations")
+    one_of("program", program, rows["programs"])
+    row = rows["intervals"].get(program, rows["intervals"]["all"])
+    T = positive("seconds", seconds)
+    return Interval(T * row["low"], T * row["high"], int(row["runs"]))
+
+
+def out_of_memory(*, needed: float, memory: float, program: str = "megatron-core") -> float:
+    """The chance that a step predicted to need so many bytes finds a device of `memory` too small:
+    1 / (1 + e^((ln(memory / needed) - typical) / spread)), as far as published runs of a program
+    were off; of all programs where it has few. A few runs go wrong whatever is predicted.
+
+    Chapter: planning
+    """
+    rows = table("calibrations")
+    one_of("program", program, rows["programs"])
+    row = rows["needs"].get(program, rows["needs"]["all"])
+    there, needs = positive("memory", memory), positive("needed", needed)
+    return _chance(log(there / needs), row["typical"], row["spread"])
+
+
+def _chance(room: float, typical: float, spread: float) -> float:
+    """The same of ln(memory / needed)."""
+    away = max(-40.0, min(40.0, (room - typical) / spread))
+    return STRAY / 2 + (1 - STRAY) / (1 + exp(away))

@@ -1,0 +1,135 @@
+"""What a way of running meets: the model, the devices with their links, and their rates.
+
+N ranks of a group · s tokens
+A group's exchange goes at the pace of the link that it really crosses.
+"""
+
+from dataclasses import dataclass, field
+from math import log2
+from typing import NamedTuple
+
+from mathlib.checks import InputError, instance, positive, whole
+from mathlib.plan import work
+from mathlib.plan.calibration import Rates
+from mathlib.plan.room import Room
+from mathlib.specs import Cluster, Device, Model, find_device, find_model
+
+
+class Pass(NamedTuple):
+    """Seconds of a layer, forward and backward, for one micro-batch; and those of the loss."""
+
+    parts: tuple[float, ...]  # the first eight of NAMES
+    each: float  # their sum
+    computing: float  # of it, what an exchange of gradients can hide behind
+    loss: float
+
+
+@dataclass(frozen=True)
+class Host:
+    """A device's share of the machine that it sits in: of what several devices share, a part."""
+
+    link: float  # bytes/s between the device and the host's memory, one direction
+    memory: float  # bytes of the host's memory
+    bandwidth: float  # bytes/s of that memory, at which the host updates weights
+
+    def __post_init__(self) -> None:
+        for name in ("link", "memory", "bandwidth"):
+            positive(name, getattr(self, name))
+
+
+Forward = tuple[work.Layer, tuple[float, float, float], float]  # amounts, seconds, the loss's
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """What a way of running meets: the model, the devices with their links, their rates."""
+
+    model: Model
+    device: Device
+    cluster: Cluster
+    rates: Rates
+    tokens: int
+    host: Host | None = None  # None: nothing waits there
+    arithmetic: float = field(init=False)  # FLOP/s that a layer's products reach
+    wide: float = field(init=False)  # that the head's reach, which are of 16 bits
+    scores: float = field(init=False)  # that attention's reach
+    stream: float = field(init=False)  # bytes/s through memory
+    inside: float = field(init=False)  # of a byte to a neighbour
+    outside: float = field(init=False)  # of a byte out of the node, on a device's share of it
+    passes: dict[tuple[object, ...], Pass] = field(init=False, repr=False)
+    forwards: dict[tuple[object, ...], Forward] = field(init=False, repr=False)
+    held: dict[tuple[object, ...], work.Held] = field(init=False, repr=False)
+    shared: dict[tuple[object, ...], list[tuple[float, float]]] = field(init=False, repr=False)
+    room: Room = field(init=False, repr=False)  # for what an activation weighs on its way
+
+    def __post_init__(self) -> None:
+        r, on, node = self.rates, self.device, self.cluster.devices_per_node
+        if r.precision != "half" and r.precision not in on.peak:
+            raise InputError(f"precision = {r.precision!r}: {on.name} has no such products")
+        peak = on.half if r.precision == "half" else on.peak[r.precision]
+        link = self.cluster.link_bandwidth or on.link_bandwidth
+        derived: dict[str, object] = {
+            "arithmetic": peak * r.matmul,
+            "wide": on.half * r.matmul,
+            "scores": on.half * r.attention,
+            "stream": on.memory_bandwidth * r.memory,
+            "inside": 1 / (link * r.link),
+            "outside": node / (self.cluster.node_bandwidth * r.network),
+            "passes": {},
+            "forwards": {},
+            "held": {},
+            "shared": {},
+            "room": Room(self.model, self.tokens),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    def neighbours(self, size: int, stride: int) -> int:
+        """Ranks of a group that share a node, as `mesh.neighbours`, unchecked and so quicker."""
+        return min(size, max(1, self.cluster.devices_per_node // stride))
+
+    def ring(self, sent: float, size: int, stride: int) -> float:
+        """Seconds of a ring in which a rank sends so many bytes; a ring leaves a node once, on the
+        cards that all its ranks there have.
+        """
+        if size == 1:
+            return 0.0
+        near = self.neighbours(size, stride)
+        hops = self.rates.hop * (near - 1 + log2(size / near))
+        slow = self.inside if near == size else max(self.inside, self.outside / near)
+        return sent * slow + hops
+
+    def all_to_all(self, sent: float, size: int, stride: int) -> float:
+        """Seconds of an exchange with experts; a token goes to a node once, however many of its
+        experts are there.
+        """
+        if size == 1:
+            return 0.0
+        near = self.neighbours(size, stride)
+        out, nodes = sent * (size - near) / (size - 1), size / near
+        visits = self.model.experts.active if self.model.experts else 1
+        once = nodes * (1 - (1 - 1 / nodes) ** visits) / visits
+        return max(sent * self.inside, out * once * self.outside) + self.rates.hop * log2(size)
+
+
+def machine(
+    model: str | Model,
+    cluster: Cluster,
+    rates: Rates,
+    *,
+    tokens: int | None = None,
+    device: Device | None = None,
+    host: Host | None = None,
+) -> Machine:
+    """What every layout of a model on a cluster has in common.
+
+    `device`: where it is none of devices.toml, which the cluster names. `host`: where optimizer
+    states and activations may wait in its memory; data sheets of devices do not tell it.
+
+    Chapter: planning
+    """
+    model, cluster = find_model(model), instance("cluster", cluster, Cluster)
+    s = model.context if tokens is None else whole("tokens", tokens)
+    device = find_device(cluster.device) if device is None else instance("device", device, Device)
+    host = None if host is None else instance("host", host, Host)
+    return Machine(model, device, cluster, instance("rates", rates, Rates), model.reach(s), host)

@@ -1,0 +1,301 @@
+"""Questions to a planner: what to run, what fits, what is the least or the most, and why.
+
+p stages · t tensor · n devices · B sequences · b micro_batch · s tokens · T seconds of a step
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mathlib.checks import InputError, divisors, instance, one_of, positive, whole
+from mathlib.layout import RECOMPUTE, tensor_degree
+from mathlib.memory.fit import Verdict, fits
+from mathlib.parts import Parts
+from mathlib.plan.room import Room
+from mathlib.plan.search import (
+    AXES,
+    HELD,
+    Choice,
+    Progress,
+    Ranking,
+    _choice,
+    _layout,
+    _left,
+    search,
+)
+from mathlib.plan.step import NAMES, Machine, _seconds
+from mathlib.plan.ways import _meshes, _of_mesh, _sharded, ways
+from mathlib.plan.work import OFFLOAD, Way
+from mathlib.specs import Layout, Model
+from mathlib.units import show
+
+__all__ = [
+    "AXES",
+    "HELD",
+    "Answer",
+    "Choice",
+    "Progress",
+    "Ranking",
+    "fewest",
+    "fitting",
+    "largest",
+    "longest",
+    "search",
+    "verdict",
+    "ways",
+    "why",
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The least or the most that was asked for; true where there is one."""
+
+    what: str  # devices, tokens, sequences, micro_batch
+    value: int  # 0: none
+    choice: Choice | None  # the layout that does it
+    beyond: str  # why not one step further
+    complete: bool = True  # False: it was stopped
+
+    def __bool__(self) -> bool:
+        return self.value > 0
+
+    def __str__(self) -> str:
+        head = f"{self.value:,} {self.what}" if self else f"no number of {self.what} does it"
+        told = [head, str(self.choice) if self.choice else "", self.beyond]
+        return "\n".join([one for one in told if one])
+
+
+def fewest(
+    on: Machine,
+    *,
+    sequences: int,
+    within: float | None = None,
+    most_devices: int = 2**14,
+    **options: Any,
+) -> Answer:
+    """The fewest devices on which a layout fits, and takes at most `within` seconds for a step of B
+    sequences; with the quickest layout on them.
+
+    Tried are the divisors of a node, then whole nodes, each number at most an eighth more than the
+    one before from eight nodes on. All else goes to `search`.
+
+    Chapter: planning
+    """
+    T = None if within is None else positive("within", within)
+    most, beyond = whole("most_devices", most_devices), ""
+    for n in _sizes(instance("on", on, Machine).cluster.devices_per_node, most):
+        found = search(on, devices=n, sequences=sequences, **options)
+        best = found.choices[0] if found else None
+        if not found.complete:
+            return Answer("devices", 0, None, f"stopped at {n:,} devices", complete=False)
+        if best and (T is None or best.seconds <= T):
+            return Answer("devices", n, best, beyond)
+        beyond = f"{n:,} devices: {_too_slow(best) if best else found}"
+    return Answer("devices", 0, None, beyond)
+
+
+def _too_slow(best: Choice) -> str:
+    return f"a step takes at least {show(best.seconds, 'second')}"
+
+
+def _sizes(node: int, most: int) -> Iterator[int]:
+    """Numbers of devices that people rent."""
+    yield from (n for n in divisors(node) if n <= most)
+    nodes = 2
+    while nodes * node <= most:
+        yield nodes * node
+        nodes += max(1, nodes // 8)
+
+
+def longest(
+    on: Machine,
+    *,
+    devices: int,
+    sequences: int = 1,
+    multiple: int = 1024,
+    most_tokens: int = 2**24,
+    **options: Any,
+) -> Answer:
+    """The longest sequence with which a layout fits n devices, B of them a step; a multiple of
+    `multiple`; with the quickest layout for it. The tokens of `on` do not count.
+
+    All else goes to `search`. Whether a model trained on short sequences understands long ones is
+    another question.
+
+    Chapter: planning
+    """
+    on, each = instance("on", on, Machine), whole("multiple", multiple)
+    rows = on.model.position_rows if on.model.positions == "learned" else most_tokens
+    asked = {"devices": devices, "sequences": sequences} | options
+
+    def refused(k: int) -> str:
+        found = search(replace(on, tokens=k * each), first=True, **asked)
+        if not found and not found.complete:
+            raise _Stopped
+        return "" if found else f"{k * each:,} tokens: {found}"
+
+    try:
+        k, beyond = _last(refused, min(whole("most_tokens", most_tokens), rows) // each)
+    except _Stopped:
+        return Answer("tokens", 0, None, "stopped", complete=False)
+    if not k:
+        return Answer("tokens", 0, None, beyond)
+    found = search(replace(on, tokens=k * each), **asked)
+    return Answer("tokens", k * each, found.choices[0], beyond, found.complete)
+
+
+class _Stopped(Exception):
+    """Somebody had enough."""
+
+
+def _last(refused: Callable[[int], str], most: int) -> tuple[int, str]:
+    """The greatest number up to `most` that is not refused, by doubling, then by halving; and what
+    is said of the next.
+    """
+    low, high, why = 0, 1, ""
+    while high <= most and not (why := refused(high)):
+        low, high = high, 2 * high
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if told := refused(middle):
+            high, why = middle, told
+        else:
+            low = middle
+    return low, why
+
+
+def largest(
+    on: Machine,
+    *,
+    devices: int,
+    what: str = "sequences",
+    memory: float | None = None,
+    reserve: float = 4e9,
+    recipe: str = "mixed-adam-fp32-gradients",
+    program: str = "megatron-core",
+) -> Answer:
+    """The largest batch that n devices hold without accumulation, p micro-batches in p stages; or
+    the largest `micro_batch` of any layout. Of layouts that hold as many, the quickest.
+
+    A batch of micro-batches one after the other is as large as one likes. For one layout it is
+    `memory.fit.largest_micro_batch`.
+
+    Chapter: planning
+    """
+    on, n = instance("on", on, Machine), whole("devices", devices)
+    one_of("what", what, ("sequences", "micro_batch"))
+    left, room = _left(on, memory, reserve), Room(on.model, on.tokens, recipe)
+    best: tuple[int, float, Way] | None = None
+    for way in _at_once(on, room, left, n):
+        count = way.micro_batch * (way.data * way.pipeline if what == "sequences" else 1)
+        if best is None or count >= best[0]:
+            one = (count, -sum(_seconds(on, way)), way)
+            best = one if best is None else max(best, one)
+    if best is None:
+        return Answer(what, 0, None, "one sequence on each is too much for every layout")
+    count, _, way = best
+    held = room.total(way)
+    more = room.total(way._replace(micro_batch=way.micro_batch + 1)) - left
+    beyond = f"micro_batch {way.micro_batch + 1}: {show(more, 'byte')} too much"
+    choice = _choice(on, _layout(way), held, left, program)
+    return Answer(what, count, choice, beyond)
+
+
+def _at_once(on: Machine, room: Room, left: float, n: int) -> Iterator[Way]:
+    """Every way without accumulation, with the largest micro-batch that fits."""
+    near = on.cluster.devices_per_node
+    for mesh in _meshes(on.model, on.tokens, n, near):
+        for way, shards in _of_mesh(on.model, mesh, near, 1, mesh.pipeline):
+            each = sum(room.passing(way))  # bytes of a sequence: all are linear in b
+            for (states, gathered), shard in zip(room.of_family(way, shards), shards, strict=True):
+                b = int((left - states - gathered) // each)
+                if b > 0:
+                    yield _sharded(way, shard)._replace(micro_batch=b)
+
+
+def why(on: Machine, layout: Layout, other: Layout) -> Parts:
+    """Where the time goes that a layout takes more than another one, by part; less is negative.
+
+    Chapter: planning
+    """
+    one = _seconds(instance("on", on, Machine), instance("layout", layout, Layout))
+    two = _seconds(on, instance("other", other, Layout))
+    parts = {name: a - b for name, a, b in zip(NAMES, one, two, strict=True)}
+    title = "Seconds of a step more than the other layout takes"
+    return Parts(title, "second", {name: more for name, more in parts.items() if more})
+
+
+def fitting(
+    on: Machine,
+    layout: Layout,
+    *,
+    memory: float | None = None,
+    reserve: float = 4e9,
+    recipe: str = "mixed-adam-fp32-gradients",
+    program: str = "megatron-core",
+) -> list[tuple[str, Choice]]:
+    """What would have to change to make a layout fit, the quickest change first: one thing, of its
+    devices and its batch as they are. Empty where nothing does alone; itself where it fits.
+
+    Chapter: planning
+    """
+    lay = instance("layout", layout, Layout)
+    room = Room(instance("on", on, Machine).model, on.tokens, recipe)
+    left = _left(on, memory, reserve)
+    found = []
+    tries = [("as it is", lay, "none"), *((w, one, "none") for w, one in _changes(on.model, lay))]
+    tries += [(f"{o} on the host", lay, o) for o in OFFLOAD if on.host and o != "none"]
+    for words, other, offload in tries:
+        away = OFFLOAD[offload]
+        held = sum(room.parts(other, away))
+        waits = room.on_host(other, (other.zero, other.shard), away)
+        if held <= left and (on.host is None or waits <= on.host.memory):
+            found.append((words, _choice(on, other, held, left, program, "", offload)))
+            if words == "as it is":
+                break
+    return sorted(found, key=lambda one: one[1].seconds)
+
+
+def _changes(model: Model, lay: Layout) -> Iterator[tuple[str, Layout]]:
+    """Layouts that differ in one thing, on as many devices with as many sequences."""
+    tries: list[tuple[str, dict[str, Any]]] = [
+        *((f"recompute {again}", {"recompute": again}) for again in RECOMPUTE),
+        *((f"ZeRO stage {zero}", {"zero": zero, "shard": 0}) for zero in (1, 2, 3)),
+    ]
+    if not lay.micro_batch % 2:
+        halves = {"micro_batch": lay.micro_batch // 2, "micro_batches": 2 * lay.micro_batches}
+        tries.append((f"micro_batch {lay.micro_batch // 2}", halves))
+    for axis in ("tensor", "pipeline", "context"):
+        for times in (2, 4, 8):
+            size = getattr(lay, axis) * times
+            if lay.data % times == 0 and not (axis == "pipeline" and model.layers % size):
+                changed = {axis: size, "data": lay.data // times, "shard": 0}
+                changed |= {"micro_batches": lay.micro_batches * times}
+                tries.append((f"{axis} {size}", changed))
+    for words, changed in tries:
+        if any(getattr(lay, n) != value for n, value in changed.items() if n != "shard"):
+            try:
+                other = replace(lay, **{"expert_tensor": 0} | changed)
+                tensor_degree(model, other.tensor)
+            except InputError:
+                continue
+            yield words, other
+
+
+def verdict(
+    on: Machine,
+    layout: Layout,
+    *,
+    reserve: float = 4e9,
+    recipe: str = "mixed-adam-fp32-gradients",
+) -> Verdict:
+    """Whether a layout fits the device, by what fills it, in words.
+
+    Chapter: planning
+    """
+    room = Room(instance("on", on, Machine).model, on.tokens, recipe)
+    parts = room.parts(instance("layout", layout, Layout))
+    needed = Parts("bytes", "byte", dict(zip(HELD, parts, strict=True)))
+    return fits(needed, on.device, reserve=reserve)

@@ -1,0 +1,156 @@
+"""Bytes on the fullest device of a layout, quickly: what a search asks of very many.
+
+L layers · p stages · v chunks a stage · m micro_batches · t tensor
+S ranks ZeRO shards over · P parameters · n devices
+The sum at the end of a forward, from the formulas of `mathlib.memory`, each asked once; exact,
+moment by moment, is `memory.fit.training`, of which this is within a tenth.
+"""
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from mathlib.memory import activations, states
+from mathlib.plan import work
+from mathlib.plan.work import HERE, Away, Held, Way
+from mathlib.specs import Layout, Model
+
+Copies = tuple[float, float]  # bytes of the states, and of a layer that ZeRO gathers
+LOGIT = 6  # bytes of a logit and its gradient where the loss is fused
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """Memory of a model's layouts: recipe, length of a sequence, and what was asked before."""
+
+    model: Model
+    tokens: int
+    recipe: str = "mixed-adam-fp32-gradients"
+    kept: dict[tuple[object, ...], float] = field(default_factory=dict, repr=False)
+    copies: dict[tuple[int, int], tuple[float, float, float]] = field(
+        default_factory=dict, repr=False
+    )
+    flying: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict, repr=False)
+    held: dict[tuple[int, ...], Held] = field(default_factory=dict, repr=False)
+    standing: dict[tuple[object, ...], list[Copies]] = field(default_factory=dict, repr=False)
+
+    def parts(self, way: Layout | Way, away: Away = HERE) -> tuple[float, float, float, float]:
+        """States, activations, logits and what is alive while a layer computes, in bytes, on the
+        fuller of first and last stage.
+        """
+        states_, gathered = self._standing(way, way.zero, way.shard, away)
+        kept, logits, again = self.passing(way, away)
+        return states_, kept, logits, again + gathered
+
+    def passing(self, way: Layout | Way, away: Away = HERE) -> tuple[float, float, float]:
+        """Activations, logits, a layer computed again: what no ZeRO stage changes. Of activations
+        that wait in the host's memory those of two layers are here, one's on their way.
+        """
+        first, last = self._flying(way)
+        layers, layer = self._layers(way), self._layer(way, way.recompute)
+        again = self._layer(way, "none") if way.recompute == "full" else 0.0
+        n = self.tokens // way.context * way.micro_batch
+        logits = (LOGIT * self.model.padded_vocab + 4 * self.model.width) * n / way.tensor
+        if away.kept:
+            return min(2.0, layers * first) * layer, logits, again
+        ahead, behind = layers * first * layer, layers * last * layer
+        if way.pipeline == 1 or ahead < behind + logits:
+            return behind, logits, again
+        return ahead, 0.0, again
+
+    def of_family(self, way: Way, shards: list[tuple[int, int]], away: Away = HERE) -> list[Copies]:
+        """What stands in memory with each ZeRO stage and group of a family; asked once, as chunks
+        change nothing where they divide the layers.
+        """
+        key = (*way[:3], *way[10:], away.states)
+        if key not in self.standing:
+            self.standing[key] = [self._standing(way, *one, away) for one in shards]
+        return self.standing[key]
+
+    def on_host(self, way: Layout | Way, shard: tuple[int, int], away: Away) -> float:
+        """Bytes that wait in the host's memory for a device."""
+        states_, kept = 0.0, 0.0
+        if away.states:
+            every, left = (self._standing(way, *shard, one)[0] for one in (HERE, away))
+            states_ = every - left
+        if away.kept:
+            kept = self._layers(way) * self._flying(way)[0] * self._layer(way, way.recompute)
+        return states_ + kept
+
+    def layer(self, way: Layout | Way) -> float:
+        """Bytes that an average layer keeps of a micro-batch."""
+        return self._layer(way, way.recompute)
+
+    def _layers(self, way: Layout | Way) -> int:
+        """Of a stage that is not the last."""
+        return ceil(self.model.layers / (way.pipeline * way.chunks)) * way.chunks
+
+    def total(self, way: Layout | Way) -> float:
+        """Bytes in all."""
+        return sum(self.parts(way))
+
+    def _flying(self, way: Layout | Way) -> tuple[float, float]:
+        """Micro-batches in flight on the first and the last stage."""
+        key = (way.pipeline, way.micro_batches, way.chunks)
+        if key not in self.flying:
+            p, m, v = key
+            first, last = (
+                activations.in_flight(pipeline=p, micro_batches=m, chunks=v, stage=i)
+                for i in (0, p - 1)
+            )
+            self.flying[key] = first, last
+        return self.flying[key]
+
+    def _layer(self, way: Layout | Way, recompute: str) -> float:
+        """Bytes that an average layer keeps of one micro-batch: as many times those of a sequence
+        as it has.
+        """
+        key = (way.tensor, way.context, way.sequence_parallel, recompute)
+        if key not in self.kept:
+            names = ("tensor", "context", "sequence_parallel", "recompute")
+            how: dict[str, Any] = dict(zip(names, key, strict=True))
+            ends = [
+                activations.layer(self.model, **self._how, index=i, **how).total
+                for i in (0, self.model.layers - 1)
+            ]
+            sparse = self.model.expert_layers / self.model.layers
+            self.kept[key] = sparse * ends[-1] + (1 - sparse) * ends[0]
+        return way.micro_batch * self.kept[key]
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        return {"tokens": self.tokens, "attention": "flash", "fused_gate": True, "dropout": False}
+
+    def _standing(self, way: Layout | Way, zero: int, shard: int, away: Away = HERE) -> Copies:
+        """Bytes of weights and gradients, and of master weights and optimizer states where they
+        stay; and of the whole layer, in stage 3 weights and gradients, in stage 2 gradients.
+        """
+        has, S = self._held(way), shard if zero else 1
+        p, L, N = way.pipeline, self.model.layers, way.data * way.context
+        own = N * way.tensor // (way.expert * way.expert_split)
+        Se = max(1, own * S // N) if zero else 1
+        which = 2 if away.states else 0
+        dense, experts = self._copies(zero, S)[which], self._copies(zero, Se)[which]
+        tables = has.table * (2 if p == 1 and not self.model.tied else 1)
+        uneven = self._layers(way) * p / L
+        states_ = (has.dense * uneven + tables) * dense + has.experts * uneven * experts
+        if zero < 2 or shard == 1:
+            return states_, 0.0
+        whole = self._copies(0, 1)[1]
+        largest = max((has.dense + has.experts) * p / L, has.table)
+        return states_, largest * (whole + 2 if zero == 3 else whole)
+
+    def _held(self, way: Layout | Way) -> Held:
+        key = (way.tensor, way.pipeline, way.expert, way.expert_split)
+        if key not in self.held:
+            self.held[key] = work.held(self.model, *key)
+        return self.held[key]
+
+    def _copies(self, zero: int, shard: int) -> tuple[float, float, float]:
+        """Bytes a parameter of all copies, of the gradient, and of it and the weight."""
+        if (zero, shard) not in self.copies:
+            each = states.per_parameter(self.recipe, zero=zero, shard=shard)
+            gradient = each.amount("gradients")
+            both = each.amount("weights") + gradient
+            self.copies[zero, shard] = each.total, gradient, both
+        return self.copies[zero, shard]

@@ -1,0 +1,96 @@
+"""Sweeps that others measured: a model on so many cards, with one layout after the other.
+
+T seconds of a step
+What ran out of memory is there as well: a planner has to know that it would.
+"""
+
+from dataclasses import dataclass
+
+from mathlib.checks import one_of
+from mathlib.plan.calibration import find_rates
+from mathlib.plan.machine import Machine, machine
+from mathlib.plan.step import step
+from mathlib.specs import Cluster, Layout, Model, find_cluster, find_model, table
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One layout of a sweep, and what it took."""
+
+    name: str  # as in the table it was published in
+    layout: Layout
+    program: str
+    fitted: bool  # whether the planner's constants were fitted to it
+    seconds: float  # of a step; 0: it ran out of memory
+
+    @property
+    def ran(self) -> bool:
+        return self.seconds > 0
+
+    @property
+    def instance(self) -> int:
+        """Devices that hold the model once."""
+        return self.layout.tensor * self.layout.pipeline
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A model, its cards, its batch, and the layouts that were tried on them."""
+
+    title: str
+    model: Model
+    cluster: Cluster
+    devices: int
+    tokens: int
+    sequences: int
+    trials: tuple[Trial, ...]  # the quickest first, then those that did not run
+
+    @property
+    def timed(self) -> list[Trial]:
+        return [trial for trial in self.trials if trial.ran]
+
+    def machine(self, program: str) -> Machine:
+        """The model on these cards, as a program runs it."""
+        rates = find_rates(self.cluster.device, program)
+        return machine(self.model, self.cluster, rates, tokens=self.tokens)
+
+    def predicted(self, trial: Trial) -> float:
+        """Seconds that the planner gives a layout."""
+        return step(self.machine(trial.program), trial.layout).total
+
+
+def names() -> list[str]:
+    """All sweeps, in the order of the data file.
+
+    Chapter: planning
+    """
+    return list(table("sweeps"))
+
+
+def find_sweep(name: str) -> Sweep:
+    """A sweep of sweeps.toml with its layouts.
+
+    Chapter: planning
+    """
+    rows = table("sweeps")
+    row = rows[one_of("name", name, rows)]
+    s, V, n = row["tokens"], row["vocab"], row["devices"]
+    wide = {"vocab": V, "padded_vocab": V, "context": s}
+    model = find_model(row["like"]).but(name=name, title=row["title"].partition(",")[0], **wide)
+    trials = []
+    for run, t, p, b, split, again, kernel, fitted, seconds in row["rows"]:
+        data = n // (t * p)
+        shape = {
+            "tensor": t,
+            "pipeline": p,
+            "data": data,
+            "zero": 1,
+            "sequence_parallel": split and t > 1,
+        }
+        m = row["sequences"] // (data * b)
+        layout = Layout(**shape, micro_batch=b, micro_batches=m, recompute=again)
+        program = row["program"] + ("" if kernel else "-norms")
+        trials.append(Trial(run, layout, program, fitted, seconds))
+    ordered = sorted(trials, key=lambda one: one.seconds or float("inf"))
+    cluster = find_cluster(row["cluster"])
+    return Sweep(row["title"], model, cluster, n, s, row["sequences"], tuple(ordered))

@@ -1,0 +1,92 @@
+"""The formulas behind a planned layout's memory, each with its numbers, for every part of it."""
+
+from math import ceil
+
+from mathlib.memory import activations, states
+from mathlib.plan import step, work
+from mathlib.plan.room import Room
+from mathlib.show import says
+from mathlib.show.equation import Number
+from mathlib.show.step_laws import Law, law, sized
+from mathlib.specs import Layout
+
+HELD = ("model states", "activations", "logits", "working tensors")  # as Room.parts has them
+
+
+def parts(on: step.Machine, layout: Layout, recipe: str) -> dict[str, float]:
+    """Bytes of the fullest device by part, as the planner has them."""
+    held = Room(on.model, on.tokens, recipe).parts(layout)
+    return {name: amount for name, amount in zip(HELD, held, strict=True) if amount}
+
+
+def memory(on: step.Machine, layout: Layout, recipe: str) -> list[Law]:
+    """What fills the fullest device, with the formulas."""
+    amounts = parts(on, layout, recipe)
+    has = work.held(*(on.model, layout.tensor, layout.pipeline, layout.expert, layout.expert_split))
+    laws = [
+        _states(on, layout, recipe, has, amounts),
+        _activations(on, layout, amounts),
+        _logits(on, layout, amounts),
+        _working(on, layout, recipe, has, amounts),
+    ]
+    return [one for one in laws if one.amount]
+
+
+def _states(
+    on: step.Machine, lay: Layout, recipe: str, has: work.Held, amounts: dict[str, float]
+) -> Law:
+    """Weights, gradients, master weights and optimizer states."""
+    L, p = on.model.layers, lay.pipeline
+    uneven = ceil(L / (p * lay.chunks)) * lay.chunks * p / L
+    tables = has.table * (2 if p == 1 and not on.model.tied else 1)
+    among = (lay.shard, lay.expert_shard) if lay.zero else (1, 1)
+    kappa, beta = (states.per_parameter(recipe, zero=lay.zero, shard=S).total for S in among)
+    P, E = has.dense * uneven + tables, has.experts * uneven
+    numbers: dict[str, Number] = {"P": (P, says.count(P)), "kappa": sized(kappa)}
+    words = "P parameters of a stage, with κ bytes of weight, gradient and optimizer for each."
+    text = "M = P * kappa"
+    if E:
+        text += " + E * beta"
+        numbers |= {"E": (E, says.count(E)), "beta": sized(beta)}
+        words += " E parameters of experts are shared by other ranks, so each takes β."
+    return law(HELD[0], sized(amounts[HELD[0]]), words, text, numbers)
+
+
+def _activations(on: step.Machine, lay: Layout, amounts: dict[str, float]) -> Law:
+    """Of the first stage or, where that has more with its logits, the last."""
+    p, v = lay.pipeline, lay.chunks
+    stage = p - 1 if "logits" in amounts else 0
+    n = activations.in_flight(pipeline=p, micro_batches=lay.micro_batches, chunks=v, stage=stage)
+    layers, kept = ceil(on.model.layers / (p * v)) * v, amounts.get(HELD[1], 0.0)
+    words = "l layers keep a bytes of each of the n micro-batches that are on their way."
+    numbers: dict[str, Number] = {"l": layers, "n": n, "a": sized(kept / (layers * n))}
+    return law(HELD[1], sized(kept), words, "M = l * n * a", numbers)
+
+
+def _logits(on: step.Machine, lay: Layout, amounts: dict[str, float]) -> Law:
+    words = (
+        "A logit of V words and its gradient take 6 bytes, a number of the stream's h 4; b "
+        "sequences of s tokens, shared by c context and t tensor ranks."
+    )
+    numbers: dict[str, Number] = {"V": on.model.padded_vocab, "h": on.model.width, "s": on.tokens}
+    numbers |= {"b": lay.micro_batch, "c": lay.context, "t": lay.tensor}
+    text = "M = (6 * V + 4 * h) * s * b / (c * t)"
+    return law(HELD[2], sized(amounts.get(HELD[2], 0.0)), words, text, numbers)
+
+
+def _working(
+    on: step.Machine, lay: Layout, recipe: str, has: work.Held, amounts: dict[str, float]
+) -> Law:
+    """A layer that ZeRO gathers, a layer that is computed again."""
+    P = e = 0.0
+    if lay.zero > 1 and lay.shard > 1:
+        P = max((has.dense + has.experts) * lay.pipeline / on.model.layers, has.table)
+        e = states.per_parameter(recipe).amount("gradients") + (2 if lay.zero == 3 else 0)
+    total = amounts.get(HELD[3], 0.0)
+    again = total - P * e if lay.recompute == "full" else 0.0
+    words = (
+        "ZeRO holds the whole of one layer, P parameters with e bytes each; recomputation all "
+        "that a layer keeps, a bytes."
+    )
+    numbers: dict[str, Number] = {"P": (P, says.count(P)), "e": e, "a": sized(again)}
+    return law(HELD[3], sized(total), words, "M = P * e + a", numbers)

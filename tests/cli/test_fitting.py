@@ -1,0 +1,47 @@
+"""mathlib fit: the planner's inverse questions."""
+
+import pytest
+from command_line import answered, args
+
+from mathlib.checks import InputError
+from mathlib.cli import fitting, steps
+from mathlib.cli.options import model_of
+from mathlib.plan import planner
+from mathlib.specs import Layout
+
+LINE = "fit llama2-7b --device a100-80gb"
+
+
+def machine(line):
+    typed = args(line)
+    return steps.machine_of(typed, model_of(typed))
+
+
+def test_the_fewest_devices_are_the_planners(capsys):
+    (one,) = answered(f"{LINE} --batch 32 --within 20s", capsys)["answers"]
+    wanted = planner.fewest(machine(LINE), sequences=32, within=20)
+    assert (one["what"], one["value"]) == ("devices", wanted.value)
+    assert Layout(**one["layout"]) == wanted.choice.layout and one["beyond"] == wanted.beyond
+
+
+def test_so_many_devices_hold_a_batch_and_a_context(capsys):
+    batch, context = answered(f"{LINE} --devices 8", capsys)["answers"]
+    on = machine(LINE)
+    assert batch["value"] == planner.largest(on, devices=8).value
+    assert context["value"] == planner.longest(on, devices=8).value
+    (alone,) = answered(f"{LINE} --devices 8 --tokens 8k", capsys)["answers"]
+    assert alone["what"] == "sequences" and alone["value"] < batch["value"]
+    (alone,) = answered(f"{LINE} --devices 8 --batch 8", capsys)["answers"]
+    assert alone["what"] == "tokens" and alone["value"] <= context["value"]
+
+
+def test_what_is_looked_for_is_not_given():
+    with pytest.raises(InputError, match="leave one out"):
+        fitting.fit_command(args(f"{LINE} --devices 8 --tokens 4k --batch 8"))
+    with pytest.raises(InputError, match="--within: no effect"):
+        fitting.fit_command(args(f"{LINE} --devices 8 --within 8s --batch 8"))
+
+
+def test_none_is_an_answer_too(capsys):
+    answers = answered("fit llama3-70b --device a100-80gb --devices 1", capsys)["answers"]
+    assert [one["value"] for one in answers] == [0, 0] and answers[0]["layout"] is None

@@ -1,0 +1,67 @@
+"""mathlib plan: the planner's ranking as a table and as data; stopped, it is the best so far."""
+
+import pytest
+from command_line import answered, args
+
+from mathlib.checks import InputError
+from mathlib.cli import plans, steps, terminal
+from mathlib.cli.options import model_of
+from mathlib.plan import planner
+from mathlib.specs import Layout
+
+LINE = "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 16"
+
+
+def found(line):
+    typed = args(line)
+    on = steps.machine_of(typed, model_of(typed))
+    return on, planner.search(on, devices=8, sequences=16, most=10)
+
+
+def test_a_ranking_is_the_librarys(capsys):
+    data = answered(LINE, capsys)
+    on, ranking = found(LINE)
+    assert (data["tried"], data["fitting"]) == (ranking.tried, ranking.fitting)
+    assert data["complete"] is True and data["between"]["low"] == ranking.between.low
+    for row, choice in zip(data["layouts"], ranking.choices, strict=True):
+        assert Layout(**row["layout"]) == choice.layout and row["reason"] == choice.reason
+        assert row["step"]["value"] == choice.seconds and row["memory"]["value"] == choice.memory
+
+
+def test_the_table_has_a_column_for_what_is_used_and_the_reasons(capsys):
+    plans.plan_command(args(LINE))
+    head, _, first, second = capsys.readouterr().out.splitlines()[2:6]
+    on, ranking = found(LINE)
+    assert head.split()[:1] == ["#"] and head.split()[-1] == "why"
+    assert "expert" not in head, "no layout of a dense model deals out experts"
+    assert ranking.choices[1].reason in second and first.split()[0] == "1"
+
+
+def test_what_room_there_is_decides(capsys):
+    tight = answered(f"{LINE} --memory 40GB --top 3", capsys)
+    assert len(tight["layouts"]) == 3
+    assert all(one["memory"]["value"] <= 36e9 for one in tight["layouts"])
+    with pytest.raises(InputError, match="none of .* layouts fits"):
+        plans.plan_command(args(f"{LINE} --memory 8GB"))
+
+
+def test_a_search_is_followed_and_ends_with_the_best_so_far(monkeypatch, capsys):
+    heard = []
+
+    def enough(done):
+        heard.append(done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plans, "follow", enough)
+    line = "plan mixtral-8x7b --device h100-sxm --devices 64 --batch 512 --tokens 4k"
+    data = answered(line, capsys)
+    assert heard and data["complete"] is False and data["layouts"]
+    plans.plan_command(args(line))
+    assert "the search was stopped: this is the best until then" in capsys.readouterr().out
+
+
+def test_progress_says_how_far_and_how_to_end(monkeypatch):
+    said = []
+    monkeypatch.setattr(terminal, "progress", said.append)
+    plans.follow(planner.search.__globals__["Progress"](0.25, 20_000, 3, 1.5))
+    assert said == ["25%, 20,000 layouts, best 1.5 s (Ctrl-C: enough)"]

@@ -1,0 +1,66 @@
+"""mathlib time: the planner's step, on the cluster that was named."""
+
+import pytest
+from command_line import answered, args
+
+from mathlib.checks import InputError
+from mathlib.cli import steps
+from mathlib.cli.options import layout_of, model_of
+from mathlib.plan import step
+from mathlib.plan.calibration import find_rates, interval
+from mathlib.plan.machine import machine
+from mathlib.specs import Layout, find_cluster
+
+
+def test_a_step_is_the_librarys(capsys):
+    line = "time llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16 --train 1T"
+    data = answered(line, capsys)
+    on = machine("llama3-8b", find_cluster("p5.48xlarge"), find_rates("h100-sxm"))
+    lay = Layout(data=8, zero=1, micro_batches=16)
+    took = step.step(on, lay).total
+    also = {name: fact["value"] for name, fact in data["also"].items()}
+    assert data["total"] == took and also["MFU"] == step.utilization(on, lay)
+    between = interval(took)
+    assert (also["eight of ten runs from"], also["to"]) == (between.low, between.high)
+    assert also["whole run"] == pytest.approx(1e12 / (128 * 8192) * took)
+    assert also["tokens a second of a device"] == pytest.approx(128 * 8192 / took / 8)
+
+
+def test_a_program_and_a_precision_change_the_answer(capsys):
+    line = "time llama2-7b --device h100-sxm --data 8 --zero 3"
+    base = answered(line, capsys)["total"]
+    assert answered(f"{line} --program fsdp", capsys)["total"] != base
+    assert answered(f"{line} --precision fp8", capsys)["total"] < base
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("", "--cluster: needed"),
+        ("--cluster p5.48xlarge --device h100-sxm", "leave --device out"),
+        ("--device rtx-4090", "no cluster here is made of it"),
+        ("--cluster p6", "`mathlib clusters` lists all"),
+    ],
+)
+def test_a_machine_that_is_none_is_refused(options, told):
+    typed = args(f"time gpt2 {options}")
+    with pytest.raises(InputError, match=told):
+        steps.cluster_of(typed)
+
+
+def test_a_devices_cluster_is_the_first_that_is_made_of_it():
+    assert steps.cluster_of(args("time gpt2 --device H100-SXM")).device == "h100-sxm"
+
+
+def test_a_last_stage_may_be_shorter_but_not_empty(capsys):
+    """Llama 3 405B ran its 126 layers on 16 stages; memory counts equal stages alone."""
+    line = "llama3-405b --tensor 8 --pipeline 16 --data 64 --sequence-parallel"
+    data = answered(f"time {line} --device h100-sxm", capsys)
+    assert data["also"]["devices"]["value"] == 8192
+    with pytest.raises(InputError, match="pipeline = 16: does not divide layers = 126; accepted"):
+        typed = args(f"memory {line}")
+        layout_of(typed, model_of(typed))
+    with pytest.raises(InputError, match="chunks = 32 does not divide it"):
+        steps.time_command(args(f"time {line} --device h100-sxm --chunks 2"))
+    with pytest.raises(InputError, match="pipeline = 100: does not divide"):
+        steps.time_command(args("time llama3-405b --device h100-sxm --pipeline 100"))

@@ -1,0 +1,36 @@
+"""What fits and how fast it is, as the formulas have it."""
+
+import re
+
+import pytest
+
+from mathlib import specs
+from mathlib.compute import params
+from mathlib.explore import inference as explored
+from mathlib.memory import decode_time, inference
+from mathlib.show import says
+from mathlib.show.experiments import find
+
+DECODE = find("decode")
+
+
+def test_seventy_billion_in_int8_fit_and_in_sixteen_bits_do_not():
+    assert "It fits" in DECODE.run({})
+    assert "It does not fit" in DECODE.run({"weights": 2.0})
+    free = specs.find_device("a100-80gb").room - params.count("llama2-70b").total
+    free -= inference.kv_cache("llama2-70b", tokens=4096).total
+    assert f"{says.size(free)} stay free" in DECODE.run({})
+
+
+def test_the_sentence_is_the_step():
+    step = decode_time.step("llama2-70b", "a100-80gb", past=4096, bytes_per_parameter=1).total
+    assert f"at least {says.time(step)}" in DECODE.run({})
+    each = re.search(r"<b>([\d.]+) tokens a second", DECODE.run({}))
+    assert each and float(each[1]) == pytest.approx(1 / step, abs=0.06)
+
+
+def test_more_sequences_are_faster_together_and_slower_each():
+    points = explored.speeds("llama3-8b", "h100-sxm", [1, 8, 64], past=4096)
+    together = [speed for _, speed in points]
+    each = [speed / B for B, speed in points]
+    assert together == sorted(together) and each == sorted(each, reverse=True)

@@ -1,0 +1,177 @@
+"""The page's ranking, its pictures and its words are what the planner says."""
+
+import json
+import re
+from dataclasses import asdict
+from html import unescape
+
+import pytest
+from charts import boxes, said, unreadable, widths
+
+from mathlib import specs
+from mathlib.explore import plan as explored
+from mathlib.plan import planner, step
+from mathlib.plan.calibration import find_rates
+from mathlib.plan.room import Room
+from mathlib.show import says
+from mathlib.show.experiments import find, run_json
+
+PLAN = find("plan")
+SMALL = {"model": "llama3.2-1b", "devices": 8, "sequences": 64, "tokens": 4096}
+RECIPE = "mixed-adam-fp32-gradients"
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+    "tie_word_embeddings": True,
+}
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """The machine and the whole ranking, straight from the planner."""
+    nodes = specs.find_cluster("dgx-h100")
+    on = step.machine("llama3.2-1b", nodes, find_rates(nodes.device), tokens=4096)
+    return on, planner.search(on, devices=8, sequences=64, recipe=RECIPE, most=explored.KEPT)
+
+
+def rows(html):
+    """The cells of the table's rows."""
+    found = re.findall(r'<tr data-set="row \d+".*?</tr>', html)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in found]
+    return [[cell.replace("\u00a0", " ") for cell in row] for row in cells]
+
+
+def test_the_table_is_the_planners_ranking(asked):
+    on, found = asked
+    cells = rows(PLAN.run(SMALL))
+    best = found.choices[0]
+    assert cells[0][1] == explored.words(best.layout)
+    assert cells[0][2] == says.time(best.seconds)
+    assert len(cells) > 3 and [row[0] for row in cells] == [str(i + 1) for i in range(len(cells))]
+    every = {explored.words(one.layout): one for one in found.choices}
+    times = [every[row[1]].seconds for row in cells]
+    assert times == sorted(times)
+    for _, layout, time, mfu, size in cells:
+        one = every[layout]
+        assert time == says.time(one.seconds)
+        assert size == says.size(one.memory)
+        assert mfu == f"{step.utilization(on, one.layout):.0%}"
+
+
+def test_each_row_is_the_quickest_of_its_mix(asked):
+    _, found = asked
+    mixes = explored.mixes(found.choices)
+    seen = [(c.layout.tensor, c.layout.pipeline, c.layout.expert, c.layout.zero) for c in mixes]
+    assert len(seen) == len(set(seen))
+    for one, mix in zip(mixes, seen, strict=True):
+        tensor, pipeline, expert, zero = mix
+        same = [
+            other.seconds
+            for other in found.choices
+            if (other.layout.tensor, other.layout.pipeline) == (tensor, pipeline)
+            and (other.layout.expert, other.layout.zero) == (expert, zero)
+        ]
+        assert one.seconds == min(same)
+
+
+def test_a_chosen_row_is_drawn_with_its_memory_and_its_time(asked):
+    on, found = asked
+    chosen = explored.mixes(found.choices)[2]
+    html = PLAN.run(SMALL | {"row": 3})
+    assert html.count('aria-current="true"') == 1
+    assert '<tr data-set="row 3" aria-current="true">' in html
+    memory, _, time, _ = widths(html)
+    held = sum(Room(on.model, on.tokens, RECIPE).parts(chosen.layout))
+    assert held == pytest.approx(chosen.memory)
+    assert f"{says.size(held)} (" in said(memory) and "H100 80 GB SXM" in said(memory)
+    for name, seconds in step.step(on, chosen.layout).items():
+        label = f"Row 3: {explored.words(chosen.layout)}, {name}: {says.time(seconds)}"
+        assert label in boxes(time), name
+    assert "Row 1: " in said(time) and chosen.reason.split(":")[0] in html
+    assert f"runs out of memory is {chosen.risk:.0%}" in html
+    assert not unreadable(html)
+
+
+def test_the_sentence_says_the_interval(asked):
+    _, found = asked
+    low, high = says.time(found.between.low), says.time(found.between.high)
+    html = PLAN.run(SMALL)
+    assert f"between {low} and {high}" in html
+    assert f"{found.tried:,} layouts were tried, and {found.fitting:,} fit" in html
+
+
+def test_a_pasted_config_takes_the_place_of_the_menu():
+    pasted = PLAN.run(SMALL | {"model": "gpt3-175b", "config": json.dumps(CONFIG)})
+    assert "llama of config.json on 8 devices" in pasted
+    assert rows(pasted) == rows(PLAN.run(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("{", "expected a JSON object"),
+        ("[1]", "expected a JSON object"),
+        ("{}", "model_type"),
+        ('{"model_type": "no such"}', "model_type"),
+    ],
+)
+def test_what_is_no_config_is_refused_in_words(config, words):
+    html = PLAN.run({"config": config})
+    assert "mlx-refused" in html and words in html
+
+
+def test_what_does_not_fit_says_what_fills_the_device():
+    html = PLAN.run({"model": "llama2-70b", "devices": 8, "tokens": 4096, "cluster": "dgx-a100"})
+    assert "none of" in html and "What fills the device most" in html and "states" in html
+    none = {"model": "gpt2-xl", "devices": 16384, "sequences": 1, "tokens": 512}
+    assert "no layout divides" in PLAN.run(none)
+    assert "Not possible: tokens" in PLAN.run({"model": "gpt2-xl", "tokens": 8192})
+
+
+def test_a_row_that_is_not_there_is_the_last():
+    html = PLAN.run({"model": "gpt2-xl", "devices": 1, "sequences": 8, "tokens": 1024, "row": 10})
+    last = len(rows(html))
+    assert last < 10 and f'<tr data-set="row {last}" aria-current="true">' in html
+
+
+def pre(html, file):
+    """What would be saved as a file."""
+    found = re.search(rf'<pre data-file="{file}".*?><code>(.*?)</code>', html, re.DOTALL)
+    assert found
+    return unescape(found[1])
+
+
+def test_the_files_are_those_of_the_chosen_row(asked):
+    on, found = asked
+    chosen = explored.mixes(found.choices)[1]
+    html = PLAN.run(SMALL | {"row": 2})
+    told = json.loads(pre(html, "plan.json"))
+    assert told["layout"] == asdict(chosen.layout) | {"devices": 8}
+    assert told["step"] == pytest.approx(chosen.seconds, rel=1e-5)
+    assert sum(told["seconds"].values()) == pytest.approx(chosen.seconds, rel=1e-4)
+    assert sum(told["bytes"].values()) == pytest.approx(chosen.memory, rel=1e-4)
+    line = pre(html, "plan.sh")
+    assert f"--tensor-model-parallel-size {chosen.layout.tensor} " in line
+    assert "--seq-length 4096 " in line and "--standalone" in line
+
+
+def test_every_part_of_a_row_stands_with_its_formula(asked):
+    on, found = asked
+    html = PLAN.run(SMALL)
+    for name in step.step(on, found.choices[0].layout):
+        assert f'<p class="mlx-law"><b>{name}</b>' in html
+    assert html.count("<math") == html.count('<p class="mlx-law">') > 6
+
+
+def test_a_search_says_how_far_it_is():
+    heard = []
+    explored.ranked.cache_clear()
+    asked = {"model": "llama3-8b", "tokens": 4096, "sequences": 256}
+    run_json("plan", json.dumps(asked), "", lambda share, words: heard.append((share, words)))
+    assert heard and all(0 <= share <= 1 and "layouts" in words for share, words in heard)

@@ -1,0 +1,47 @@
+"""Rates are those of the shapes asked for; no verdict here is a time."""
+
+import time
+
+import torch
+
+from mathlib.meters import rates
+
+
+def test_a_rate_for_each_shape_and_size():
+    products = rates.product_rates([(8, 8, 8), (64, 64, 64)], repeat=2)
+    streams = rates.stream_rates([4096, 2**20], repeat=2, enough=2**20)
+    assert len(products) == len(streams) == 2 and min(*products, *streams) > 0
+    assert rates.launch_seconds(many=10, repeat=2) > 0
+
+
+def test_rates_are_work_over_the_quickest_time(monkeypatch):
+    said = {}
+
+    def pretend(*actions, repeat, pick, clock):
+        for action in actions:
+            action()
+        said.update(repeat=repeat, pick=pick, clock=clock)
+        return [0.5] * len(actions)
+
+    monkeypatch.setattr(rates, "interleaved_seconds", pretend)
+    assert rates.product_rates([(2, 3, 4)], repeat=7) == [2 * 2 * 3 * 4 / 0.5]
+    assert said == {"repeat": 7, "pick": min, "clock": time.process_time}
+    assert rates.stream_rates([4096], enough=4 * 8192) == [4 * 8192 / 0.5]
+    assert rates.launch_seconds(many=10) == 0.05
+
+
+def test_other_types_are_multiplied_too():
+    assert rates.product_rates([(8, 8, 8)], dtype=torch.bfloat16, repeat=1)[0] > 0
+
+
+def test_a_cpu_need_not_be_waited_for():
+    assert rates.waiter("cpu")() is None
+    assert rates.waiter("cuda") is torch.cuda.synchronize
+
+
+def test_in_place_writes_where_it_has_read(monkeypatch):
+    seen = []
+    monkeypatch.setattr(rates, "_stream", lambda x, y, again, finish: seen.append(x is y))
+    for in_place in (False, True):
+        rates.stream_rates([4096], in_place=in_place, repeat=1)
+    assert set(seen[: len(seen) // 2]) == {False} and set(seen[len(seen) // 2 :]) == {True}

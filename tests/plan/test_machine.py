@@ -1,0 +1,36 @@
+"""Exchanges go at the pace of the link that they cross."""
+
+from math import log2
+
+import pytest
+
+from mathlib.plan.calibration import Rates
+from mathlib.plan.machine import machine
+from mathlib.specs import find_cluster, find_device
+from mathlib.traffic import mesh
+
+PERFECT = Rates(link=1, network=1, hop=0)
+ON = machine("llama3-8b", find_cluster("dgx-h100"), PERFECT)
+
+
+def test_a_ring_that_leaves_its_node_is_as_fast_as_the_cards_it_has() -> None:
+    assert ON.ring(1e9, 8, 1) == 1e9 / 450e9
+    assert ON.ring(1e9, 16, 8) == 1e9 / 50e9  # one rank a node: one card
+    assert ON.ring(1e9, 16, 1) == 1e9 / 400e9  # all eight
+    assert ON.all_to_all(15e9, 16, 1) == pytest.approx(8e9 / 50e9)
+    assert ON.ring(1e9, 1, 1) == ON.all_to_all(1e9, 1, 1) == 0
+
+
+def test_neighbours_are_those_of_the_mesh() -> None:
+    for size, stride in ((2, 1), (16, 1), (4, 4), (8, 16)):
+        assert ON.neighbours(size, stride) == mesh.neighbours(size=size, stride=stride, node=8)
+
+
+def test_rounds_take_time_of_their_own() -> None:
+    slow = machine("llama3-8b", find_cluster("dgx-h100"), Rates(link=1, network=1, hop=1e-3))
+    assert slow.ring(0, 16, 1) == pytest.approx(1e-3 * (7 + log2(2)))
+
+
+def test_a_device_that_is_none_of_ours() -> None:
+    own = machine("llama3-8b", find_cluster("dgx-h100"), PERFECT, device=find_device("a100-80gb"))
+    assert own.arithmetic < ON.arithmetic and own.tokens == own.model.context

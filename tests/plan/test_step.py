@@ -1,0 +1,148 @@
+"""A step's parts against FLOP, bytes on the wire and idle time as the other rooms count them."""
+
+from dataclasses import replace
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.compute import flops
+from mathlib.plan import step, work
+from mathlib.plan.calibration import Rates, find_rates
+from mathlib.schedule import bubble
+from mathlib.specs import Cluster, Layout, find_cluster, find_model
+from mathlib.traffic import volumes
+
+PERFECT = Rates(
+    matmul=1, grouped=1, attention=1, memory=1, link=1, network=1, hop=0, reread=1e-12, traffic=0,
+    launch=0, data_hidden=0,
+)  # fmt: skip
+NODE = Cluster("one node", "h100-sxm", 64, 64 * 50e9)  # all ranks are neighbours
+LLAMA = find_model("llama3-8b")
+LINK = 450e9
+
+
+def timed(layout: Layout, name: str = "llama3-8b", rates: Rates = PERFECT, **how):
+    return step.step(step.machine(name, NODE, rates, tokens=2048, **how), layout)
+
+
+def test_alone_and_perfect_a_step_is_its_flop() -> None:
+    found = timed(Layout(micro_batches=3))
+    counted = flops.training(LLAMA, tokens=2048, sequences=3, causal=True, attention_backward=2.5)
+    assert found.total - found.amount("optimizer") == pytest.approx(counted.total / 989e12)
+    on = step.machine(LLAMA, NODE, PERFECT, tokens=2048)
+    assert (
+        1 < step.utilization(on, Layout(micro_batches=300)) < 1.1
+    )  # full pairs, half are computed
+    full = Layout(micro_batches=3, recompute="full")
+    assert step.utilization(on, full, executed=True) > step.utilization(on, full)
+    again = timed(full).amount("recomputation")
+    assert again == pytest.approx(
+        (flops.forward(LLAMA, tokens=2048, sequences=3, causal=True).total
+         - 3 * 2 * 2048 * LLAMA.width * LLAMA.padded_vocab) / 989e12
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_tensor_exchange_is_what_is_sent(recompute: str) -> None:
+    lay = Layout(tensor=4, micro_batches=3, recompute=recompute)
+    sent = volumes.tensor_parallel(
+        LLAMA, tensor=4, tokens=2048, micro_batches=3, recompute=recompute
+    )
+    assert timed(lay).amount("tensor exchange") == pytest.approx(sent.total / LINK)
+    hidden = timed(lay, rates=replace(PERFECT, tensor_hidden=0.75))
+    assert hidden.amount("tensor exchange") == pytest.approx(sent.total / LINK / 4)
+
+
+def test_context_and_expert_exchanges_are_what_is_sent() -> None:
+    lay = Layout(context=4, micro_batches=2)
+    sent = volumes.context_parallel(
+        LLAMA, context=4, tokens=2048, micro_batches=2, method="all-gather"
+    )
+    assert timed(lay).amount("context exchange") == pytest.approx(sent.total / LINK)
+    experts = Layout(data=8, expert=8, micro_batches=2)
+    sent = volumes.expert_parallel("mixtral-8x7b", expert=8, tokens=2048, micro_batches=2)
+    found = timed(experts, "mixtral-8x7b").amount("expert exchange")
+    assert found == pytest.approx(sent.total / LINK)
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@pytest.mark.parametrize("shard", [0, 2])
+def test_data_exchange_is_what_is_sent(zero: int, shard: int) -> None:
+    lay = Layout(data=8, zero=zero, shard=shard if zero else 0, micro_batches=3)
+    on = step.machine(LLAMA, NODE, PERFECT, tokens=2048)
+    own = step._held(on, lay)
+    sent = volumes.zero(
+        parameters=own.dense + 2 * own.table,
+        data=8,
+        stage=zero,
+        shard=lay.shard,
+        micro_batches=3,
+        gradient_bytes=4,
+    )
+    assert step.step(on, lay).amount("data exchange") == pytest.approx(sent.total / LINK)
+    hides = step.machine(LLAMA, NODE, replace(PERFECT, data_hidden=1), tokens=2048)
+    found = step.step(hides, lay)
+    left = found.amount("data exchange") if "data exchange" in found else 0
+    assert left < sent.total / LINK
+
+
+@pytest.mark.parametrize(("p", "v"), [(2, 1), (4, 1), (4, 2), (8, 4)])
+def test_the_bubble_is_that_of_the_schedule(p: int, v: int) -> None:
+    lay = Layout(pipeline=p, chunks=v, micro_batches=16)
+    found = timed(lay, rates=replace(PERFECT, sends=0))
+    busy = found.amount("products") + found.amount("attention")
+    loss = found.amount("loss on the last stage") / 16  # 32 layers divide: all of it is there
+    mean = busy / 16 + loss / p
+    idle = bubble.over_ideal(stages=p, micro_batches=16, chunks=v)
+    assert found.amount("bubble") == pytest.approx(16 * mean * idle)
+
+
+def test_what_grows_a_step() -> None:
+    """Each cause for itself: launches, crowding, a last stage with the loss, uneven layers."""
+    lay = Layout(pipeline=4, micro_batches=16)
+    base = timed(lay)
+    slow = timed(lay, rates=replace(PERFECT, launch=0.1))
+    assert slow.amount("waiting for launches") > 10 * base.total
+    assert base.amount("loss on the last stage") > 0
+    uneven = timed(lay, LLAMA.but(layers=29, name="29 layers"))
+    assert uneven.amount("products") == base.amount("products")  # 8, 8, 8, 5 layers
+    assert "loss on the last stage" not in uneven
+    many = step.machine(LLAMA, find_cluster("dgx-h100"), replace(PERFECT, crowd=0.1), tokens=2048)
+    assert step.step(many, Layout(data=16)).amount("crowding") > 0
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(InputError, match="precision = 'fp8': a100-80gb has no such products"):
+        step.machine(LLAMA, find_cluster("dgx-a100"), Rates(precision="fp8"))
+    with pytest.raises(InputError, match="layout"):
+        step.step(step.machine(LLAMA, NODE, find_rates("h100-sxm")), None)
+
+
+HOST = step.Host(link=50e9, memory=1e12, bandwidth=100e9)
+
+
+def test_a_host_updates_weights_as_fast_as_its_link_and_its_memory() -> None:
+    on = step.machine(LLAMA, NODE, PERFECT, tokens=2048, host=HOST)
+    for zero, S in ((0, 1), (1, 8), (3, 8)):
+        lay = Layout(data=8, zero=zero, micro_batches=4)
+        here, there = step.step(on, lay), step.step(on, lay, offload="states")
+        own = step._held(on, lay)
+        P = (own.dense + own.table) / S
+        expected = P * (4 + 2) / 50e9 + P * work.STATE / 100e9  # gradients, weights; Adam
+        assert there.amount("optimizer") == pytest.approx(expected)
+        assert there.total - here.total == pytest.approx(expected - here.amount("optimizer"))
+
+
+def test_activations_travel_behind_computing_where_the_link_is_fast_enough() -> None:
+    lay = Layout(micro_batches=4)
+    on = step.machine(LLAMA, NODE, PERFECT, tokens=2048, host=replace(HOST, link=1e12))
+    assert step.step(on, lay, offload="activations").total == step.step(on, lay).total
+    slow = step.machine(LLAMA, NODE, PERFECT, tokens=2048, host=replace(HOST, link=1e9))
+    sent = on.room.layer(lay) / 1e9
+    computing = step._pass(on, lay).computing
+    waited = step.step(slow, lay, offload="activations").amount("exchange with the host")
+    assert waited == pytest.approx(4 * 32 * (2 * sent - computing))
+    with pytest.raises(InputError, match="offload = 'both': expected a machine with a host"):
+        step.step(step.machine(LLAMA, NODE, PERFECT), lay, offload="both")
+    with pytest.raises(InputError, match="link = 0"):
+        step.Host(link=0, memory=1, bandwidth=1)

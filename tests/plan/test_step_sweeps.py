@@ -1,0 +1,81 @@
+"""Two thousand published runs that no constant was fitted to: large sweeps over layouts.
+
+Limits stand a little above what was reached on 2026-11-23 (`python tools/calibrate.py --sets`).
+"""
+
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from statistics import mean, median
+
+import pytest
+from published_runs import published, sweeps
+
+from mathlib.plan.calibration import out_of_memory
+from mathlib.plan.room import Room
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+import calibrate
+import layout_sets
+import memory_needs
+
+RUNS = [run for run in sweeps() if run.seconds]
+STEADY = ("aleph-alpha", "vtrain-single", "llm-foundry")
+
+
+@cache
+def guess() -> dict[str, float]:
+    table = calibrate.load()
+    return {run.name: calibrate.predicted(table, run) for run in RUNS}
+
+
+def test_every_run_is_read_and_none_was_fitted() -> None:
+    names = {run.name for run in sweeps()}
+    assert len(names) == len(sweeps()) == 2214 and all(run.told for run in sweeps())
+    assert not names & {run.name for run in published()[0]}
+
+
+@pytest.mark.parametrize(
+    ("source", "limit"), [("aleph-alpha", 0.06), ("vtrain-single", 0.08), ("llm-foundry", 0.04)]
+)
+def test_half_of_the_steps_are_nearer(source: str, limit: float) -> None:
+    own = [run for run in RUNS if run.source == source]
+    assert median(abs(guess()[run.name] / run.seconds - 1) for run in own) < limit
+
+
+def test_the_layout_that_is_predicted_to_be_the_best_is_nearly() -> None:
+    sets = layout_sets.by_source(layout_sets.ranked(guess(), RUNS))
+    for source in ("aleph-alpha", "vtrain-single"):
+        lost = [one.regret for one in sets[source]]
+        assert median(lost) < 0.01 and mean(lost) < 0.04, source
+        assert median(one.correlation for one in sets[source]) > 0.85, source
+    assert sum(len(sets[source]) for source in STEADY if source in sets) > 100
+    book = sets["playbook"]
+    assert median(one.regret for one in book) < 0.06
+    assert median(one.correlation for one in book) > 0.65
+
+
+def test_where_the_model_does_not_know_why() -> None:
+    """The Playbook's pipelines and its 512 devices took several times as long as predicted; its
+    runs on one node and without stages did not.
+    """
+    found = defaultdict(list)
+    for run in [run for run in RUNS if run.source == "playbook"]:
+        ratio = guess()[run.name] / run.seconds
+        found["stages" if run.layout.pipeline > 1 else "one stage"].append(ratio)
+        found[run.layout.world].append(ratio)
+    assert median(found["one stage"]) > 0.85 and median(found["stages"]) < 0.4
+    assert 0.9 < median(found[8]) < 1.2 and median(found[512]) < 0.15
+
+
+def test_what_ran_out_of_memory_was_the_likelier_to() -> None:
+    outcome = []
+    for run in sweeps():
+        if run.source in memory_needs.TOLD_FITS:
+            memory = run.device.room - memory_needs.RESERVE
+            needed = Room(run.model, run.tokens).total(run.layout)
+            risk = out_of_memory(needed=needed, memory=memory, program=run.program)
+            outcome.append((risk, float(not run.fits)))
+    right, brier, plain = memory_needs.scores(outcome)
+    assert len(outcome) == 377 and right > 0.78 and brier < 0.6 * plain

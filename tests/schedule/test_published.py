@@ -1,0 +1,61 @@
+"""The zero-bubble authors' own steps: their bubble rates come out of our simulator."""
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.schedule import orders
+from mathlib.schedule.published import published
+from mathlib.schedule.simulate import simulate
+
+STEPS = {name: step for name, step in published().items() if step.forward}
+# Qi et al., Table 5: what their program makes of their own times, of all time.
+RATES = {
+    "1f1b": (
+        *(0.2431, 0.1985, 0.1240, 0.2347, 0.1898, 0.1091),
+        *(0.2552, 0.2082, 0.1251, 0.2646, 0.2168, 0.1352),
+    ),
+    "zb-h1": (
+        *(0.1585, 0.1242, 0.0674, 0.1323, 0.1045, 0.0554),
+        *(0.1397, 0.1088, 0.0576, 0.1421, 0.1106, 0.0594),
+    ),
+}
+
+
+def simulated(step, order, *, blocking=False, **options):
+    sizes = {"stages": step.stages, "micro_batches": step.micro_batches}
+    return simulate(orders.make(order, **sizes, **options), step.times(blocking=blocking)).total
+
+
+@pytest.mark.parametrize("order", RATES)
+def test_the_simulator_finds_the_bubble_rates_that_the_authors_print(order):
+    for step, rate in zip(STEPS.values(), RATES[order], strict=True):
+        work = step.micro_batches * (step.forward + step.inputs + step.weight)
+        assert 1 - work / simulated(step, order) == pytest.approx(rate, abs=6e-5), step.name
+
+
+def test_zb_1p_gains_what_the_simulator_says_of_h1_within_three_points():
+    """With F = I = W it would be twice as much as measured where W is half of F."""
+    for step in STEPS.values():
+        said = simulated(step, "1f1b") / simulated(step, "zb-h1") - 1
+        assert step.gain("zb-1p") == pytest.approx(said, abs=0.027), step.name
+    first = STEPS["1.5B, 24 micro-batches"]
+    assert first.weight < 0.51 * first.forward and 1.9 * first.gain("zb-1p") < 93 / 79 - 1
+
+
+def test_interleaving_gains_what_stages_gain_that_wait_for_their_messages():
+    for step in STEPS.values():
+        one, waiting, overlapping = (
+            simulated(step, "1f1b"),
+            simulated(step, "interleaved", chunks=step.chunks, blocking=True),
+            simulated(step, "interleaved", chunks=step.chunks),
+        )
+        found = step.gain("interleaved")
+        assert abs(found - (one / waiting - 1)) < 0.04, step.name
+        assert one / overlapping - 1 > found + 0.03, step.name
+
+
+def test_a_name_that_is_no_order_of_a_step_is_refused():
+    step = published()["6.2B on 16 stages, 48 larger micro-batches"]
+    assert step.gain("zb-v") == pytest.approx(0.2278, abs=1e-4)
+    with pytest.raises(InputError, match="order = 'gpipe'"):
+        step.gain("gpipe")

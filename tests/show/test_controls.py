@@ -1,0 +1,54 @@
+"""Controls offer what they take, and refuse the rest."""
+
+import math
+
+import pytest
+
+from mathlib.checks import InputError
+from mathlib.show.controls import Line, Range, Text, Toggle, doubling
+from mathlib.show.experiments import Experiment
+
+
+def test_controls_refuse_what_they_do_not_offer():
+    slider = Range("x", "X", 0.1, 1.0, 0.1, 0.3)
+    assert slider.check(0.1 + 0.2) == 0.3 and slider.check(1) == 1.0
+    for wrong in (0, 1.1, "0.3", True, math.nan):
+        with pytest.raises(InputError, match="x = "):
+            slider.check(wrong)
+    with pytest.raises(InputError, match="n = 3"):
+        doubling("n", "N", 1, 8, 4).check(3)
+    with pytest.raises(InputError, match="t = 1"):
+        Toggle("t", "T").check(1)
+
+
+def test_a_line_takes_its_own_letters_and_no_others():
+    line = Line("row", "Row", "ABa ", 6, "AB")
+    assert line.check("BA aB") == "BA aB" and line.clean("xA-B9aaaaaaa") == "ABaaaa"
+    for wrong in ("AX", "AAAAAAA", 3, None):
+        with pytest.raises(InputError, match="row = "):
+            line.check(wrong)
+    html = Experiment("l", "L", (line,), lambda row: f"<p>{row}</p>").html({"row": "BB"})
+    assert "<li>Row: <b>BB</b></li>" in html and "&quot;letters&quot;: &quot;ABa &quot;" in html
+
+
+def test_doubling_offers_every_power_between_its_ends_with_the_unit():
+    control = doubling("n", "N", 4, 40, 8, "GB")
+    assert control.slider and control.options == (
+        ("4 GB", 4),
+        ("8 GB", 8),
+        ("16 GB", 16),
+        ("32 GB", 32),
+    )
+    with pytest.raises(InputError, match="n = 5"):
+        doubling("n", "N", 4, 40, 5)
+
+
+def test_a_text_is_taken_as_it_is_up_to_its_length():
+    text = Text("config", "Pasted", 6, "nothing yet")
+    assert text.check("{ a }") == "{ a }" and text.offers() == [] and text.show("") == "none"
+    for wrong in ("1234567", 3, None):
+        with pytest.raises(InputError, match="at most 6"):
+            text.check(wrong)
+    assert Text("t", "T", 100).show("x" * 80) == "x" * 60 + " ..."
+    html = Experiment("t", "T", (text,), lambda config: f"<p>{config}</p>").html({"config": "a"})
+    assert "&quot;kind&quot;: &quot;text&quot;" in html and "nothing yet" in html

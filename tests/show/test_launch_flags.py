@@ -1,0 +1,111 @@
+"""A launch line says the whole layout, in the words of Megatron-LM and torchrun."""
+
+import re
+import shlex
+
+import pytest
+
+from mathlib import specs
+from mathlib.show.launch_flags import launch_line
+from mathlib.specs import Layout
+
+H100 = specs.find_cluster("dgx-h100")
+RECIPE = "mixed-adam-fp32-gradients"
+
+
+def flags(model, layout, recipe=RECIPE, tokens=4096):
+    """Each flag of a line with its value; a switch has none."""
+    line = launch_line(specs.find_model(model), layout, H100, tokens=tokens, recipe=recipe)
+    words = shlex.split(line, comments=True)
+    assert words[0] == "torchrun" and "pretrain_gpt.py" in words
+    found: dict[str, str] = {}
+    for word, after in zip(words, [*words[1:], "--"], strict=True):
+        if word.startswith("--"):
+            found[word] = "" if after.startswith("--") else after
+    return found
+
+
+def test_the_axes_and_the_batch_come_back_from_the_line():
+    layout = Layout(
+        data=8,
+        tensor=4,
+        pipeline=4,
+        chunks=2,
+        context=2,
+        zero=1,
+        micro_batch=2,
+        micro_batches=16,
+        sequence_parallel=True,
+    )
+    told = flags("llama3-70b", layout)
+    t, c, p = (
+        int(told[f"--{axis}-parallel-size"])
+        for axis in ("tensor-model", "context", "pipeline-model")
+    )
+    world = int(told["--nnodes"]) * int(told["--nproc-per-node"])
+    assert (t, c, p, world) == (4, 2, 4, layout.world)
+    assert world // (t * c * p) == layout.data
+    b, B = int(told["--micro-batch-size"]), int(told["--global-batch-size"])
+    assert (b, B // (b * layout.data)) == (layout.micro_batch, layout.micro_batches)
+    assert told["--num-virtual-stages-per-pipeline-rank"] == "2"
+    assert "--sequence-parallel" in told and "--use-distributed-optimizer" in told
+    assert told["--seq-length"] == "4096" and "--recompute-granularity" not in told
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted", "unwanted"),
+    [
+        ({"zero": 0}, {}, ["--use-distributed-optimizer"]),
+        ({"zero": 2}, {"--data-parallel-sharding-strategy": "optim_grads"}, []),
+        ({"zero": 3}, {"--data-parallel-sharding-strategy": "optim_grads_params"}, []),
+        ({"zero": 1, "shard": 4}, {"--num-distributed-optimizer-instances": "4"}, []),
+        ({"recompute": "full"}, {"--recompute-granularity": "full"}, []),
+        ({"recompute": "selective"}, {"--recompute-granularity": "selective"}, []),
+    ],
+)
+def test_zero_and_recomputation(changed, wanted, unwanted):
+    told = flags("llama2-7b", Layout(**{"data": 16} | changed))
+    assert wanted.items() <= told.items() and not set(unwanted) & set(told)
+
+
+@pytest.mark.parametrize("model", ["llama3-8b", "gpt3-175b", "mixtral-8x7b", "qwen2.5-7b"])
+def test_every_flag_is_one_that_the_programs_have(model):
+    known = set(specs.table("launches")["megatron"]["flags"])
+    known |= {"nnodes", "nproc-per-node", "standalone"}
+    known |= {"rdzv-backend", "rdzv-endpoint", "rdzv-id"}  # torchrun's
+    for zero in (0, 1, 2, 3):
+        for again in ("none", "selective", "full"):
+            layout = Layout(
+                data=8, tensor=2, pipeline=3, chunks=1, zero=zero, shard=4, recompute=again
+            )
+            for recipe in (RECIPE, "mixed-adam"):
+                told = flags(model, layout, recipe)
+                assert {flag.removeprefix("--") for flag in told} <= known
+
+
+def test_a_last_stage_with_fewer_layers_and_experts():
+    told = flags("llama2-7b", Layout(pipeline=5))
+    assert told["--decoder-last-pipeline-num-layers"] == str(32 - 4 * 7)
+    told = flags("mixtral-8x7b", Layout(data=8, expert=8))
+    assert told["--num-experts"] == "8" and told["--moe-router-topk"] == "2"
+    assert told["--expert-model-parallel-size"] == "8"
+    assert told["--expert-tensor-parallel-size"] == "1"
+
+
+def test_the_shape_of_the_model():
+    told = flags("llama3-8b", Layout())
+    assert told["--num-query-groups"] == "8" and "--swiglu" in told and "--standalone" in told
+    assert told["--normalization"] == "RMSNorm" and "--disable-bias-linear" in told
+    told = flags("gpt3-175b", Layout(), tokens=2048)
+    assert not {"--swiglu", "--num-query-groups", "--disable-bias-linear"} & set(told)
+
+
+def test_what_no_flag_says_is_said():
+    def comments(model, recipe):
+        line = launch_line(specs.find_model(model), Layout(), H100, tokens=2048, recipe=recipe)
+        return " ".join(re.findall("^# (.*)$", line, re.MULTILINE))
+
+    assert "8 bits" in comments("llama2-7b", "mixed-adam-8bit")
+    assert "8 bits" not in comments("llama2-7b", "mixed-adam")
+    assert "Latent attention" in comments("deepseek-v3", RECIPE)
+    assert "shared experts" in comments("deepseek-v3", RECIPE)

@@ -1,0 +1,168 @@
+"""The page that plans a run: its stored answer stands, and a reader's own settings, rows, links and
+files work on it.
+"""
+
+import json
+
+from patience import PATIENCE
+
+PAGE = "book/plan"
+WAIT = 1000 * PATIENCE  # milliseconds
+PHONE = {"width": 390, "height": 844}
+QUICK = "plan.model=llama3.2-1b&plan.devices=8&plan.sequences=64&plan.tokens=4096"
+CONFIG = """{
+  "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+  "max_position_embeddings": 131072, "tie_word_embeddings": true
+}"""
+
+
+def at(seen, query):
+    """The page with settings in its address, when they are answered."""
+    seen.page.goto(f"{seen.origin}{PAGE}.html?{query}#experiment-plan")
+    answered(seen.page, 0)
+    return seen.page
+
+
+def answered(page, before):
+    """Until there are more answers than before."""
+    page.wait_for_function(
+        "n => +(document.querySelector('.mlx').dataset.runs ?? 0) > n", arg=before, timeout=WAIT
+    )
+
+
+def runs(page):
+    return int(page.locator(".mlx").get_attribute("data-runs") or 0)
+
+
+def first_words(page):
+    return page.locator(".mlx-say").first.inner_text()
+
+
+def test_the_stored_answer_stands_without_scripts(visit):
+    page = visit(PAGE, java_script_enabled=False).page
+    assert page.locator(".mlx-rows tbody tr").count() == 10
+    assert "a step" in first_words(page) and page.locator(".mlx-output svg").first.is_visible()
+    assert page.locator(".mlx-output button").count() == 0
+
+
+def test_rows_are_chosen_by_mouse_and_by_key_and_keep_the_focus(visit):
+    seen = visit(PAGE)
+    page = at(seen, QUICK)
+    n = runs(page)
+    page.locator('tr[data-set="row 3"] td').first.click()
+    answered(page, n)
+    assert page.locator("tr[aria-current]").get_attribute("data-set") == "row 3"
+    button = page.locator('tr[data-set="row 2"] button')
+    button.focus()
+    page.keyboard.press("Enter")
+    answered(page, n + 1)
+    assert page.locator("tr[aria-current]").get_attribute("data-set") == "row 2"
+    assert page.evaluate("document.activeElement.dataset.focus") == "row 2"
+    assert button.get_attribute("aria-pressed") == "true"
+    page.wait_for_function("location.search.includes('plan.row=2')")
+    assert not seen.complaints and not seen.foreign
+
+
+def test_a_pasted_config_is_answered_and_travels_in_the_link(visit):
+    seen = visit(PAGE)
+    page = at(seen, QUICK)
+    n, menu = runs(page), page.locator(".mlx-rows").inner_text()
+    page.get_by_label("Or paste its config.json").fill(CONFIG)
+    answered(page, n)
+    assert "llama of config.json" in first_words(page)
+    assert page.locator(".mlx-rows").inner_text() == menu, "it is the model of the menu"
+    page.wait_for_function("location.hash.includes('plan.config=')")
+    assert "config" not in page.evaluate("location.search"), "no server is told"
+    link = page.evaluate("document.querySelector('.mlx-link').href")
+    page.goto("about:blank")
+    page.goto(link)
+    answered(page, 0)
+    assert "llama of config.json" in first_words(page)
+    typed = page.get_by_label("Or paste its config.json").input_value()
+    assert json.loads(typed) == json.loads(CONFIG)
+
+
+def test_a_phone_shows_the_whole_table(visit):
+    page = visit(PAGE, viewport=PHONE).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    box = page.locator(".mlx-rows").bounding_box()
+    assert box["x"] + box["width"] <= PHONE["width"]
+
+
+def test_every_formula_and_the_files_are_there_and_stay_open(visit):
+    seen = visit(PAGE)
+    page = at(seen, QUICK)
+    for keep in ("time", "memory", "plan.sh", "plan.json"):
+        page.locator(f'details[data-keep="{keep}"] > summary').click()
+    assert page.locator('details[data-keep="time"] math:visible').count() > 5
+    n = runs(page)
+    page.locator('tr[data-set="row 2"] button').click()
+    answered(page, n)
+    assert page.locator("details[data-keep][open]").count() == 4
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as plan.json").click()
+    plan = json.loads(saved.value.path().read_text("utf-8"))
+    assert saved.value.suggested_filename == "plan.json" and plan["layout"]["devices"] == 8
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as plan.sh").click()
+    assert "torchrun" in saved.value.path().read_text("utf-8")
+    assert not seen.complaints
+
+
+SLOW_ANSWER = """async () => {
+    const script = document.querySelector('script[src*="live.mjs"]').src;
+    const { run, stop, computing } = await import(new URL('python.mjs', script).href);
+    const far = [];
+    const values = { model: 'mixtral-8x7b', devices: 2048 };
+    const slow = run('plan', values, undefined, (share, words) => far.push([share, words]))
+        .then(() => 'answered', (error) => error.stopped);
+    const begin = performance.now();
+    while (!far.length && performance.now() - begin < 60000)
+        await new Promise((next) => setTimeout(next, 20));
+    const busy = computing();
+    stop();
+    const end = await slow;
+    const small = { model: 'llama3.2-1b', devices: 8, sequences: 64, tokens: 4096 };
+    return [far[0], busy > 0, end, (await run('plan', small)).includes('a step')];
+}"""
+
+
+def test_a_long_search_says_how_far_it_is_and_can_be_stopped(visit):
+    page = visit(PAGE).page
+    (share, words), busy, stopped, next_one = page.evaluate(SLOW_ANSWER)
+    assert 0 <= share < 1 and words.endswith(" layouts")
+    assert busy and stopped is True and next_one
+
+
+NO_ANSWER = """
+window.Worker = class extends Worker {
+    set onmessage(hear) {
+        super.onmessage = (event) => {
+            if (!window.held || event.data.html === undefined) hear(event);
+        };
+    }
+};
+"""
+
+
+def test_the_stop_button_keeps_the_answer_that_stands(visit):
+    seen = visit(PAGE)
+    seen.page.add_init_script(NO_ANSWER)
+    page = at(seen, QUICK)
+    before, model = first_words(page), page.get_by_label("Model", exact=True)
+    page.evaluate("window.held = true")
+    model.select_option(label="Llama 2 7B")
+    page.get_by_label("Number of GPUs").press("ArrowRight")
+    page.get_by_role("button", name="Stop").click()  # nothing lies over it
+    page.wait_for_function(
+        "document.querySelector('.mlx-status').textContent.includes('Stopped')",
+        timeout=WAIT,
+    )
+    assert first_words(page) == before
+    assert model.locator("option:checked").inner_text() == "Llama 3.2 1B", "and its settings"
+    page.evaluate("window.held = false")
+    n = runs(page)
+    model.select_option(label="Llama 2 7B")
+    answered(page, n)
+    assert "Llama 2 7B on 8 devices" in first_words(page)
