@@ -24,9 +24,9 @@ WAYS = {"zero3": Zero3, "mics": partial(Mics, shard=2, whole_below=100)}
 class Held(Storages):
     """Bytes of memory; what is on the meta device has none."""
 
-    def _follow(self, tensor: torch.Tensor) -> None:
+    def follow(self, tensor: torch.Tensor) -> None:
         if not tensor.is_meta:
-            super()._follow(tensor)
+            super().follow(tensor)
 
 
 def made(way: str, on_meta: bool) -> tuple[Zero3, int]:
