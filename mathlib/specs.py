@@ -57,7 +57,7 @@ __all__ = [
 TABLES = (
     *("models", "devices", "clusters", "types", "recipes", "runs", "compressors", "sweeps"),
     *("nccl", "allreduces", "configurations", "rates", "pipelines", "calibrations"),
-    *("scaling", "launches", "interruptions", "vendors"),
+    *("scaling", "launches", "interruptions", "vendors", "keeps"),
 )
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),

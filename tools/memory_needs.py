@@ -3,8 +3,8 @@ out of memory rests on. `tools/calibrate.py` fits it and prints how it does on t
 
 Sources that state bytes: SimuMax (allocated), the Ultra-Scale Playbook (rank 0, reserved),
 BigScience (of the whole device), torchtitan and torchao (reserved or peak active), InternEvo. Aleph
-Alpha prints which runs were out of memory. All are predicted with the copies of
-mixed-adam-fp32-gradients, whatever the program keeps: the constants take that up.
+Alpha prints which runs were out of memory. What a program keeps is taken from keeps.toml; where
+nobody read its code, with the usual copies: the constants take up what it keeps besides.
 """
 
 from math import exp, log
@@ -13,6 +13,7 @@ from statistics import median
 from published_runs import Published
 
 from mathlib.plan.calibration import STRAY, _chance
+from mathlib.plan.keeps import find_keeps
 from mathlib.plan.room import Room
 
 Table = dict[str, dict[str, dict[str, float]]]
@@ -29,11 +30,16 @@ NEEDS = {  # programs with constants of their own, and whose runs tell them
 }
 
 
+def bytes_of(run: Published) -> float:
+    """On the fullest device, as the planner counts what its program keeps."""
+    return Room(run.model, run.tokens, keeps=find_keeps(run.program)).total(run.layout)
+
+
 def room_of(run: Published) -> tuple[str, float] | None:
     """ln(bytes / bytes predicted), of what was measured, or of a device on which it fitted or not;
     none where the source tells neither.
     """
-    predicted = Room(run.model, run.tokens).total(run.layout)
+    predicted = bytes_of(run)
     if run.memory:
         return "measured", log(run.memory / predicted)
     if run.source not in TOLD_FITS:

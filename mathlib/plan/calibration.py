@@ -10,7 +10,7 @@ from functools import cache
 from math import exp, log
 from typing import Any
 
-from mathlib.checks import InputError, flag, non_negative, one_of, positive
+from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
 from mathlib.specs import table
 
 PRECISIONS = ("half", "fp8", "fp4")
@@ -39,12 +39,16 @@ class Rates:
     again: float = 0.0  # share of the products that selective recomputation does again
     crowd: float = 0.0  # how much longer all takes for each doubling of the nodes
     gradient_bytes: float = 4.0  # bytes of a gradient on its way
+    visit_bytes: float = 2.0  # bytes of a number on its way to an expert or back, on average
+    visit_nodes: int = 0  # nodes that a token goes to at most; 0: wherever its experts are
     fused: bool = True  # attention never holds the scores
     precision: str = "half"  # of the layers' products
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, PRECISIONS)
         flag("fused", self.fused)
+        positive("visit_bytes", self.visit_bytes)
+        whole("visit_nodes", self.visit_nodes, least=0)
         for name in ("matmul", "grouped", "attention", "memory", "link", "network", "reread"):
             positive(name, getattr(self, name))
         for name in ("tensor_hidden", "expert_hidden", "data_hidden", "again"):
@@ -121,6 +125,22 @@ def out_of_memory(*, needed: float, memory: float, program: str = "megatron-core
     row = rows["needs"].get(program, rows["needs"]["all"])
     there, needs = positive("memory", memory), positive("needed", needed)
     return _chance(log(there / needs), row["typical"], row["spread"])
+
+
+def most_needed(*, memory: float, risk: float, program: str = "megatron-core") -> float:
+    """Bytes with which the chance of `out_of_memory` is `risk`: the most that a careful step needs.
+    A few runs go wrong whatever is predicted, so that no chance is as small as 2%.
+
+    Chapter: planning
+    """
+    rows = table("calibrations")
+    one_of("program", program, rows["programs"])
+    row = rows["needs"].get(program, rows["needs"]["all"])
+    M, r = positive("memory", memory), positive("risk", risk)
+    if not STRAY / 2 < r < 1 - STRAY / 2:
+        raise InputError(f"risk = {r:g}: expected between {STRAY / 2:g} and {1 - STRAY / 2:g}")
+    away = log((1 - STRAY) / (r - STRAY / 2) - 1)
+    return M / exp(row["typical"] + row["spread"] * away)
 
 
 def _chance(room: float, typical: float, spread: float) -> float:

@@ -48,7 +48,7 @@ def interval(
     save, with x = sqrt(save / (2 failures)), and the time between failures where a save
     takes twice as long as that or longer (Daly 2006, doi:10.1016/j.future.2004.11.016).
 
-    Chapter: mics
+    Chapter: planning (eq-plan-young)
     """
     save = positive("time_per_save", time_per_save)
     failures = positive("time_between_failures", time_between_failures)
@@ -93,7 +93,7 @@ def time_for(
     `time_behind` later. That costs as much as if R were so much longer: a failure in
     that time destroys a save's work.
 
-    Chapter: mics
+    Chapter: planning (eq-plan-daly)
     """
     T, between = (
         positive("seconds", seconds),

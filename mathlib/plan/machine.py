@@ -101,14 +101,15 @@ class Machine:
 
     def all_to_all(self, sent: float, size: int, stride: int) -> float:
         """Seconds of an exchange with experts; a token goes to a node once, however many of its
-        experts are there.
+        experts are there, and to `visit_nodes` at most.
         """
         if size == 1:
             return 0.0
         near = self.neighbours(size, stride)
         out, nodes = sent * (size - near) / (size - 1), size / near
         visits = self.model.experts.active if self.model.experts else 1
-        once = nodes * (1 - (1 - 1 / nodes) ** visits) / visits
+        among = min(nodes, self.rates.visit_nodes or nodes)
+        once = among * (1 - (1 - 1 / among) ** visits) / visits
         return max(sent * self.inside, out * once * self.outside) + self.rates.hop * log2(size)
 
 

@@ -21,6 +21,7 @@ from mathlib.plan.search import (
     _choice,
     _layout,
     _left,
+    _room,
     search,
 )
 from mathlib.plan.step import NAMES, Machine, _seconds
@@ -61,7 +62,8 @@ class Answer:
         return self.value > 0
 
     def __str__(self) -> str:
-        head = f"{self.value:,} {self.what}" if self else f"no number of {self.what} does it"
+        one = self.what.removesuffix("s") if self.value == 1 else self.what
+        head = f"{self.value:,} {one}" if self else f"no number of {self.what} does it"
         told = [head, str(self.choice) if self.choice else "", self.beyond]
         return "\n".join([one for one in told if one])
 
@@ -173,7 +175,7 @@ def largest(
     what: str = "sequences",
     memory: float | None = None,
     reserve: float = 4e9,
-    recipe: str = "mixed-adam-fp32-gradients",
+    recipe: str = "",
     program: str = "megatron-core",
 ) -> Answer:
     """The largest batch that n devices hold without accumulation, p micro-batches in p stages; or
@@ -186,7 +188,7 @@ def largest(
     """
     on, n = instance("on", on, Machine), whole("devices", devices)
     one_of("what", what, ("sequences", "micro_batch"))
-    left, room = _left(on, memory, reserve), Room(on.model, on.tokens, recipe)
+    left, room = _left(on, memory, reserve), _room(on, recipe, program)
     best: tuple[int, float, Way] | None = None
     for way in _at_once(on, room, left, n):
         count = way.micro_batch * (way.data * way.pipeline if what == "sequences" else 1)
@@ -233,7 +235,7 @@ def fitting(
     *,
     memory: float | None = None,
     reserve: float = 4e9,
-    recipe: str = "mixed-adam-fp32-gradients",
+    recipe: str = "",
     program: str = "megatron-core",
 ) -> list[tuple[str, Choice]]:
     """What would have to change to make a layout fit, the quickest change first: one thing, of its
@@ -242,7 +244,7 @@ def fitting(
     Chapter: planning
     """
     lay = instance("layout", layout, Layout)
-    room = Room(instance("on", on, Machine).model, on.tokens, recipe)
+    room = _room(instance("on", on, Machine), recipe, program)
     left = _left(on, memory, reserve)
     found = []
     tries = [("as it is", lay, "none"), *((w, one, "none") for w, one in _changes(on.model, lay))]
@@ -289,13 +291,14 @@ def verdict(
     layout: Layout,
     *,
     reserve: float = 4e9,
-    recipe: str = "mixed-adam-fp32-gradients",
+    recipe: str = "",
+    program: str = "megatron-core",
 ) -> Verdict:
     """Whether a layout fits the device, by what fills it, in words.
 
     Chapter: planning
     """
-    room = Room(instance("on", on, Machine).model, on.tokens, recipe)
+    room = _room(instance("on", on, Machine), recipe, program)
     parts = room.parts(instance("layout", layout, Layout))
     needed = Parts("bytes", "byte", dict(zip(HELD, parts, strict=True)))
     return fits(needed, on.device, reserve=reserve)

@@ -12,20 +12,23 @@ from typing import Any
 
 from mathlib.memory import activations, states
 from mathlib.plan import work
+from mathlib.plan.keeps import Keeps
 from mathlib.plan.work import HERE, Away, Held, Way
 from mathlib.specs import Layout, Model
 
 Copies = tuple[float, float]  # bytes of the states, and of a layer that ZeRO gathers
-LOGIT = 6  # bytes of a logit and its gradient where the loss is fused
 
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """Memory of a model's layouts: recipe, length of a sequence, and what was asked before."""
+    """Memory of a model's layouts: length of a sequence, recipe, what the program keeps, and what
+    was asked before.
+    """
 
     model: Model
     tokens: int
-    recipe: str = "mixed-adam-fp32-gradients"
+    recipe: str = ""  # "": the program's
+    keeps: Keeps = Keeps()
     kept: dict[tuple[object, ...], float] = field(default_factory=dict, repr=False)
     copies: dict[tuple[int, int], tuple[float, float, float]] = field(
         default_factory=dict, repr=False
@@ -50,7 +53,8 @@ class Room:
         layers, layer = self._layers(way), self._layer(way, way.recompute)
         again = self._layer(way, "none") if way.recompute == "full" else 0.0
         n = self.tokens // way.context * way.micro_batch
-        logits = (LOGIT * self.model.padded_vocab + 4 * self.model.width) * n / way.tensor
+        logits = (self.keeps.logit * self.model.padded_vocab + 4 * self.model.width) * n
+        logits /= 1 if self.keeps.whole_logits else way.tensor
         if away.kept:
             return min(2.0, layers * first) * layer, logits, again
         ahead, behind = layers * first * layer, layers * last * layer
@@ -114,12 +118,20 @@ class Room:
                 for i in (0, self.model.layers - 1)
             ]
             sparse = self.model.expert_layers / self.model.layers
-            self.kept[key] = sparse * ends[-1] + (1 - sparse) * ends[0]
+            self.kept[key] = sparse * ends[-1] + (1 - sparse) * ends[0] + self._norms(*key)
         return way.micro_batch * self.kept[key]
+
+    def _norms(self, tensor: int, context: int, split: bool, recompute: str) -> float:
+        """Bytes that a layer's norms keep besides their inputs."""
+        if recompute == "full":
+            return 0.0
+        numbers = self.tokens // context * self.model.width / (tensor if split else 1)
+        return self.model.block_norms * self.keeps.norm * numbers
 
     @property
     def _how(self) -> dict[str, Any]:
-        return {"tokens": self.tokens, "attention": "flash", "fused_gate": True, "dropout": False}
+        gate = {"fused_gate": self.keeps.fused_gate}
+        return {"tokens": self.tokens, "attention": "flash", "dropout": False} | gate
 
     def _standing(self, way: Layout | Way, zero: int, shard: int, away: Away = HERE) -> Copies:
         """Bytes of weights and gradients, and of master weights and optimizer states where they
@@ -149,7 +161,8 @@ class Room:
     def _copies(self, zero: int, shard: int) -> tuple[float, float, float]:
         """Bytes a parameter of all copies, of the gradient, and of it and the weight."""
         if (zero, shard) not in self.copies:
-            each = states.per_parameter(self.recipe, zero=zero, shard=shard)
+            recipe = self.recipe or self.keeps.recipe
+            each = states.per_parameter(recipe, zero=zero, shard=shard)
             gradient = each.amount("gradients")
             both = each.amount("weights") + gradient
             self.copies[zero, shard] = each.total, gradient, both

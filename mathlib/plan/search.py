@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from mathlib.checks import InputError, flag, instance, non_negative, positive, whole
-from mathlib.plan.calibration import Interval, interval, out_of_memory
+from mathlib.plan.calibration import Interval, interval, most_needed, out_of_memory
+from mathlib.plan.keeps import find_keeps
 from mathlib.plan.room import Copies, Room
 from mathlib.plan.step import NAMES, Machine, _seconds, _times
 from mathlib.plan.ways import Shard, _families, _meshes, _sharded
@@ -102,25 +103,31 @@ def search(
     sequences: int,
     memory: float | None = None,
     reserve: float = 4e9,
-    recipe: str = "mixed-adam-fp32-gradients",
+    recipe: str = "",
     micro_batch: int = 8,
     most: int = 10,
     program: str = "megatron-core",
+    risk: float | None = None,
     first: bool = False,
     tell: Callable[[Progress], object] | None = None,
 ) -> Ranking:
     """The quickest layouts for B sequences a step on n devices, of all that fit.
 
     A layout whose bytes exceed the device's, less `reserve` for context, buffers and fragments, is
-    left out; `memory` None: what the device reports. `program` gives the interval of the best one.
-    Where `on` has a host, states and activations may also wait in its memory.
+    left out; `memory` None: what the device reports. With `risk` one is left out, too, whose chance
+    of running out of memory is above that. `program` says what is kept, unless `recipe` does, and
+    gives the interval of the best one. Where `on` has a host, states and activations may also wait
+    in its memory.
     `tell` hears how far it is and ends it by returning False; so does Ctrl-C, and with `first` the
     first that fits. What was found until then is the answer, and says so.
 
     Chapter: planning
     """
     on, n, B = instance("on", on, Machine), whole("devices", devices), whole("sequences", sequences)
-    left, room = _left(on, memory, reserve), Room(on.model, on.tokens, recipe)
+    left, room = _left(on, memory, reserve), _room(on, recipe, program)
+    limit = left
+    if risk is not None:
+        limit = min(left, most_needed(memory=left, risk=risk, program=program))
     found, near = _Found(whole("most", most)), on.cluster.devices_per_node
     b, meshes = whole("micro_batch", micro_batch), _meshes(on.model, on.tokens, n, near)
     families = (
@@ -133,7 +140,7 @@ def search(
         raise InputError(f"tell = {tell!r}: expected a function of a search.Progress")
     stop = flag("first", first)
     try:
-        complete = _look_at_all(on, room, left, found, families, stop, tell)
+        complete = _look_at_all(on, room, limit, found, families, stop, tell)
     except KeyboardInterrupt:
         complete = False
     return found.ranking(on, left, program, complete)
@@ -159,6 +166,11 @@ def _look_at_all(
             if tell(found.progress(share)) is False:
                 return False
     return True
+
+
+def _room(on: Machine, recipe: str, program: str) -> Room:
+    """Memory as a program fills it."""
+    return Room(on.model, on.tokens, recipe, find_keeps(program))
 
 
 def _left(on: Machine, memory: float | None, reserve: float) -> float:

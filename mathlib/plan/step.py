@@ -175,7 +175,8 @@ def _exchanges(on: Machine, way: Way, per: work.Layer) -> tuple[float, float, fl
     passed = (3 + again) * on.ring((among - 1) / among * per.keys, among, t)
     behind = (3.5 + again) * per.attention / on.scores
     context = max(passed * (1 - r.tensor_hidden), passed - behind)
-    visits = (4 + 2 * again) * on.all_to_all((ep - 1) / ep * per.visits, ep, way.expert_split)
+    sent = r.visit_bytes / work.HALF * per.visits
+    visits = (4 + 2 * again) * on.all_to_all((ep - 1) / ep * sent, ep, way.expert_split)
     return tensor, context, visits * (1 - r.expert_hidden)
 
 

@@ -7,10 +7,12 @@ What ran out of memory is there as well: a planner has to know that it would.
 from dataclasses import dataclass
 
 from mathlib.checks import one_of
-from mathlib.plan.calibration import find_rates
+from mathlib.plan.calibration import find_rates, out_of_memory
+from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Machine, machine
+from mathlib.plan.room import Room
 from mathlib.plan.step import step
-from mathlib.specs import Cluster, Layout, Model, find_cluster, find_model, table
+from mathlib.specs import Cluster, Layout, Model, find_cluster, find_device, find_model, table
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ class Sweep:
     def predicted(self, trial: Trial) -> float:
         """Seconds that the planner gives a layout."""
         return step(self.machine(trial.program), trial.layout).total
+
+    def needed(self, trial: Trial) -> float:
+        """Bytes on the fullest card, with what its program keeps."""
+        return Room(self.model, self.tokens, keeps=find_keeps(trial.program)).total(trial.layout)
+
+    def risk(self, trial: Trial, reserve: float = 4e9) -> float:
+        """The chance that the planner gives a layout of running out of memory."""
+        there = find_device(self.cluster.device).room - reserve
+        told = {"needed": self.needed(trial), "memory": there}
+        return out_of_memory(**told, program=trial.program)
 
 
 def names() -> list[str]:

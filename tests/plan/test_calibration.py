@@ -5,7 +5,7 @@ from math import exp
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.plan.calibration import Rates, find_rates, interval, out_of_memory
+from mathlib.plan.calibration import Rates, find_rates, interval, most_needed, out_of_memory
 from mathlib.specs import table
 
 
@@ -31,6 +31,8 @@ def test_a_device_without_runs_takes_the_common_row() -> None:
         ({"hop": -1}, "hop = -1"),
         ({"fused": 1}, "fused = 1"),
         ({"precision": "int8"}, "precision = 'int8'"),
+        ({"visit_bytes": 0}, "visit_bytes = 0"),
+        ({"visit_nodes": 1.5}, "visit_nodes = 1.5"),
     ],
 )
 def test_rates_that_cannot_be_are_refused(changes: dict, named: str) -> None:
@@ -55,3 +57,16 @@ def test_the_chance_grows_with_what_is_needed_and_is_even_at_what_is_typical() -
     assert chances == sorted(chances) and 0 < chances[0] < 0.03 and 0.97 < chances[-1] < 1
     few = out_of_memory(needed=70e9, memory=80e9, program="jax")
     assert few == out_of_memory(needed=70e9, memory=80e9, program="tpu")
+
+
+@pytest.mark.parametrize("program", ["nanotron", "megatron-flash", "jax"])
+@pytest.mark.parametrize("risk", [0.03, 0.1, 0.5, 0.9])
+def test_the_most_that_may_be_needed_has_that_chance(program: str, risk: float) -> None:
+    most = most_needed(memory=80e9, risk=risk, program=program)
+    back = out_of_memory(needed=most, memory=80e9, program=program)
+    assert back == pytest.approx(risk)
+
+
+def test_no_chance_is_as_small_as_that_of_runs_that_go_wrong_anyway() -> None:
+    with pytest.raises(InputError, match=r"risk = 0.01: expected between 0.02 and 0.98"):
+        most_needed(memory=80e9, risk=0.01)

@@ -34,3 +34,16 @@ def test_rounds_take_time_of_their_own() -> None:
 def test_a_device_that_is_none_of_ours() -> None:
     own = machine("llama3-8b", find_cluster("dgx-h100"), PERFECT, device=find_device("a100-80gb"))
     assert own.arithmetic < ON.arithmetic and own.tokens == own.model.context
+
+
+def test_a_token_goes_to_as_many_nodes_as_it_may() -> None:
+    """DeepSeek-V3: 64 cards in 8 nodes hold a layer's experts, a token visits 4 nodes at most."""
+    named = {"link": 1.0, "network": 1.0, "hop": 0.0}
+    free, held = (
+        machine("deepseek-v3", find_cluster("dgx-h100"), Rates(**named, visit_nodes=n))
+        for n in (0, 4)
+    )
+    each = [n * (1 - (1 - 1 / n) ** 8) / 8 for n in (8, 4)]
+    slow = [one.all_to_all(63e12, 64, 1) for one in (free, held)]
+    assert slow == pytest.approx([56e12 * once / 50e9 for once in each])
+    assert slow[0] > slow[1] > slow[0] * 4 / 8

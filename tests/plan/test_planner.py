@@ -50,6 +50,11 @@ def test_the_fewest_devices_are_those_below_which_none_fits() -> None:
     assert not nothing and nothing.value == 0 and "no number of devices" in str(nothing)
 
 
+def test_one_device_is_one() -> None:
+    small = step.machine("gpt2", CLUSTER, RATES, tokens=1024)
+    assert str(planner.fewest(small, sequences=1)).startswith("1 device\n")
+
+
 def test_the_fewest_devices_for_a_deadline() -> None:
     free = planner.fewest(ON, sequences=64)
     quick = planner.fewest(ON, sequences=64, within=free.choice.seconds / 4)

@@ -3,6 +3,7 @@
 import pytest
 
 from mathlib.memory import fit
+from mathlib.plan.keeps import Keeps
 from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD
 from mathlib.specs import Layout
@@ -78,3 +79,27 @@ def test_zero_offload_fits_the_model_it_was_published_with() -> None:
     gradients = 2 * sum(room._held(lay))
     assert needs - gradients < 32e9 < needs  # ours keeps all gradients until the update
     assert room.total(lay) > 6 * 32e9
+
+
+def test_what_a_program_keeps_counts_where_it_should() -> None:
+    model = fit.find_model("llama3-8b")
+    lay = Layout(data=4, tensor=2, sequence_parallel=True, micro_batches=4, micro_batch=2)
+    n, V, h, f = 2 * 4096, model.padded_vocab, model.width, model.ffn_width
+    usual = Room(model, 4096).parts(lay)
+    more = {
+        "recipe": Keeps(recipe="mixed-adam"),
+        "logits": Keeps(logit=14, whole_logits=True),
+        "gate": Keeps(fused_gate=False),
+        "norm": Keeps(norm=4),
+    }
+    own = {name: Room(model, 4096, keeps=one).parts(lay) for name, one in more.items()}
+    assert own["recipe"] == Room(model, 4096, "mixed-adam").parts(lay)
+    assert own["logits"][2] == pytest.approx((14 * V + 4 * h) * n) and usual[2] < 7 * V * n / 2
+    assert own["gate"][1] - usual[1] == pytest.approx(model.layers * 2 * f * n / 2)
+    assert own["norm"][1] - usual[1] == pytest.approx(model.layers * 2 * 4 * h * n / 2)
+    open_ = Layout(data=4, tensor=2, micro_batches=4, micro_batch=2)  # each rank norms all tokens
+    two = [Room(model, 4096, keeps=one).parts(open_)[1] for one in (Keeps(), more["norm"])]
+    assert two[1] - two[0] == pytest.approx(model.layers * 2 * 4 * h * n)
+    again = Layout(data=4, recompute="full", micro_batches=4)
+    kept, other = (Room(model, 4096, keeps=one).parts(again) for one in (Keeps(), more["norm"]))
+    assert kept[1] == other[1] and other[3] > kept[3]

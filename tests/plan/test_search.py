@@ -7,6 +7,7 @@ import pytest
 from mathlib.layout import Layout
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
+from mathlib.plan.keeps import find_keeps
 from mathlib.plan.room import Room
 from mathlib.specs import find_cluster
 
@@ -88,6 +89,30 @@ def test_a_layout_says_how_likely_it_runs_out_of_memory() -> None:
     assert [one.risk for one in by_memory] == sorted(one.risk for one in by_memory)
     close = planner.search(ON, devices=16, sequences=32, memory=by_memory[0].memory, reserve=0)
     assert close.choices[0].risk > 0.4 and "that it is too much" in str(close.choices[0])
+
+
+def test_a_careful_search_takes_no_layout_that_is_too_likely_to_die() -> None:
+    asked = {"devices": 16, "sequences": 32, "program": "nanotron", "most": 1000}
+    told = planner.search(ON, **asked)
+    careful = planner.search(ON, **asked, risk=0.1)
+    assert 0 < careful.fitting < told.fitting and careful.tried == told.tried
+    assert max(one.risk for one in careful.choices) <= 0.1 + 1e-9
+    safe = [one for one in told.choices if one.risk <= 0.1]
+    assert [one.layout for one in careful.choices][: len(safe)] == [one.layout for one in safe]
+
+
+def test_a_search_counts_what_the_program_keeps() -> None:
+    asked = {"devices": 16, "sequences": 32, "most": 1}
+    usual, own = (planner.search(ON, **asked, program=p) for p in ("fsdp", "megatron-flash"))
+    lay = own.choices[0].layout
+    assert own.choices[0].memory == Room(ON.model, 4096, keeps=find_keeps("megatron-flash")).total(
+        lay
+    )
+    assert usual.choices[0].memory == Room(ON.model, 4096).total(usual.choices[0].layout)
+    named = planner.search(ON, **asked, program="fsdp", recipe="mixed-adam")
+    assert named.choices[0].memory == Room(ON.model, 4096, "mixed-adam").total(
+        named.choices[0].layout
+    )
 
 
 HOST = step.Host(link=55e9, memory=256e9, bandwidth=40e9)

@@ -15,7 +15,6 @@ from published_runs import published
 
 from mathlib.memory import fit
 from mathlib.plan.calibration import interval, out_of_memory
-from mathlib.plan.room import Room
 from mathlib.specs import table
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
@@ -127,7 +126,7 @@ def test_what_ran_out_of_memory_was_the_likelier_to() -> None:
     outcome = []
     for run in tested:
         if run.source in memory_needs.TOLD_FITS:
-            needed, memory = Room(run.model, run.tokens).total(run.layout), run.device.room - 4e9
+            needed, memory = memory_needs.bytes_of(run), run.device.room - 4e9
             risk = out_of_memory(needed=needed, memory=memory, program=run.program)
             outcome.append((risk, float(not run.fits)))
     right, brier, plain = memory_needs.scores(outcome)
