@@ -1,5 +1,8 @@
-"""Schemes of the planning chapter: a layout on its cards, and the questions of a plan in order."""
+"""Schemes of the planning chapter: the questions of a plan in order, a layout on its cards, and the
+way of a token to its experts.
+"""
 
+from collections.abc import Sequence
 from functools import partial
 
 from mathlib.checks import InputError, divides, instance, whole
@@ -24,6 +27,11 @@ QUESTIONS = (
 )
 ORDER = "A plan in the order of this chapter. Each answer is the next question's input."
 
+VISITS = (
+    "A token's way in DeepSeek-V3: of the eight nodes that hold a layer's experts it goes to four at "
+    "most, once to each, in 8 bits, and comes back in 16. Backward its gradient goes the same way."
+)
+
 
 def order(*, caption: str = ORDER, name: str = "") -> Shown:
     """The questions of a plan, from budget to bill."""
@@ -44,6 +52,41 @@ def _order(width: float) -> str:
     for above, below in zip(lines_of, lines_of[1:], strict=False):
         page.arrow(above[-1], below[0])
     return page.done(", then ".join(f"{word}: {told}" for word, told in QUESTIONS))
+
+
+def visits(
+    nodes: int = 8, among: Sequence[int] = (0, 2, 3, 6), *, caption: str = VISITS, name: str = ""
+) -> Shown:
+    """A token's way to the nodes of its experts and back."""
+    n = whole("nodes", nodes)
+    for node in among:
+        if whole("among", node, least=0) >= n:
+            raise InputError(f"among = {node}: expected 0 to {n - 1}")
+    return figure(partial(_visits, nodes=n, among=tuple(among)), caption=caption, name=name)
+
+
+def _visits(width: float, nodes: int, among: tuple[int, ...]) -> str:
+    page = Canvas(width, "A token and its experts")
+    wide = min(70.0, page.width / nodes - 8)
+    out = page.box("dispatch", note="8 bits a number", role="activations", wide=150)
+    page.row(out)
+    node = "" if page.narrow else "node"
+
+    def role(i: int) -> str:
+        return "mlp" if i in among else "idle"
+
+    row = [
+        page.box(f"{node} {i}".strip(), role=role(i), wide=wide, solid=i in among)
+        for i in range(nodes)
+    ]
+    page.row(*row, gap=6, above=46)
+    back = page.box("combine", note="16 bits a number", role="activations", wide=150)
+    page.row(back, above=46)
+    for i in among:
+        page.arrow(out, row[i], role="communication")
+        page.arrow(row[i], back, role="communication")
+    told = " and ".join(str(i) for i in among)
+    return page.done(f"of {nodes} nodes a token goes to {told}, and its results come back")
 
 
 def cards(layout: Layout, node: int = 8, *, caption: str = CARDS, name: str = "") -> Shown:
