@@ -218,8 +218,8 @@ def published() -> tuple[list[Published], list[tuple[str, str]]]:
 def sweeps() -> list[Published]:
     """Runs of large sweeps that no constant was fitted to: sweeps.csv has what differs from the
     first run of the same source and model in runs.csv. Left out are models that runs.csv lacks,
-    attention that is not fused, and the Playbook's failures, of which it does not tell whether
-    memory was the cause.
+    attention that is not fused, and failures of which it is not told that memory was the cause: the
+    Playbook's, and one of Aleph Alpha's.
     """
     like: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows():

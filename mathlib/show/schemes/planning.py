@@ -28,8 +28,8 @@ QUESTIONS = (
 ORDER = "A plan in the order of this chapter. Each answer is the next question's input."
 
 VISITS = (
-    "A token's way in DeepSeek-V3: of the eight nodes that hold a layer's experts it goes to four at "
-    "most, once to each, in 8 bits, and comes back in 16. Backward its gradient goes the same way."
+    "A token's way in DeepSeek-V3. Of the eight nodes that hold a layer's experts it goes to four "
+    "at most, once to each, in 8 bits, and comes back in 16. Its gradient goes the same way."
 )
 
 
