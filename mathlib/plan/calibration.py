@@ -136,11 +136,11 @@ def most_needed(*, memory: float, risk: float, program: str = "megatron-core") -
     rows = table("calibrations")
     one_of("program", program, rows["programs"])
     row = rows["needs"].get(program, rows["needs"]["all"])
-    M, r = positive("memory", memory), positive("risk", risk)
-    if not STRAY / 2 < r < 1 - STRAY / 2:
-        raise InputError(f"risk = {r:g}: expected between {STRAY / 2:g} and {1 - STRAY / 2:g}")
-    away = log((1 - STRAY) / (r - STRAY / 2) - 1)
-    return M / exp(row["typical"] + row["spread"] * away)
+    there, chance = positive("memory", memory), positive("risk", risk)
+    if not STRAY / 2 < chance < 1 - STRAY / 2:
+        raise InputError(f"risk = {chance:g}: expected between {STRAY / 2:g} and {1 - STRAY / 2:g}")
+    away = log((1 - STRAY) / (chance - STRAY / 2) - 1)
+    return there / exp(row["typical"] + row["spread"] * away)
 
 
 def _chance(room: float, typical: float, spread: float) -> float:
