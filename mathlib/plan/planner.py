@@ -175,7 +175,7 @@ def largest(
     what: str = "sequences",
     memory: float | None = None,
     reserve: float = 4e9,
-    recipe: str = "",
+    recipe: str | None = None,
     program: str = "megatron-core",
 ) -> Answer:
     """The largest batch that n devices hold without accumulation, p micro-batches in p stages; or
@@ -235,7 +235,7 @@ def fitting(
     *,
     memory: float | None = None,
     reserve: float = 4e9,
-    recipe: str = "",
+    recipe: str | None = None,
     program: str = "megatron-core",
 ) -> list[tuple[str, Choice]]:
     """What would have to change to make a layout fit, the quickest change first: one thing, of its
@@ -291,7 +291,7 @@ def verdict(
     layout: Layout,
     *,
     reserve: float = 4e9,
-    recipe: str = "",
+    recipe: str | None = None,
     program: str = "megatron-core",
 ) -> Verdict:
     """Whether a layout fits the device, by what fills it, in words.

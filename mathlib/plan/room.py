@@ -27,7 +27,7 @@ class Room:
 
     model: Model
     tokens: int
-    recipe: str = ""  # "": the program's
+    recipe: str | None = None  # None: the program's
     keeps: Keeps = Keeps()
     kept: dict[tuple[object, ...], float] = field(default_factory=dict, repr=False)
     copies: dict[tuple[int, int], tuple[float, float, float]] = field(
@@ -161,7 +161,7 @@ class Room:
     def _copies(self, zero: int, shard: int) -> tuple[float, float, float]:
         """Bytes a parameter of all copies, of the gradient, and of it and the weight."""
         if (zero, shard) not in self.copies:
-            recipe = self.recipe or self.keeps.recipe
+            recipe = self.keeps.recipe if self.recipe is None else self.recipe
             each = states.per_parameter(recipe, zero=zero, shard=shard)
             gradient = each.amount("gradients")
             both = each.amount("weights") + gradient

@@ -103,7 +103,7 @@ def search(
     sequences: int,
     memory: float | None = None,
     reserve: float = 4e9,
-    recipe: str = "",
+    recipe: str | None = None,
     micro_batch: int = 8,
     most: int = 10,
     program: str = "megatron-core",
@@ -168,7 +168,7 @@ def _look_at_all(
     return True
 
 
-def _room(on: Machine, recipe: str, program: str) -> Room:
+def _room(on: Machine, recipe: str | None, program: str) -> Room:
     """Memory as a program fills it."""
     return Room(on.model, on.tokens, recipe, find_keeps(program))
 
