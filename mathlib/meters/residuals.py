@@ -103,7 +103,9 @@ def step(device: str, *, foreseen: float) -> Iterator[Found]:
     free, total = torch.cuda.mem_get_info(place)
     found.held = Held(
         foreseen,
-        _workspace(place),
-        *(most[f"{what}_bytes.all.peak"] for what in ("requested", "allocated", "reserved")),
+        workspace=_workspace(place),
+        requested=most["requested_bytes.all.peak"],
+        allocated=most["allocated_bytes.all.peak"],
+        reserved=most["reserved_bytes.all.peak"],
         used=total - free,
     )
