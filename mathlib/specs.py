@@ -4,11 +4,11 @@ A model's own classes stand in architecture.py, a layout's in layout.py; both ar
 """
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mathlib.architecture import (
     ATTENTION,
@@ -49,11 +49,13 @@ __all__ = [
     "find_model",
     "own_tokens",
     "refuse_uncovered",
+    "row_as",
     "stage_layers",
     "table",
     "tensor_degree",
 ]
 
+T = TypeVar("T")
 TABLES = (
     *("models", "devices", "clusters", "types", "recipes", "runs", "compressors", "sweeps"),
     *("nccl", "allreduces", "configurations", "rates", "pipelines", "calibrations"),
@@ -134,6 +136,14 @@ def table(kind: str) -> dict[str, dict[str, Any]]:
     return tomllib.loads((Path(__file__).parent / "data" / f"{name}.toml").read_text("utf-8"))
 
 
+def row_as(of: Callable[..., T], kind: str, name: str, *, called: str) -> T:
+    """A row of a data file as the class that has its fields; `called`: a refusal's word for its
+    name.
+    """
+    rows = table(kind)
+    return of(name=name, **rows[one_of(called, name, rows)])
+
+
 def _model_row(name: str) -> dict[str, Any]:
     """A row of models.toml; `like` names a row it differs from in the fields that follow."""
     row = dict(table("models")[one_of("model", name, table("models"))])
@@ -190,4 +200,4 @@ def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def find_cluster(name: str) -> Cluster:
     """A cluster by its name in clusters.toml."""
-    return Cluster(name=name, **table("clusters")[one_of("cluster", name, table("clusters"))])
+    return row_as(Cluster, "clusters", name, called="cluster")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
-from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, flag, non_negative, positive, whole
 from mathlib.parts import Parts
 from mathlib.plan.goodput import Interrupted
-from mathlib.specs import table
+from mathlib.specs import row_as, table
 
 STEPS = 4000  # of the sum that stands for an integral
 
@@ -57,8 +57,7 @@ def find_record(name: str) -> Record:
 
     Chapter: planning
     """
-    rows = table("interruptions")
-    return Record(name=name, **rows[one_of("record", name, rows)])
+    return row_as(Record, "interruptions", name, called="record")
 
 
 def device_time(*, devices: int, seconds: float, failures: int) -> float:

@@ -37,6 +37,15 @@ def test_every_device_and_cluster_can_be_read_and_says_where_it_is_from(kind):
         )
 
 
+def test_a_row_is_an_object_of_the_class_that_has_its_fields():
+    found = specs.row_as(Cluster, "clusters", "dgx-h100", called="word")
+    assert found == specs.find_cluster("dgx-h100") and found.source
+    with pytest.raises(InputError, match="word = 'dgx-h': did you mean .*dgx-h100"):
+        specs.row_as(Cluster, "clusters", "dgx-h", called="word")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        specs.row_as(Device, "clusters", "dgx-h100", called="word")
+
+
 def test_a_name_is_near_or_refused():
     with pytest.raises(InputError, match="model = 'gpt-2-xl': did you mean .*gpt2-xl"):
         specs.find_model("gpt-2-xl")
