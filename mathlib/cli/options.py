@@ -1,7 +1,6 @@
 """Options that several commands share, and the model and the layout that they describe."""
 
 from argparse import ArgumentParser, BooleanOptionalAction
-from pathlib import Path
 from typing import Any
 
 from mathlib import specs
@@ -121,6 +120,8 @@ def named_model(name: str) -> Model:
     """A model by its name or by its config.json."""
     if name in specs.table("models"):
         return specs.find_model(name)
+    from pathlib import Path  # only what is no model's name needs it
+
     if name.endswith(".json") or "/" in name or Path(name).is_dir():
         from mathlib.from_config import from_config
 

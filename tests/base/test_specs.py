@@ -1,6 +1,8 @@
 """Models, devices and clusters by name: read from data that names its source."""
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,24 @@ from mathlib.specs import Cluster, Device, Model
 
 NAMES = list(specs.table("models"))
 SMALL = {"name": "small", "layers": 2, "width": 64, "heads": 4, "vocab": 100, "context": 32}
+
+
+@pytest.mark.parametrize("kind", specs.TABLES)
+def test_rows_read_one_by_one_are_those_of_the_whole_file(kind):
+    path = Path(specs.__file__).parent / "data" / f"{kind}.toml"
+    whole, rows = tomllib.loads(path.read_text("utf-8")), specs.table(kind)
+    assert dict(rows) == whole and list(rows) == list(whole) and len(rows) == len(whole)
+
+
+def test_a_row_is_read_when_it_is_asked_for(monkeypatch):
+    read, loads = [], tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: read.append(text) or loads(text))
+    rows = specs.Rows('# all\n[a]\nx = 1 # of a\n["b.c, d"]\nx = 2\n[a.e]\ny = [\n["f", 1],\n]\n')
+    assert list(rows) == ["a", "b.c, d"] and "a" in rows and "x" not in rows and not read
+    assert rows["b.c, d"] == {"x": 2} == rows["b.c, d"] and len(read) == 1
+    assert rows["a"] == {"x": 1, "e": {"y": [["f", 1]]}}
+    with pytest.raises(KeyError):
+        rows["e"]
 
 
 @pytest.mark.parametrize("name", NAMES)
