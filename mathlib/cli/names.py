@@ -8,7 +8,7 @@ from typing import Any
 from mathlib import specs
 from mathlib.checks import one_of
 from mathlib.cli.registry import command
-from mathlib.cli.text import columns, show
+from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 
 FIELDS = {  # of the table of models: a name for each field
@@ -58,7 +58,8 @@ def show_rows(
     """A table, what is to be said of all of it, and of a single row where it is from."""
     told = [note] if note else []
     told += sources if len(sources) == 1 else []
-    show(args, "\n\n".join(filter(None, [columns(head, rows), "\n".join(told)])), data)
+    text = [columns(head, rows), wrapped("\n".join(told))]
+    show(args, "\n\n".join(filter(None, text)), data)
 
 
 @command(
@@ -177,7 +178,7 @@ def recipes_command(args: Typed) -> None:
 
 @command(
     "runs",
-    "published training runs: device, model, share of the peak, MFU and HFU",
+    "published runs: device, model, share of the peak, MFU and HFU",
     "runs",
     'runs "Llama 3" --json',
     options=name_option,
@@ -226,6 +227,6 @@ def where_command(args: Typed) -> None:
             "experiment": ", ".join(row["experiments"]),
             "tests": ", ".join(row["tests"]),
         }
-        told = [f"  {name:<10}  {text}" for name, text in lines.items() if text]
+        told = [wrapped(f"  {name:<10}  {text}", 12) for name, text in lines.items() if text]
         blocks.append("\n".join([row["function"], *told]))
     show(args, "\n\n".join(blocks), found)
