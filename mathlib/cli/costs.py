@@ -47,15 +47,21 @@ def cost_options(parser: ArgumentParser) -> None:
         help="of the peak, MFU; 40%% if not given, which is what published runs of dense models "
         "reach (`mathlib runs`)",
     )
-    parser.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
-    parser.add_argument(
+    add_bill(parser)
+
+
+def add_bill(parser: ArgumentParser) -> None:
+    """What an hour and a kWh are taken to cost."""
+    group = parser.add_argument_group("price, energy and CO2")
+    group.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
+    group.add_argument(
         "--pue",
         type=NUMBER,
         default=1.1,
         metavar="X",
         help="energy of the data centre over its devices'; 1.1 if not given",
     )
-    parser.add_argument(
+    group.add_argument(
         "--co2", type=NUMBER, metavar="KG", help="kg of CO2 of a kWh of the grid, such as 0.385"
     )
 
