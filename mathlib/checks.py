@@ -101,7 +101,7 @@ def keep_title(spec: Any) -> None:
 
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> Any:
     """A value from a list; a near miss is named."""
-    if type(value) is str and isinstance(accepted, (dict, tuple)) and value in accepted:
+    if type(value) is str and isinstance(accepted, (dict, tuple, Mapping)) and value in accepted:
         return value  # the way of almost every call
     accepted, is_flag = list(accepted), isinstance(value, bool)
     for one in accepted:

@@ -3,12 +3,13 @@
 A model's own classes stand in architecture.py, a layout's in layout.py; both are specs, too.
 """
 
+import os
+import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mathlib.architecture import (
     ATTENTION,
@@ -49,15 +50,20 @@ __all__ = [
     "find_model",
     "own_tokens",
     "refuse_uncovered",
+    "row_as",
     "stage_layers",
     "table",
     "tensor_degree",
 ]
 
+T = TypeVar("T")
 TABLES = (
     *("models", "devices", "clusters", "types", "recipes", "runs", "compressors", "sweeps"),
     *("nccl", "allreduces", "configurations", "rates", "pipelines", "calibrations"),
     *("scaling", "launches", "interruptions", "vendors", "keeps"),
+)
+HEADER = re.compile(  # of a row, [name] or ["a name"], or of a table in it, [name.part]
+    r'^\[(?:"(?P<quoted>[^"]+)"|(?P<bare>[\w-]+))(?:\.[^]]*)?\]\s*(?:#.*)?$', re.MULTILINE
 )
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),
@@ -127,11 +133,49 @@ class Cluster:
         non_negative("link_bandwidth", self.link_bandwidth)
 
 
+class Rows(Mapping[str, dict[str, Any]]):
+    """A data file's rows by name, each read when it is asked for: to read all of a file takes
+    longer than anything else that a command does.
+    """
+
+    def __init__(self, text: str):
+        self._read: dict[str, dict[str, Any]] = {}
+        self._written: dict[str, str] = {}
+        starts = list(HEADER.finditer(text))
+        ends = [start.start() for start in starts[1:]] + [len(text)]
+        for start, end in zip(starts, ends, strict=True):
+            name = start["quoted"] or start["bare"]
+            self._written[name] = self._written.get(name, "") + text[start.start() : end]
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        if name not in self._read:
+            self._read[name] = tomllib.loads(self._written[name])[name]
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._written
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._written)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+
 @cache
-def table(kind: str) -> dict[str, dict[str, Any]]:
+def table(kind: str) -> Rows:
     """One data file as it stands."""
-    name = one_of("table", kind, TABLES)
-    return tomllib.loads((Path(__file__).parent / "data" / f"{name}.toml").read_text("utf-8"))
+    path = f"{os.path.dirname(__file__)}/data/{one_of('table', kind, TABLES)}.toml"  # noqa: PTH120
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123, pathlib takes as long to load as this
+        return Rows(file.read())
+
+
+def row_as(of: Callable[..., T], kind: str, name: str, *, called: str) -> T:
+    """A row of a data file as the class that has its fields; `called`: a refusal's word for its
+    name.
+    """
+    rows = table(kind)
+    return of(name=name, **rows[one_of(called, name, rows)])
 
 
 def _model_row(name: str) -> dict[str, Any]:
@@ -190,4 +234,4 @@ def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def find_cluster(name: str) -> Cluster:
     """A cluster by its name in clusters.toml."""
-    return Cluster(name=name, **table("clusters")[one_of("cluster", name, table("clusters"))])
+    return row_as(Cluster, "clusters", name, called="cluster")

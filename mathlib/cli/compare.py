@@ -12,7 +12,7 @@ from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.cli.options import add_depth
 from mathlib.cli.registry import MODULES, command, find_command
-from mathlib.cli.text import columns, show
+from mathlib.cli.text import columns, counted, show
 from mathlib.cli.typed import Typed
 from mathlib.units import KINDS
 from mathlib.units import show as shown
@@ -52,7 +52,7 @@ def compare_command(args: Typed) -> None:
     same = len(names) - len(data)
     told = f"1  {args.one}\n2  {args.other}"
     table = columns(("what", "1", "2", "2 / 1"), rows) if rows else "no difference"
-    alike = f"\n\n{same} number(s) are the same" if same else ""
+    alike = f"\n\nthe same in both: {counted(same, 'number')}" if same else ""
     show(args, f"{told}\n\n{table}{alike}", {"one": args.one, "other": args.other, "rows": data})
 
 

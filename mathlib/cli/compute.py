@@ -5,7 +5,14 @@ from argparse import ArgumentParser
 from mathlib import specs, units
 from mathlib.checks import InputError, fraction, positive
 from mathlib.cli.amounts import NUMBER, amount, share
-from mathlib.cli.options import add_depth, add_model, add_tokens, model_of, named
+from mathlib.cli.options import (
+    add_depth,
+    add_model,
+    add_recompute,
+    add_tokens,
+    model_of,
+    named,
+)
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer, columns
 from mathlib.cli.typed import Typed
@@ -16,7 +23,12 @@ from mathlib.specs import Model
 def params_options(parser: ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--active", action="store_true", help="only what one token meets")
-    parser.add_argument("--embeddings", default="both", help="with --active: both, head or none")
+    parser.add_argument(
+        "--embeddings",
+        default="both",
+        metavar="KIND",
+        help="with --active: both, head or none; both if not given",
+    )
     add_depth(parser)
 
 
@@ -50,18 +62,29 @@ def params_command(args: Typed) -> None:
 def flops_options(parser: ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "--sequences", type=NUMBER, default=1, metavar="N", help="sequences of a step"
+        "--sequences",
+        type=NUMBER,
+        default=1,
+        metavar="N",
+        help="sequences of a step; 1 if not given",
     )
     add_tokens(parser)
     parser.add_argument(
         "--causal", action="store_true", help="count only the pairs a causal mask keeps"
     )
     parser.add_argument(
-        "--attention-backward", type=NUMBER, default=2, metavar="X", help="2; FlashAttention 2.5"
+        "--attention-backward",
+        type=NUMBER,
+        default=2,
+        metavar="X",
+        help="attention's backward in forwards: 2 if not given, 2.5 for FlashAttention",
     )
-    parser.add_argument("--recompute", default="none", help="none, selective or full")
+    add_recompute(parser)
     parser.add_argument(
-        "--convention", default="counted", help="of selective recomputation: counted or korthikanti"
+        "--convention",
+        default="counted",
+        metavar="NAME",
+        help="of selective recomputation: counted or korthikanti; counted if not given",
     )
     run_options(parser)
 
@@ -71,15 +94,20 @@ def run_options(parser: ArgumentParser) -> None:
     run.add_argument(
         "--train", type=amount("token"), metavar="TOKENS", help="tokens of the run, such as 300B"
     )
-    run.add_argument("--device", help="a name that `mathlib devices` lists")
+    run.add_argument("--device", metavar="NAME", help="a name that `mathlib devices` lists")
     run.add_argument("--devices", type=NUMBER, metavar="N", help="how many of them")
-    run.add_argument("--dtype", default="bf16", help="number type whose peak counts")
+    run.add_argument(
+        "--dtype",
+        default="bf16",
+        metavar="TYPE",
+        help="number type whose peak counts; bf16 if not given",
+    )
     run.add_argument(
         "--utilization",
         type=share,
         default=0.4,
         metavar="SHARE",
-        help="of the peak, 40%% if not given",
+        help="of the peak; 40%% if not given",
     )
     run.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
 

@@ -17,14 +17,28 @@ def cost_options(parser: ArgumentParser) -> None:
     add_model(parser)
     add_tokens(parser)
     parser.add_argument(
-        "--train", type=amount("token"), required=True, metavar="TOKENS", help="such as 300B"
+        "--train",
+        type=amount("token"),
+        required=True,
+        metavar="TOKENS",
+        help="tokens of the run, such as 300B",
     )
-    parser.add_argument("--device", required=True, help="a name that `mathlib devices` lists")
+    parser.add_argument(
+        "--device", required=True, metavar="NAME", help="a name that `mathlib devices` lists"
+    )
     parser.add_argument("--devices", type=NUMBER, metavar="N", help="how many of them")
     parser.add_argument(
-        "--within", type=amount("second"), metavar="TIME", help="instead: be done in 30days, 8h"
+        "--within",
+        type=amount("second"),
+        metavar="TIME",
+        help="instead of --devices: be done in 30days, 8h",
     )
-    parser.add_argument("--dtype", default="bf16", help="number type whose peak counts; bf16")
+    parser.add_argument(
+        "--dtype",
+        default="bf16",
+        metavar="TYPE",
+        help="number type whose peak counts; bf16 if not given",
+    )
     parser.add_argument(
         "--utilization",
         type=share,
@@ -33,11 +47,21 @@ def cost_options(parser: ArgumentParser) -> None:
         help="of the peak, MFU; 40%% if not given, which is what published runs of dense models "
         "reach (`mathlib runs`)",
     )
-    parser.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
-    parser.add_argument(
-        "--pue", type=NUMBER, default=1.1, metavar="X", help="data centre over devices; 1.1"
+    add_bill(parser)
+
+
+def add_bill(parser: ArgumentParser) -> None:
+    """What an hour and a kWh are taken to cost."""
+    group = parser.add_argument_group("price, energy and CO2")
+    group.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
+    group.add_argument(
+        "--pue",
+        type=NUMBER,
+        default=1.1,
+        metavar="X",
+        help="energy of the data centre over its devices'; 1.1 if not given",
     )
-    parser.add_argument(
+    group.add_argument(
         "--co2", type=NUMBER, metavar="KG", help="kg of CO2 of a kWh of the grid, such as 0.385"
     )
 

@@ -25,7 +25,7 @@ def fit_options(parser: ArgumentParser) -> None:
     add_machine(parser)
     add_search(parser)
     parser.add_argument(
-        "--devices", type=NUMBER, metavar="N", help="that there are: what is the most they hold?"
+        "--devices", type=NUMBER, metavar="N", help="so many there are: tells the most they hold"
     )
     parser.add_argument(
         "--batch", type=NUMBER, metavar="N", help="sequences of a step; 1 if not given"
@@ -37,7 +37,7 @@ def fit_options(parser: ArgumentParser) -> None:
 
 @command(
     "fit",
-    "the fewest devices that hold a model; or the largest batch and longest context of so many",
+    "the fewest devices that hold a model; or the largest batch and context of so many",
     "fit llama3-70b --cluster p5.48xlarge --batch 64",
     "fit llama2-7b --device a100-80gb --devices 8",
     "fit llama2-7b --device a100-80gb --batch 128 --within 10s",

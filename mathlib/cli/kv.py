@@ -7,7 +7,7 @@ from mathlib.checks import InputError, positive
 from mathlib.cli.amounts import NUMBER
 from mathlib.cli.options import add_device, add_model, add_tokens, device_of, model_of
 from mathlib.cli.registry import command
-from mathlib.cli.text import Fact, answer
+from mathlib.cli.text import Fact, answer, counted
 from mathlib.cli.typed import Typed
 from mathlib.specs import Device, Model
 
@@ -15,12 +15,26 @@ from mathlib.specs import Device, Model
 def kv_options(parser: ArgumentParser) -> None:
     add_model(parser)
     add_tokens(parser)
-    parser.add_argument("--sequences", type=NUMBER, default=1, metavar="N", help="at once")
     parser.add_argument(
-        "--bytes", type=NUMBER, default=2, metavar="N", help="of a number in the cache; 2"
+        "--sequences",
+        type=NUMBER,
+        default=1,
+        metavar="N",
+        help="sequences at once; 1 if not given",
     )
     parser.add_argument(
-        "--weight-bytes", type=NUMBER, default=2, metavar="N", help="of a weight; 2"
+        "--bytes",
+        type=NUMBER,
+        default=2,
+        metavar="N",
+        help="of a number in the cache; 2 if not given",
+    )
+    parser.add_argument(
+        "--weight-bytes",
+        type=NUMBER,
+        default=2,
+        metavar="N",
+        help="of a weight; 2 if not given",
     )
     parser.add_argument(
         "--tensor", type=NUMBER, default=1, metavar="N", help="devices that share the heads"
@@ -29,14 +43,14 @@ def kv_options(parser: ArgumentParser) -> None:
         "--rolling",
         action=BooleanOptionalAction,
         default=True,
-        help="of a window keep its tokens alone; else all",
+        help="keep the tokens of a sliding window alone, or all",
     )
     add_device(parser)
 
 
 @command(
     "kv",
-    "bytes of the KV cache, the longest context beside the weights, seconds of a token",
+    "bytes of the KV cache, the longest context, seconds of a token",
     "kv llama3-70b --tokens 128k --sequences 4 --tensor 8 --device h100-sxm",
     "kv deepseek-v3 --tokens 32k",
     "kv llama2-7b --bytes 1 --memory 24GB",
@@ -54,7 +68,7 @@ def kv_command(args: Typed) -> None:
     }
     tokens = args.tokens or model.context
     cache = inference.kv_cache(model, tokens=tokens, **how)
-    cache.title += f", {tokens:,} tokens of {args.sequences:,} sequence(s), on each device"
+    cache.title += f", {tokens:,} tokens of {counted(args.sequences, 'sequence')}, on each device"
     one = inference.kv_cache(model, tokens=1, **how | {"sequences": 1})
     facts: list[Fact] = [("first token of a sequence", one.total, "byte")]
     there = device_of(args)

@@ -34,7 +34,7 @@ def memory_options(parser: ArgumentParser) -> None:
         "--pipeline-stage",
         type=NUMBER,
         metavar="N",
-        help="of the pipeline, from 0; the fullest if not given",
+        help="a stage, counted from 0; the fullest if not given",
     )
     add_device(parser)
     add_depth(parser)
@@ -45,13 +45,17 @@ def add_saving(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--recipe",
         default="mixed-adam",
-        help="copies of a parameter, a name that `mathlib recipes` lists; mixed-adam",
+        metavar="NAME",
+        help="copies of a parameter, by a name that `mathlib recipes` lists; mixed-adam if not "
+        "given",
     )
-    parser.add_argument("--attention", help="standard or flash; default: the model's own")
+    parser.add_argument(
+        "--attention", metavar="KIND", help="standard or flash; the model's own if not given"
+    )
     parser.add_argument(
         "--dropout",
         action=BooleanOptionalAction,
-        help="keep dropout's masks; default: the model's own",
+        help="keep dropout's masks, or none; as the model was trained if not given",
     )
 
 

@@ -1,12 +1,14 @@
 """What is known by name, and where it stands: models, devices, clusters, recipes, runs, where."""
 
 from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from mathlib import specs
 from mathlib.checks import one_of
 from mathlib.cli.registry import command
-from mathlib.cli.text import columns, show
+from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 
 FIELDS = {  # of the table of models: a name for each field
@@ -45,6 +47,21 @@ def names_like(kind: str, part: str | None) -> list[str]:
     )
 
 
+def show_rows(
+    args: Typed,
+    head: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    data: Any,
+    sources: Sequence[str],
+    note: str = "",
+) -> None:
+    """A table, what is to be said of all of it, and of a single row where it is from."""
+    told = [note] if note else []
+    told += sources if len(sources) == 1 else []
+    text = [columns(head, rows), wrapped("\n".join(told))]
+    show(args, "\n\n".join(filter(None, text)), data)
+
+
 @command(
     "models",
     "models known by name",
@@ -66,13 +83,12 @@ def models_command(args: Typed) -> None:
         )
         for m in found
     ]
-    text = columns(("model", "called", "parameters", *FIELDS), rows)
-    if len(found) == 1:
-        text += f"\n\nsource: {found[0].source}"
     counts = [
         {"parameters": params.total(m), "published_parameters": m.parameters or None} for m in found
     ]
-    show(args, text, [asdict(m) | count for m, count in zip(found, counts, strict=True)])
+    data = [asdict(m) | count for m, count in zip(found, counts, strict=True)]
+    head = ("model", "called", "parameters", *FIELDS)
+    show_rows(args, head, rows, data, [f"source: {m.source}" for m in found])
 
 
 @command(
@@ -100,14 +116,12 @@ def devices_command(args: Typed) -> None:
     ]
     peaks = [f"{kind} TFLOP/s" for kind in kinds]
     head = ("device", "called", *peaks, "GB", "GiB reported", "memory GB/s", "link GB/s", "W")
-    told = (
+    note = (
         "Peaks are dense; GB as sold, GiB as the device reports them; link bandwidth is one "
         "direction."
     )
-    text = f"{columns(head, rows)}\n\n{told}"
-    if len(found) == 1:
-        text += f"\nsource: {found[0].source}, {found[0].date}"
-    show(args, text, {"units": UNITS, "devices": [asdict(d) for d in found]})
+    data = {"units": UNITS, "devices": [asdict(d) for d in found]}
+    show_rows(args, head, rows, data, [f"source: {d.source}, {d.date}" for d in found], note)
 
 
 @command(
@@ -131,11 +145,10 @@ def clusters_command(args: Typed) -> None:
         for c in found
     ]
     head = ("cluster", "called", "a node", "out GB/s", "a device's share", "link GB/s")
-    text = columns(head, rows) + "\n\nBandwidths are one direction."
-    if len(found) == 1:
-        text += f"\nsource: {found[0].source}, {found[0].date}"
     units = {"node_bandwidth": "byte/s", "link_bandwidth": "byte/s"}
-    show(args, text, {"units": units, "clusters": [asdict(c) for c in found]})
+    data = {"units": units, "clusters": [asdict(c) for c in found]}
+    sources = [f"source: {c.source}, {c.date}" for c in found]
+    show_rows(args, head, rows, data, sources, "Bandwidths are one direction.")
 
 
 @command(
@@ -159,15 +172,13 @@ def recipes_command(args: Typed) -> None:
         rows.append((name, f"{total:g}" if total is not None else "by shape", ", ".join(kept)))
         parts = {part: each.amount(part) for part in each} if each else None
         data.append({**specs.table("recipes")[name], "name": name, "bytes": total, "parts": parts})
-    text = columns(("recipe", "bytes a parameter", "kept"), rows)
-    if len(data) == 1:
-        text += f"\n\nused by: {data[0]['used_by']}\nsource: {data[0]['source']}"
-    show(args, text, data)
+    sources = [f"used by: {one['used_by']}\nsource: {one['source']}" for one in data]
+    show_rows(args, ("recipe", "bytes a parameter", "kept"), rows, data, sources)
 
 
 @command(
     "runs",
-    "published training runs: device, model, share of the peak, MFU and HFU",
+    "published runs: device, model, share of the peak, MFU and HFU",
     "runs",
     'runs "Llama 3" --json',
     options=name_option,
@@ -185,10 +196,8 @@ def runs_command(args: Typed) -> None:
         told = {"counts": run.counts, "recompute": run.recompute, "source": run.source}
         data.append({"name": name, **kept, **told, "date": run.date, "utilization": of})
     head = ("run", "devices", "device", "model", "MFU", "HFU", "date")
-    text = columns(head, rows) + "\n\nAn empty share: its source leaves open what it counted."
-    if len(data) == 1:
-        text += f"\nsource: {data[0]['source']}"
-    show(args, text, data)
+    note = "An empty share: its source leaves open what it counted."
+    show_rows(args, head, rows, data, [f"source: {one['source']}" for one in data], note)
 
 
 def where_options(parser: ArgumentParser) -> None:
@@ -218,6 +227,6 @@ def where_command(args: Typed) -> None:
             "experiment": ", ".join(row["experiments"]),
             "tests": ", ".join(row["tests"]),
         }
-        told = [f"  {name:<10}  {text}" for name, text in lines.items() if text]
+        told = [wrapped(f"  {name:<10}  {text}", 12) for name, text in lines.items() if text]
         blocks.append("\n".join([row["function"], *told]))
     show(args, "\n\n".join(blocks), found)

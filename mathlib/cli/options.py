@@ -1,7 +1,6 @@
 """Options that several commands share, and the model and the layout that they describe."""
 
 from argparse import ArgumentParser, BooleanOptionalAction
-from pathlib import Path
 from typing import Any
 
 from mathlib import specs
@@ -12,12 +11,12 @@ from mathlib.layout import tensor_degree
 from mathlib.specs import Device, Layout, Model
 
 SHAPE = {
-    "layers": "L",
-    "width": "h, of the residual stream",
+    "layers": "layers",
+    "width": "width of the residual stream",
     "heads": "query heads",
     "kv_heads": "key and value heads",
     "head_dim": "width of a head",
-    "ffn_width": "of the MLP",
+    "ffn_width": "width inside the MLP",
     "vocab": "tokens the tokeniser knows",
     "padded_vocab": "rows of the embedding table",
     "context": "tokens of a training sequence",
@@ -36,14 +35,15 @@ KINDS = {
 DEGREES = {
     "data": "replicas that see different data",
     "tensor": "devices that share every product",
-    "pipeline": "stages",
+    "pipeline": "pipeline stages",
     "chunks": "model chunks a stage holds (interleaving)",
     "expert": "devices over which the experts of a layer are dealt out",
-    "expert_tensor": "devices that share the products of an expert, as tensor if not given",
+    "expert_tensor": "devices that share the products of an expert; tensor's if not given",
     "shard": "ranks over which ZeRO shards; all of data x context if not given",
     "micro_batch": "sequences of a forward pass",
     "micro_batches": "micro-batches a step; as many as stages if not given",
 }
+SHAPES, FLAGS = "shape", "flags of other programs, as they are"  # titles in the help
 FROM_FLAGS = ("experts", "attention", "dropout")  # of a model, where another program's flags say it
 
 
@@ -68,14 +68,15 @@ def add_model(parser: ArgumentParser) -> None:
     parser.add_argument(
         "model",
         nargs="?",
-        help="a name that `mathlib models` lists, or a config.json of Hugging Face's; the options "
-        "below change it",
+        help="a name that `mathlib models` lists, or a config.json of Hugging Face's",
     )
     parser.add_argument(
         "--config", "--model", metavar="PATH", dest="config", help="the same, as an option"
     )
     shape = parser.add_argument_group(
-        "shape", "what is not given is GPT-2's: 50257 tokens, context 1024, heads of 64"
+        SHAPES,
+        "changes the model; of no model the rest is GPT-2's: 50257 tokens, context 1024, heads of "
+        "64",
     )
     for name, what in SHAPE.items():
         kind = length if name == "context" else NUMBER
@@ -95,7 +96,7 @@ def add_tokens(parser: ArgumentParser) -> None:
         dest="tokens",
         type=length,
         metavar="N",
-        help="of a sequence, the model's context if not given; 32k is 32,768, as lengths are said",
+        help="tokens of a sequence, 32k for 32,768; the model's context if not given",
     )
 
 
@@ -121,6 +122,8 @@ def named_model(name: str) -> Model:
     """A model by its name or by its config.json."""
     if name in specs.table("models"):
         return specs.find_model(name)
+    from pathlib import Path  # only what is no model's name needs it
+
     if name.endswith(".json") or "/" in name or Path(name).is_dir():
         from mathlib.from_config import from_config
 
@@ -145,7 +148,9 @@ def _gpt2_of(shape: dict[str, Any]) -> Model:
 
 
 def add_layout(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("layout", "devices = data x context x tensor x pipeline")
+    group = parser.add_argument_group(
+        "layout", "devices = data x context x tensor x pipeline, each of them 1 if not given"
+    )
     for name, what in DEGREES.items():
         default = None if name in ("shard", "expert_tensor", "micro_batches") else 1
         group.add_argument(spelled(name), type=NUMBER, metavar="N", default=default, help=what)
@@ -160,21 +165,37 @@ def add_layout(parser: ArgumentParser) -> None:
         "--zero", type=NUMBER, default=0, metavar="STAGE", help="ZeRO stage: 0, 1, 2 or 3"
     )
     group.add_argument(
-        "--sequence-parallel", action="store_true", help="split what tensor leaves whole as well"
+        "--sequence-parallel",
+        action="store_true",
+        help="split along the sequence what tensor leaves whole",
     )
-    group.add_argument("--recompute", default="none", help="none, selective or full")
+    add_recompute(group)
+
+
+def add_recompute(group: Any) -> None:
+    """To a parser, or to a group of its options."""
+    group.add_argument(
+        "--recompute",
+        default="none",
+        metavar="KIND",
+        help="none, selective or full; none if not given",
+    )
 
 
 def add_launch(parser: ArgumentParser) -> None:
     """Flags of other programs, read as they are; `mathlib.cli.launches` reads them."""
-    group = parser.add_argument_group("flags of other programs, as they are")
+    group = parser.add_argument_group(FLAGS)
     group.add_argument(
-        "--megatron", metavar="FLAGS", help='"--tensor-model-parallel-size 8 ...", in quotes'
+        "--megatron",
+        metavar="FLAGS",
+        help='of Megatron-LM, in quotes: "--tensor-model-parallel-size 8 ..."',
     )
     parser.set_defaults(experts=None)  # of such flags alone
-    group.add_argument("--deepspeed", metavar="PATH", help="a JSON file of DeepSpeed's")
+    group.add_argument("--deepspeed", metavar="PATH", help="DeepSpeed's JSON file")
     group.add_argument(
-        "--torchrun", metavar="LINE", help='"torchrun --nnodes 2 --nproc-per-node 8 ..."'
+        "--torchrun",
+        metavar="LINE",
+        help='a launch line, in quotes: "torchrun --nnodes 2 --nproc-per-node 8 ..."',
     )
 
 
@@ -219,9 +240,14 @@ def _idle(args: Typed, model: Model, lay: Layout) -> dict[str, str]:
 
 def add_device(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--memory", type=room, help="of a device, such as 80GB or 80GiB: says whether it fits"
+        "--memory",
+        type=room,
+        metavar="SIZE",
+        help="of a device, such as 80GB or 80GiB: says whether it fits",
     )
-    parser.add_argument("--device", help="the same by a name that `mathlib devices` lists")
+    parser.add_argument(
+        "--device", metavar="NAME", help="the same, by a name that `mathlib devices` lists"
+    )
 
 
 def device_of(args: Typed) -> Device | float | None:
@@ -235,5 +261,9 @@ def device_of(args: Typed) -> Device | float | None:
 
 def add_depth(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--depth", type=NUMBER, default=2, metavar="N", help="levels of parts in the table, 2"
+        "--depth",
+        type=NUMBER,
+        default=2,
+        metavar="N",
+        help="levels of parts in the table; 2 if not given",
     )

@@ -33,28 +33,40 @@ SHORT = {  # a column for each axis that any of the layouts uses
     "recompute": "recompute",
 }
 
+Columns = dict[str, list[str]]  # of a table, by their heads
+
 
 def plan_options(parser: ArgumentParser) -> None:
     add_model(parser)
     add_tokens(parser)
     add_machine(parser)
     add_search(parser)
-    parser.add_argument("--devices", type=NUMBER, metavar="N", help="in all")
+    parser.add_argument("--devices", type=NUMBER, metavar="N", help="devices in all")
     parser.add_argument("--batch", type=NUMBER, metavar="N", help="sequences of a step")
-    parser.add_argument("--top", type=NUMBER, default=10, metavar="N", help="so many layouts; 10")
+    parser.add_argument(
+        "--top", type=NUMBER, default=10, metavar="N", help="layouts; 10 if not given"
+    )
 
 
 def add_search(parser: ArgumentParser) -> None:
     """What a layout may take."""
     group = parser.add_argument_group("room")
-    group.add_argument("--memory", type=room, help="of a device; what it reports if not given")
     group.add_argument(
-        "--reserve", type=room, default=4e9, help="for context, buffers, fragments; 4GB"
+        "--memory", type=room, metavar="SIZE", help="of a device; what it reports if not given"
+    )
+    group.add_argument(
+        "--reserve",
+        type=room,
+        default=4e9,
+        metavar="SIZE",
+        help="left free for context, buffers and fragments; 4GB if not given",
     )
     group.add_argument(
         "--recipe",
         default="mixed-adam-fp32-gradients",
-        help="copies of a parameter; mixed-adam-fp32-gradients, as Megatron-LM keeps them",
+        metavar="NAME",
+        help="copies of a parameter; mixed-adam-fp32-gradients, as Megatron-LM keeps them, if not "
+        "given",
     )
 
 
@@ -66,7 +78,7 @@ def search_of(args: Typed) -> dict[str, Any]:
 
 @command(
     "plan",
-    "the quickest layouts of a model on so many devices, ranked, with the reasons",
+    "the quickest layouts on so many devices, ranked, with the reasons",
     "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 64",
     "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --top 5",
     options=plan_options,
@@ -104,25 +116,38 @@ def follow(done: "Progress") -> None:
 
 
 def ranked(on: "Machine", choices: "list[Choice]") -> str:
-    """A line a layout; axes that none of them uses are left out."""
+    """A line a layout; axes that none of them uses are left out. Where there is no room, reasons
+    stand beneath the table, and so does what all layouts have alike.
+    """
     layouts = [one.layout for one in choices]
-    used = [axis for axis in SHORT if len({str(_cell(lay, axis)) for lay in layouts} - {""})]
-    rows = [
-        (
-            str(i),
-            *[_cell(one.layout, axis) for axis in used],
-            shown(one.seconds, "second"),
-            shown(one.memory, "byte"),
-            f"{_mfu(on, one.layout):.1%}",
-            one.reason,
-        )
-        for i, one in enumerate(choices, 1)
-    ]
-    head = ("#", *[SHORT[axis] for axis in used], "step", "memory", "MFU", "why")
-    if max(map(len, columns(head, rows, terminal.PLAIN).splitlines())) <= terminal.width():
-        return columns(head, rows)
-    reasons = [f"{row[0]}  {row[-1]}" for row in rows if row[-1]]  # no room beside: below
-    return "\n".join([columns(head[:-1], [row[:-1] for row in rows]), "", *reasons])
+    axes = {SHORT[axis]: [_cell(lay, axis) for lay in layouts] for axis in SHORT}
+    used = {name: cells for name, cells in axes.items() if any(cells)}
+    number = {"#": [str(i) for i in range(1, len(choices) + 1)]}
+    costs = {
+        "step": [shown(one.seconds, "second") for one in choices],
+        "memory": [shown(one.memory, "byte") for one in choices],
+        "MFU": [f"{_mfu(on, lay):.1%}" for lay in layouts],
+    }
+    why = {"why": [one.reason for one in choices]}
+    if _fits(number | used | costs | why):
+        return _table(number | used | costs | why)
+    alike: Columns = {}
+    if not _fits(number | used | costs) and len(choices) > 1:
+        alike = {name: cells for name, cells in used.items() if len(set(cells)) == 1}
+    shared = ", ".join(f"{name} {cells[0]}" for name, cells in alike.items())
+    beneath = [wrapped(f"all: {shared}")] if alike else []
+    own = {name: used[name] for name in used if name not in alike}
+    reasons = [wrapped(f"{i}  {one.reason}") for i, one in enumerate(choices, 1) if one.reason]
+    return "\n".join([_table(number | own | costs), *beneath, "", *reasons])
+
+
+def _table(cells: Columns, there: int = 0) -> str:
+    return columns(list(cells), list(zip(*cells.values(), strict=True)), there)
+
+
+def _fits(cells: Columns) -> bool:
+    """Whether the terminal has room for all of a table."""
+    return max(map(len, _table(cells, terminal.PLAIN).splitlines())) <= terminal.width()
 
 
 def _cell(lay: Layout, axis: str) -> str:

@@ -29,23 +29,32 @@ def time_options(parser: ArgumentParser) -> None:
     add_machine(parser)
     add_layout(parser)
     parser.add_argument(
-        "--train", type=amount("token"), metavar="TOKENS", help="of the whole run, such as 300B"
+        "--train",
+        type=amount("token"),
+        metavar="TOKENS",
+        help="tokens of a whole run, such as 300B",
     )
 
 
 def add_machine(parser: ArgumentParser) -> None:
     """Where it runs, and by which program."""
     group = parser.add_argument_group("machine")
-    group.add_argument("--cluster", help="a name that `mathlib clusters` lists")
+    group.add_argument("--cluster", metavar="NAME", help="a name that `mathlib clusters` lists")
     group.add_argument(
-        "--device", help="instead: a device, in the first cluster that is made of it"
+        "--device", metavar="NAME", help="instead: the first cluster that is made of this device"
     )
     group.add_argument(
         "--program",
         default="megatron-core",
-        help="whose habits count: megatron-core, fsdp, deepspeed, ...; megatron-core",
+        metavar="NAME",
+        help="whose habits count, megatron-core, fsdp, deepspeed, ...; megatron-core if not given",
     )
-    group.add_argument("--precision", default="half", help="of the products: half, fp8 or fp4")
+    group.add_argument(
+        "--precision",
+        default="half",
+        metavar="KIND",
+        help="of the products: half, fp8 or fp4; half if not given",
+    )
 
 
 def cluster_of(args: Typed) -> Cluster:

@@ -104,14 +104,20 @@ def answer(
     )
 
 
-def wrapped(text: str) -> str:
-    """Lines that fit the terminal."""
+def counted(n: float, thing: str) -> str:
+    """1 group, 4 groups."""
+    return f"{n:,.0f} {thing}{'' if n == 1 else 's'}"
+
+
+def wrapped(text: str, under: int = 2) -> str:
+    """Lines that fit the terminal; what goes on stands so much further in."""
     wide = terminal.width()
     if wide == terminal.PLAIN:
         return text
     from textwrap import fill  # only a terminal needs it
 
-    return "\n".join(fill(line, wide, subsequent_indent="  ") for line in text.splitlines())
+    lines = [(line, " " * (len(line) - len(line.lstrip()) + under)) for line in text.splitlines()]
+    return "\n".join(fill(line, wide, subsequent_indent=indent) for line, indent in lines)
 
 
 def show(args: Typed, text: str, data: Any) -> None:

@@ -17,7 +17,7 @@ from mathlib.cli.options import (
     model_of,
 )
 from mathlib.cli.registry import command
-from mathlib.cli.text import Fact, answer, facts_dict, facts_table, show
+from mathlib.cli.text import Fact, answer, counted, facts_dict, facts_table, show
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
 from mathlib.specs import Layout, Model, own_tokens
@@ -31,25 +31,42 @@ def comm_options(parser: ArgumentParser) -> None:
         "collective",
         help="all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, ... or step",
     )
-    parser.add_argument(
-        "--payload", type=amount("byte"), help="bytes of the whole tensor, such as 1GB"
-    )
-    parser.add_argument("--ranks", type=NUMBER, metavar="N")
-    parser.add_argument(
-        "--algorithm",
-        default="",
-        help="ring, tree, halving-doubling, naive; the usual if not given",
-    )
-    parser.add_argument(
-        "--bandwidth", type=rate, help="of a rank's link, one way: 300GB/s, 400Gbit/s"
-    )
-    parser.add_argument(
-        "--latency", type=amount("second"), default=0, help="of a message, such as 5us"
-    )
+    add_collective(parser)
     add_model(parser)
     add_tokens(parser)
     add_layout(parser)
     add_depth(parser)
+
+
+def add_collective(parser: ArgumentParser) -> None:
+    """What a single collective takes; a step takes a model and a layout instead."""
+    group = parser.add_argument_group("a collective, other than step")
+    group.add_argument(
+        "--payload",
+        type=amount("byte"),
+        metavar="SIZE",
+        help="bytes of the whole tensor, such as 1GB",
+    )
+    group.add_argument("--ranks", type=NUMBER, metavar="N", help="ranks that take part")
+    group.add_argument(
+        "--algorithm",
+        default="",
+        metavar="NAME",
+        help="ring, tree, halving-doubling, naive; the usual if not given",
+    )
+    group.add_argument(
+        "--bandwidth",
+        type=rate,
+        metavar="RATE",
+        help="of a rank's link, one way: 300GB/s, 400Gbit/s",
+    )
+    group.add_argument(
+        "--latency",
+        type=amount("second"),
+        default=0,
+        metavar="TIME",
+        help="of a message, such as 5us",
+    )
 
 
 @command(
@@ -160,7 +177,8 @@ def groups_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--order",
         default="tp-cp-ep-dp-pp",
-        help="axes, fastest first (Megatron's are tp-cp-ep-dp-pp), or deepspeed or sagemaker",
+        metavar="AXES",
+        help="fastest first (Megatron's are tp-cp-ep-dp-pp), or deepspeed or sagemaker",
     )
 
 
@@ -177,7 +195,7 @@ def groups_command(args: Typed) -> None:
         raise InputError(f"--world {args.world:g}: expected at most {MOST_RANKS:,} ranks to list")
     sizes, groups = groups_of(args)
     blocks = [
-        f"{axis}: {len(found)} group(s) of {len(found[0])}\n"
+        f"{axis}: {counted(len(found), 'group')} of {len(found[0])}\n"
         + "\n".join(f"  {group}" for group in found)
         for axis, found in groups.items()
         if len(found[0]) > 1

@@ -14,7 +14,7 @@ from typing import Any
 from mathlib.checks import InputError
 from mathlib.cli.options import layout_of, model_of
 from mathlib.cli.registry import command
-from mathlib.cli.text import show
+from mathlib.cli.text import show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
 from mathlib.specs import Layout, Model, find_device
@@ -45,7 +45,9 @@ class Formula:
 
 
 def why_options(parser: ArgumentParser) -> None:
-    parser.add_argument("words", nargs=REMAINDER, help="another command, as it is typed")
+    parser.add_argument(
+        "words", nargs=REMAINDER, metavar="command ...", help="another command, as typed"
+    )
 
 
 @command(
@@ -66,7 +68,7 @@ def why_command(args: Typed) -> None:
     found = list(FORMULAS[words[0]](inner))
     inner.refuse_unused()
     args.as_json(args.json or "--json" in args.words)
-    text = "\n\n".join(_block(one) for one in found)
+    text = wrapped("\n\n".join(_block(one) for one in found))
     show(args, text, {"of": " ".join(words), "formulas": [_data(one) for one in found]})
 
 

@@ -108,11 +108,7 @@ def chinchilla(
     s = model.context if tokens is None else whole("tokens", tokens)
     L, h, a, f, V = model.layers, model.width, model.heads, model.ffn_width, model.vocab
     key = a * model.head_dim
-    if model.experts or model.latent or model.gated or model.window or model.kv_heads != a:
-        raise InputError(
-            f"model = {model.name!r}: expected a plain transformer (no experts, gate, window or "
-            "shared key heads)"
-        )
+    _refuse_unless_plain(model)
     for name, wanted in (("embedding", embedding), ("logits", logits), ("softmax", softmax)):
         flag(name, wanted)
     once = Parts(
@@ -129,3 +125,12 @@ def chinchilla(
         },
     )
     return once.scaled(3 * B)
+
+
+def _refuse_unless_plain(model: Model) -> None:
+    parts = model.experts or model.latent or model.gated or model.window
+    if parts or model.kv_heads != model.heads:
+        raise InputError(
+            f"model = {model.name!r}: expected a plain transformer (no experts, gate, window or "
+            "shared key heads)"
+        )

@@ -4,10 +4,8 @@ X FLOP/s of one device · n devices
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from mathlib import specs
-from mathlib.checks import one_of
 from mathlib.compute import cost, flops
 
 
@@ -66,8 +64,7 @@ def find_run(name: str) -> ReportedRun:
 
     Chapter: compute
     """
-    row: dict[str, Any] = specs.table("runs")[one_of("run", name, specs.table("runs"))]
-    return ReportedRun(name=name, **row)
+    return specs.row_as(ReportedRun, "runs", name, called="run")
 
 
 def utilizations(run_: ReportedRun) -> dict[str, float | None]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from mathlib.checks import InputError, one_of
 from mathlib.compute import cost
-from mathlib.specs import find_device, table
+from mathlib.specs import find_device, row_as, table
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ def find_measured(name: str) -> Measured:
 
     Chapter: planning
     """
-    rows = table("vendors")
-    return Measured(name=name, **rows[one_of("measured", name, rows)])
+    return row_as(Measured, "vendors", name, called="measured")
 
 
 def beside(*, device: str, other: str) -> dict[str, float]:

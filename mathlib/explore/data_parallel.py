@@ -1,7 +1,7 @@
 """The experiment of the data-parallel chapter: buckets on the wire while backward goes on."""
 
 from mathlib.show import says, svg
-from mathlib.show.equation import equation
+from mathlib.show.equation import Number, equation
 from mathlib.show.experiments import Range, doubling, experiment
 from mathlib.traffic import overlap
 
@@ -48,14 +48,14 @@ def buckets(
     backward: int,
     layers: int,
 ) -> str:
-    K, W, alpha = megabytes * 1e6, gigabytes * 1e9, latency * 1e-6
+    alpha = latency * 1e-6
     step = overlap.bucketed(
         layers=layers,
         ranks=ranks,
         backward=backward / 1e3,
-        payload=K,
+        payload=megabytes * 1e6,
         bucket=bucket * 1e6,
-        bandwidth=W,
+        bandwidth=gigabytes * 1e9,
         latency=alpha,
         tensors=TENSORS,
     )
@@ -71,22 +71,27 @@ def buckets(
         ("wire", [("communication", *stretch) for stretch in _stretches(step.buckets)]),
     ]
     chart = svg.timeline(rows, title="Backward and the wire", show=show, axis_title="time")
-    n, waits = len(step.buckets), 2 * len(step.buckets) * (ranks - 1) * alpha
-    latencies = equation(
-        "T_latency = 2 * n * (N - 1) * alpha",
-        T_latency=(waits, show(waits)),
-        n=n,
-        N=ranks,
-        alpha=(alpha, show(alpha)),
-    )
-    sends = 2 * K * (ranks - 1) / (ranks * W)
-    transfer = equation(
-        "T_bytes = 2 * K * (N - 1) / (N * W)",
-        T_bytes=(sends, show(sends)),
-        K=(K, f"{megabytes:,} MB"),
-        N=ranks,
-        W=(W, f"{gigabytes} GB/s"),
-    )
     total = show(step.sending)
     rest = f"<p>All messages together, hidden or not, take {total}: latency, and bytes.</p>"
-    return f"{say}{chart}{rest}{latencies}{transfer}"
+    latencies = _latency_law(len(step.buckets), ranks, alpha)
+    return f"{say}{chart}{rest}{latencies}{_bytes_law(megabytes, ranks, gigabytes)}"
+
+
+def _latency_law(n: int, N: int, alpha: float) -> str:
+    """What n all-reduces wait for their messages to set out."""
+    T = 2 * n * (N - 1) * alpha
+    numbers: dict[str, Number] = {"n": n, "N": N, "alpha": (alpha, says.time(alpha))}
+    return equation("T_latency = 2 * n * (N - 1) * alpha", T_latency=(T, says.time(T)), **numbers)
+
+
+def _bytes_law(megabytes: int, N: int, gigabytes: int) -> str:
+    """What their bytes take, however they are cut."""
+    K, W = megabytes * 1e6, gigabytes * 1e9
+    T = 2 * K * (N - 1) / (N * W)
+    return equation(
+        "T_bytes = 2 * K * (N - 1) / (N * W)",
+        T_bytes=(T, says.time(T)),
+        K=(K, f"{megabytes:,} MB"),
+        N=N,
+        W=(W, f"{gigabytes} GB/s"),
+    )

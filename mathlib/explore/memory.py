@@ -141,17 +141,8 @@ def explorer(
         tokens=tokens,
         attention="flash" if flash else "standard",
     )
-    chip, parts = (
-        specs.find_device(device),
-        {name: needed.amount(name) for name in needed if needed.amount(name)},
-    )
-    told = fit.fits(needed, chip)
-    rest = says.size(abs(told.memory - told.needed)) + (" free" if told else " too much")
-    say = (
-        f'<p class="mlx-say">On {_each(layout.world)} it '
-        f"<b>{'fits' if told else 'does not fit'}</b>: {says.size(told.needed)} of "
-        f"{says.size(told.memory)}, {rest}.</p>"
-    )
+    chip = specs.find_device(device)
+    parts = {name: needed.amount(name) for name in needed if needed.amount(name)}
     chart = svg.bars(
         [("On one device", parts)],
         title="Memory of one device",
@@ -159,18 +150,36 @@ def explorer(
         limit=chip.room,
         limit_label=chip.title,
     )
-    each, P = states.per_parameter(recipe, zero=zero, shard=data), params.count(model).total
-    law = equation(
-        "M = kappa * P / (t * p)",
-        M=(each.total * P / tensor / pipeline, says.size(each.total * P / tensor / pipeline)),
-        kappa=(each.total, says.amount(each.total, "bytes")),
-        P=(P, says.count(P)),
-        t=tensor,
-        p=pipeline,
-    )
+    said, law = _fits_or_not(layout, fit.fits(needed, chip)), _states_law(model, recipe, layout)
     return (
-        f"{say}{chart}<p>{escape(needed.title)}.</p>"
+        f"{said}{chart}<p>{escape(needed.title)}.</p>"
         f"<p>Of this, model states by the formula:</p>{law}"
+    )
+
+
+def _fits_or_not(layout: specs.Layout, told: fit.Verdict) -> str:
+    """The result in a sentence."""
+    rest = says.size(abs(told.memory - told.needed)) + (" free" if told else " too much")
+    return (
+        f'<p class="mlx-say">On {_each(layout.world)} it '
+        f"<b>{'fits' if told else 'does not fit'}</b>: {says.size(told.needed)} of "
+        f"{says.size(told.memory)}, {rest}.</p>"
+    )
+
+
+def _states_law(model: str, recipe: str, layout: specs.Layout) -> str:
+    """Bytes of the model states, with the numbers under their letters."""
+    t, p = layout.tensor, layout.pipeline
+    kappa = states.per_parameter(recipe, zero=layout.zero, shard=layout.data).total
+    P = params.count(model).total
+    M = kappa * P / t / p
+    return equation(
+        "M = kappa * P / (t * p)",
+        M=(M, says.size(M)),
+        kappa=(kappa, says.amount(kappa, "bytes")),
+        P=(P, says.count(P)),
+        t=t,
+        p=p,
     )
 
 

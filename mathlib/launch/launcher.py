@@ -157,6 +157,16 @@ def _echo(home: Path, world_size: int) -> None:
                 print(f"[rank {rank}] {line}", file=stream)
 
 
+def _started(world_size: int | None) -> int:
+    """How many ranks torchrun started; refused where others were asked for."""
+    here = int(os.environ["WORLD_SIZE"])
+    if world_size not in (None, here):
+        raise checks.InputError(
+            f"world_size = {world_size!r}: torchrun started {here} processes; expected {here}"
+        )
+    return here
+
+
 def _join(
     fn: Callable,
     world_size: int | None,
@@ -180,11 +190,7 @@ def _join(
             f"launch.run inside rank {dist.get_rank()} of a run: this process is a rank already, "
             "call the function itself"
         )
-    here = int(os.environ["WORLD_SIZE"])
-    if world_size not in (None, here):
-        raise checks.InputError(
-            f"world_size = {world_size!r}: torchrun started {here} processes; expected {here}"
-        )
+    here = _started(world_size)
     joined, store = joined + 1, store or next(iter(rendezvous("env://")))[0]
     rank.join(
         device,

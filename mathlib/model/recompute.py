@@ -116,6 +116,63 @@ class _Enough(Exception):
     """All that backward needs is there again."""
 
 
+class _Forgotten:
+    """A function that ran, of which autograd holds numbers in the place of tensors: each one's
+    place in the row of those that it would have saved.
+    """
+
+    def __init__(self, function: Function, above: float, early_stop: bool):
+        self.function, self.above, self.early_stop = function, above, early_stop
+        self.rng = torch.get_rng_state()
+        self.count = self.place = 0  # tensors forgotten; those that are there again
+        self.made: dict[int, Tensor] = {}
+        self.held: list[Any] = []  # the inputs and what is kept, until the function runs again
+
+    def run(self, inputs: tuple[Tensor, ...], keep: Policy) -> Tensor:
+        """Forward."""
+        kept: dict[tuple[str, int], Any] = {}
+        self.wants = [x.requires_grad for x in inputs]
+        with saved_tensors_hooks(self.pack, self.unpack), Remember(keep, kept):
+            result = self.function(*inputs)
+        tensors, self.shape = tree_flatten(kept)
+        self.held.append(_held(*inputs, *tensors))
+        return result
+
+    def pack(self, tensor: Tensor) -> Tensor | int:
+        """What autograd holds from forward on."""
+        if tensor.nbytes <= self.above:
+            return tensor
+        self.count += 1
+        return self.count - 1
+
+    def unpack(self, packed: Tensor | int) -> Tensor:
+        """What backward gets for it; the first that is asked for makes them all."""
+        if isinstance(packed, Tensor):
+            return packed
+        if packed not in self.made:
+            self.run_again()
+        return self.made.pop(packed)
+
+    def run_again(self) -> None:
+        """Forward once more, from the inputs and what is kept."""
+        saved, n = self.held.pop().saved_tensors, len(self.wants)
+        fresh = [x.detach().requires_grad_(w) for x, w in zip(saved, self.wants, strict=False)]
+        hooks = saved_tensors_hooks(self.note, _gone)
+        once_more = Recall(tree_unflatten(list(saved[n:]), self.shape))
+        del saved
+        self.place = 0
+        with _random(self.rng), torch.enable_grad(), hooks, once_more, suppress(_Enough):
+            self.function(*fresh)
+
+    def note(self, tensor: Tensor) -> None:
+        """A tensor is there again; after the last of them the rest of the function is idle work."""
+        if tensor.nbytes > self.above:
+            self.made[self.place] = tensor.detach()
+            self.place += 1
+        if self.early_stop and self.place == self.count:
+            raise _Enough
+
+
 def recomputed(
     function: Function,
     *inputs: Tensor,
@@ -131,52 +188,7 @@ def recomputed(
 
     Chapter: activations (eq-again)
     """
-    count, rng = 0, torch.get_rng_state()
-    kept: dict[tuple[str, int], Any] = {}
-    made: dict[int, Tensor] = {}
-    wants = [x.requires_grad for x in inputs]
-    held: list[Any] = []  # the inputs and what is kept, until the layer runs again
-
-    def pack(tensor: Tensor) -> Tensor | int:
-        nonlocal count
-        if tensor.nbytes <= above:
-            return tensor
-        count += 1
-        return count - 1
-
-    def unpack(packed: Tensor | int) -> Tensor:
-        if isinstance(packed, Tensor):
-            return packed
-        if packed not in made:
-            again()
-        return made.pop(packed)
-
-    def again() -> None:
-        place = 0
-
-        def note(tensor: Tensor) -> None:
-            nonlocal place
-            if tensor.nbytes > above:
-                made[place] = tensor.detach()
-                place += 1
-            if early_stop and place == count:
-                raise _Enough
-
-        saved = held.pop().saved_tensors
-        fresh = [x.detach().requires_grad_(w) for x, w in zip(saved, wants, strict=False)]
-        hooks = saved_tensors_hooks(note, _gone)
-        once_more = Recall(tree_unflatten(list(saved[len(wants) :]), shape))
-        del saved
-        with _random(rng), torch.enable_grad(), hooks, once_more, suppress(_Enough):
-            function(*fresh)
-
-    with saved_tensors_hooks(pack, unpack), Remember(keep, kept):
-        result = function(*inputs)
-    tensors, shape = tree_flatten(kept)
-    held.append(_held(*inputs, *tensors))
-    kept.clear()
-    del inputs, tensors
-    return result
+    return _Forgotten(function, above, early_stop).run(inputs, keep)
 
 
 def _gone(packed: object) -> Tensor:

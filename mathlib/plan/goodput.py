@@ -8,6 +8,7 @@ concern the whole job: if one device fails every F seconds, n of them fail every
 """
 
 import math
+from dataclasses import dataclass
 
 from mathlib.checks import InputError, flag, fraction, non_negative, one_of, positive, whole
 from mathlib.parts import Parts
@@ -76,6 +77,43 @@ def best_interval(*, time_per_save: float, time_between_failures: float) -> floa
     return (low + high) / 2 * failures
 
 
+@dataclass(frozen=True)
+class Interrupted:
+    """A run that saves and fails, all in seconds; refused where it would never end."""
+
+    seconds: float  # of training, without saves and failures
+    time_between_saves: float  # of training
+    time_per_save: float  # in which training stops
+    time_between_failures: float  # of the whole job, on average
+    time_per_failure: float = 0.0  # until training goes on
+    time_behind: float = 0.0  # after a save, until it is safe
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "time_between_saves", "time_between_failures"):
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        for name in ("time_per_save", "time_per_failure", "time_behind"):
+            object.__setattr__(self, name, non_negative(name, getattr(self, name)))
+        between, failures = self.time_between_saves, self.time_between_failures
+        if self.time_behind > between:
+            raise InputError(
+                f"time_behind = {self.time_behind:g}: expected at most time_between_saves = "
+                f"{between:g}, as one save is written at a time"
+            )
+        most = self.time_per_failure + self.time_behind + between + self.time_per_save
+        if most > 100 * failures:  # e^100: no run ends
+            raise InputError(
+                f"time_between_failures = {failures:g}: expected more than a hundredth of "
+                f"what passes from one save to the next and after a failure, {most:g}"
+            )
+
+    def parts(self, title: str, trained: float, passed: float) -> Parts:
+        """Where the seconds that passed went, of which so many trained."""
+        saving = trained * self.time_per_save / self.time_between_saves
+        parts = {"compute": trained, "saving": saving}
+        parts["waiting after failures"] = max(passed - (trained + saving), 0.0)
+        return Parts(title, "second", parts)
+
+
 def time_for(
     *,
     seconds: float,
@@ -95,33 +133,14 @@ def time_for(
 
     Chapter: planning (eq-plan-daly)
     """
-    T, between = (
-        positive("seconds", seconds),
-        positive("time_between_saves", time_between_saves),
+    run = Interrupted(
+        *(seconds, time_between_saves, time_per_save),
+        *(time_between_failures, time_per_failure, time_behind),
     )
-    save, restart = (
-        non_negative("time_per_save", time_per_save),
-        non_negative("time_per_failure", time_per_failure),
-    )
-    failures = positive("time_between_failures", time_between_failures)
-    behind = non_negative("time_behind", time_behind)
-    if behind > between:
-        raise InputError(
-            f"time_behind = {behind:g}: expected at most time_between_saves = "
-            f"{between:g}, as one save is written at a time"
-        )
-    most = restart + behind + between + save
-    if most > 100 * failures:  # e^100: no run ends
-        raise InputError(
-            f"time_between_failures = {failures:g}: expected more than a hundredth of "
-            f"what passes from one save to the next and after a failure, {most:g}"
-        )
-    attempts = math.exp((restart + behind) / failures)
-    attempts *= math.expm1((between + save) / failures)
-    parts = {"compute": T, "saving": T * save / between}
-    lost = T * failures * attempts / between - sum(parts.values())
-    parts["waiting after failures"] = max(lost, 0.0)
-    return Parts("Expected time of a run that saves and fails", "second", parts)
+    T, s, d = run.seconds, run.time_between_saves, run.time_per_save
+    F, R = run.time_between_failures, run.time_per_failure + run.time_behind
+    passed = T * F * (math.exp(R / F) * math.expm1((s + d) / F)) / s
+    return run.parts("Expected time of a run that saves and fails", T, passed)
 
 
 def time_if_waits_are_safe(
@@ -271,10 +290,8 @@ def repair_for(
     Chapter: planning
     """
     share = fraction("goodput", goodput)
-    save, failures = (
-        positive("time_per_save", time_per_save),
-        positive("time_between_failures", time_between_failures),
-    )
+    save = positive("time_per_save", time_per_save)
+    failures = positive("time_between_failures", time_between_failures)
     between = best_interval(time_per_save=save, time_between_failures=failures)
     ready = between / (share * math.expm1((between + save) / failures))  # what F e^(R/F) must be
     if ready < failures:

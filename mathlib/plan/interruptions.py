@@ -6,12 +6,14 @@ n devices · T time in seconds that was watched
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
-from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, flag, non_negative, positive, whole
 from mathlib.parts import Parts
-from mathlib.specs import table
+from mathlib.plan.goodput import Interrupted
+from mathlib.specs import row_as, table
 
 STEPS = 4000  # of the sum that stands for an integral
 
@@ -55,8 +57,7 @@ def find_record(name: str) -> Record:
 
     Chapter: planning
     """
-    rows = table("interruptions")
-    return Record(name=name, **rows[one_of("record", name, rows)])
+    return row_as(Record, "interruptions", name, called="record")
 
 
 def device_time(*, devices: int, seconds: float, failures: int) -> float:
@@ -149,36 +150,43 @@ def played_out(
 
     Chapter: planning
     """
-    T, between = positive("seconds", seconds), positive("time_between_saves", time_between_saves)
-    save, restart = (
-        non_negative("time_per_save", time_per_save),
-        non_negative("time_per_failure", time_per_failure),
-    )
-    failures, behind = (
-        positive("time_between_failures", time_between_failures),
-        non_negative("time_behind", time_behind),
+    run = Interrupted(
+        *(seconds, time_between_saves, time_per_save),
+        *(time_between_failures, time_per_failure, time_behind),
     )
     draw = random.Random(whole("seed", seed, least=0))
+    rate = 1 / run.time_between_failures
     again = flag("fails_while_down", fails_while_down)
+    passed, trained = _played(run, lambda: draw.expovariate(rate), again)
+    return run.parts("A run that saves and fails, played out", trained, passed)
+
+
+def _played(run: Interrupted, chance: Callable[[], float], again: bool) -> tuple[float, float]:
+    """Seconds that passed and seconds of work, until all of it is done."""
     clock = safe = 0.0  # now; work that is kept
     done = 0.0  # work that goes on, were nothing to fail
     pending: tuple[float, float] | None = None  # when the last save is safe, and what it keeps
-    failure = draw.expovariate(1 / failures)
-    while done < T:
-        end = clock + between + save
+    failure = chance()
+    while done < run.seconds:
+        end = clock + run.time_between_saves + run.time_per_save
         if pending and pending[0] <= min(end, failure):
             safe, pending = pending[1], None
         if failure >= end:
-            clock, done = end, done + between
-            pending = clock + behind, done
-            continue
-        clock, done, pending = failure, safe, None
-        ready = clock + restart
-        failure = (clock if again else ready) + draw.expovariate(1 / failures)
-        while failure < ready:  # once more, before training goes on
-            ready = failure + restart
-            failure += draw.expovariate(1 / failures)
-        clock = ready
-    parts = {"compute": done, "saving": done * save / between}
-    parts["waiting after failures"] = max(clock - sum(parts.values()), 0.0)
-    return Parts("A run that saves and fails, played out", "second", parts)
+            clock, done = end, done + run.time_between_saves
+            pending = clock + run.time_behind, done
+        else:
+            done, pending = safe, None
+            clock, failure = _up_again(run, failure, chance, again)
+    return clock, done
+
+
+def _up_again(
+    run: Interrupted, failure: float, chance: Callable[[], float], again: bool
+) -> tuple[float, float]:
+    """When training goes on after a failure, and when the next one comes."""
+    ready = failure + run.time_per_failure
+    following = (failure if again else ready) + chance()
+    while following < ready:  # once more, before training goes on
+        ready = following + run.time_per_failure
+        following += chance()
+    return ready, following

@@ -24,6 +24,17 @@ class Pass(NamedTuple):
     loss: float
 
 
+class Forward(NamedTuple):
+    """A layer forward, for one micro-batch, and the loss."""
+
+    per: work.Layer  # its amounts
+    flop: float  # of products, the experts' counted as more where their kernels are slower
+    moved: float  # bytes that these read and write, some of them more than once
+    traffic: float  # bytes of all that is no product
+    seconds: tuple[float, float, float]  # of products, attention and traffic
+    loss: float  # seconds of head and loss, forward and backward
+
+
 @dataclass(frozen=True)
 class Host:
     """A device's share of the machine that it sits in: of what several devices share, a part."""
@@ -35,9 +46,6 @@ class Host:
     def __post_init__(self) -> None:
         for name in ("link", "memory", "bandwidth"):
             positive(name, getattr(self, name))
-
-
-Forward = tuple[work.Layer, tuple[float, float, float], float]  # amounts, seconds, the loss's
 
 
 @dataclass(frozen=True, eq=False)

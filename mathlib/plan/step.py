@@ -5,19 +5,19 @@ S ranks ZeRO shards over · P parameters · t tensor · s tokens · e bytes of a
 step = m (slowest stage) + (p - 1)/v (a stage) + what is exchanged and not hidden + update
 """
 
-from math import ceil, log2, sqrt
+from math import ceil, log2
 
 from mathlib.checks import InputError, flag, instance, one_of
-from mathlib.compute import flops, roofline
+from mathlib.compute import flops
 from mathlib.parts import Parts
 from mathlib.plan import work
-from mathlib.plan.machine import Forward, Host, Machine, Pass, machine
+from mathlib.plan.layer_time import Letters, Way, _layer, _pass
+from mathlib.plan.machine import Host, Machine, Pass, machine
 from mathlib.plan.work import HERE, Away
 from mathlib.specs import Layout
 
-__all__ = ["NAMES", "Host", "Machine", "machine", "step", "utilization"]
+__all__ = ["NAMES", "Host", "Machine", "letters", "machine", "step", "utilization"]
 
-Way = Layout | work.Way
 Shard = tuple[int, int]
 NAMES = (
     *("products", "attention", "memory traffic", "waiting for launches", "recomputation"),
@@ -63,16 +63,21 @@ def _waiting(on: Machine, way: Way, one: Pass, away: Away) -> float:
     sent = on.room.layer(way) / on.host.link
     each = max(0.0, sent - one.computing / 3) + max(0.0, sent - one.computing * 2 / 3)
     m, p, v, L = way.micro_batches, way.pipeline, way.chunks, on.model.layers
-    return each * (m * ceil(L / (p * v)) * v + (p - 1) / v * L / p)
+    return each * (m * _layers(way, L)[0] + (p - 1) / v * L / p)
+
+
+def _layers(way: Way, L: int) -> tuple[int, int]:
+    """Layers of a stage, and of the last one, which has the rest."""
+    p, v = way.pipeline, way.chunks
+    layers = ceil(L / (p * v)) * v
+    return layers, max(0, L - (p - 1) * layers)
 
 
 def _stage(on: Machine, way: Way, one: Pass) -> tuple[float, ...]:
     """What ZeRO does not change: the slowest stage's work, messages between stages, the bubble."""
     m, p, v, L = way.micro_batches, way.pipeline, way.chunks, on.model.layers
-    layers = ceil(L / (p * v)) * v  # of a stage; the last one has the rest
-    last = max(0, L - (p - 1) * layers) * one.each + one.loss
-    send = _send(on, way)
-    each = m * layers
+    (layers, rest), send = _layers(way, L), _send(on, way)
+    each, last = m * layers, rest * one.each + one.loss
     return (
         *[each * part for part in one.parts],
         m * max(0.0, last - layers * one.each),
@@ -94,90 +99,13 @@ def _hides(computing: float, m: int) -> tuple[float, float, float, float]:
     return last, last, last, computing
 
 
+def _nodes(on: Machine, way: Way) -> float:
+    return way.data * way.context * way.tensor * way.pipeline / on.cluster.devices_per_node
+
+
 def _crowding(on: Machine, way: Way) -> float:
-    nodes = way.data * way.context * way.tensor * way.pipeline / on.cluster.devices_per_node
+    nodes = _nodes(on, way)
     return on.rates.crowd * log2(nodes) if nodes > 1 else 0.0
-
-
-def _pass(on: Machine, way: Way) -> Pass:
-    """A layer and the loss; what is asked again is remembered."""
-    key = (
-        *(way.micro_batch, way.tensor, way.context, way.expert, way.expert_split),
-        *(way.sequence_parallel, way.recompute),
-    )
-    found = on.passes.get(key)
-    if found is None:
-        found = on.passes[key] = _new_pass(on, way)
-    return found
-
-
-def _new_pass(on: Machine, way: Way) -> Pass:
-    r, t, among = on.rates, way.tensor, way.context
-    fused = r.fused or among > 1
-    per, forward, loss = _forward(on, way, fused)
-    twice = (3.0, 3.5 if fused else 3.0, 3.0)  # forward and backward
-    whole = tuple(part * n for part, n in zip(forward, twice, strict=True))
-    share = _again(way.recompute, r.again, fused)
-    again = sum(part * n for part, n in zip(forward, share, strict=True))
-    busy = sum(whole) + again
-    more = r.launch_more if t * among * way.expert > 1 else 0.0
-    computing = sqrt(busy**2 + ((r.launch + more) * (1 + share[0] / 3)) ** 2)
-    parts = (*whole, computing - busy, again, *_exchanges(on, way, per))
-    return Pass(parts, sum(parts), computing, loss)
-
-
-def _forward(on: Machine, way: Way, fused: bool) -> Forward:
-    """A layer's amounts, seconds of its products, attention and traffic, and those of the loss;
-    recomputation changes none of them.
-    """
-    shape = (way.micro_batch, way.tensor, way.context, way.sequence_parallel, way.expert)
-    found = on.forwards.get(shape)
-    if found is None:
-        b, t, among, split, ep = shape
-        r, per = on.rates, work.layer(on.model, on.tokens, b, t, among, fused, split, ep)
-        seconds = (
-            _products(on, per.flop + per.grouped / r.grouped, per.moved, on.arithmetic),
-            per.attention / on.scores,
-            per.traffic * r.traffic / on.stream,
-        )
-        found = on.forwards[shape] = per, seconds, _loss(on, way)
-    return found
-
-
-def _again(recompute: str, share: float, fused: bool) -> tuple[float, float, float]:
-    """What is computed a second time, of products, attention and the rest."""
-    if recompute == "none":
-        return 0.0, 0.0, 0.0
-    if recompute == "full":
-        return 1.0, 1.0, 1.0
-    return share, 0.0 if share else 1.0, share if fused else 0.5
-
-
-def _loss(on: Machine, way: Way) -> float:
-    """Seconds of head and loss, forward and backward."""
-    end = work.ends(on.model, on.tokens, way.micro_batch, way.tensor, way.context)
-    products = _products(on, end.flop, end.moved, on.wide)
-    return 3 * products + 2 * end.traffic * on.rates.traffic / on.stream
-
-
-def _products(on: Machine, flop: float, moved: float, peak: float) -> float:
-    """Seconds of products that read and write so many bytes, some of them more than once."""
-    moved *= on.rates.reread
-    return roofline.in_turn(flop=flop, moved=moved, peak=peak, bandwidth=on.stream)
-
-
-def _exchanges(on: Machine, way: Way, per: work.Layer) -> tuple[float, float, float]:
-    """Seconds that a layer waits for its tensor, context and expert ranks, both directions."""
-    r, t, among, ep = on.rates, way.tensor, way.context, way.expert
-    again = 1 if way.recompute == "full" else 0
-    ring = on.ring(2 * (t - 1) / t * per.tensor, t, 1)
-    tensor = (2 + again) * per.exchanges * ring * (1 - r.tensor_hidden)
-    passed = (3 + again) * on.ring((among - 1) / among * per.keys, among, t)
-    behind = (3.5 + again) * per.attention / on.scores
-    context = max(passed * (1 - r.tensor_hidden), passed - behind)
-    sent = r.visit_bytes / work.HALF * per.visits
-    visits = (4 + 2 * again) * on.all_to_all((ep - 1) / ep * sent, ep, way.expert_split)
-    return tensor, context, visits * (1 - r.expert_hidden)
 
 
 def _send(on: Machine, way: Way) -> float:
@@ -208,11 +136,17 @@ def _shared(on: Machine, way: Way, zero: int, shard: int, away: Away = HERE) -> 
     total = _exchanged(on, way, dense, N, S, zero, way.tensor)
     apart = way.expert * way.expert_split
     total += _exchanged(on, way, has.experts, copies, Se, zero, apart)
-    own = (has.dense + has.experts + has.table) / (shard if zero else 1)
+    P, kept = _updated(has, zero, shard)
+    own = P / kept
     if away.states and on.host:  # gradients go there, weights come back, none of it hidden
         travels = (on.rates.gradient_bytes + work.HALF) / on.host.link
         return total, own * (travels + work.STATE / on.host.bandwidth)
     return total, work.STATE * own / on.stream
+
+
+def _updated(has: work.Held, zero: int, shard: int) -> tuple[float, int]:
+    """Parameters of a device; it updates one in so many."""
+    return has.dense + has.experts + has.table, shard if zero else 1
 
 
 def _exchanged(on: Machine, way: Way, P: float, size: int, S: int, zero: int, stride: int) -> float:
@@ -249,6 +183,32 @@ def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
     parts = dict(zip(NAMES, _seconds(on, lay, away), strict=True))
     title = f"A step of {on.model.title} on {lay.world:,} devices"
     return Parts(title, "second", {name: time for name, time in parts.items() if time})
+
+
+def letters(on: Machine, layout: Layout) -> Letters:
+    """What the letters of each part's formula stand for, as the step was worked out with nothing in
+    the host's memory.
+
+    Chapter: planning
+    """
+    on, lay = instance("on", on, Machine), instance("layout", layout, Layout)
+    m, p, v, L = lay.micro_batches, lay.pipeline, lay.chunks, on.model.layers
+    layers, last = _layers(lay, L)
+    one, of_a_layer = _layer(on, lay)
+    t, t_h, t_s = one.each, one.loss, _send(on, lay)
+    t_x, _ = _shared(on, lay, lay.zero, lay.shard)
+    t_b = _hides(_computing(on, lay, one), m)[lay.zero]
+    P, S = _updated(_held(on, lay), lay.zero, lay.shard)
+    t_0 = sum(_seconds(on, lay)[:-1])
+    return {
+        **{name: given | {"m": m, "l": layers} for name, given in of_a_layer.items()},
+        "loss on the last stage": {"m": m, "l": layers, "n": last, "t": t, "t_h": t_h},
+        "messages between stages": {"m": m, "v": v, "t_s": t_s},
+        "bubble": {"p": p, "v": v, "L": L, "t": t, "t_h": t_h, "t_s": t_s},
+        "data exchange": {"t_x": t_x, "t_b": t_b, "o": on.rates.data_hidden},
+        "optimizer": {"P": P, "S": S, "W": on.stream},
+        "crowding": {"c": on.rates.crowd, "n": _nodes(on, lay), "t_0": t_0},
+    }
 
 
 def _away(on: Machine, offload: str) -> Away:

@@ -6,7 +6,6 @@ F forward · I backward for the gradient of the input · W gradient of the weigh
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from mathlib import specs
 from mathlib.checks import one_of
@@ -48,5 +47,4 @@ def published() -> dict[str, PublishedStep]:
 
     Chapter: schedules
     """
-    rows: dict[str, dict[str, Any]] = specs.table("pipelines")
-    return {name: PublishedStep(name=name, **row) for name, row in rows.items()}
+    return {name: PublishedStep(name=name, **row) for name, row in specs.table("pipelines").items()}

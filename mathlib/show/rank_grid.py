@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mathlib.show.kit import Canvas, Shape
-from mathlib.show.roles import rank_look
+from mathlib.show.roles import piece_look
 from mathlib.traffic import mesh
 
 
@@ -21,7 +21,7 @@ def _rank_boxes(page: Canvas, grid: mesh.Mesh, node: int) -> list[Shape]:
     wide = min(46.0, (page.width - 150) / node - 6)
     found = []
     for r in range(grid.world):
-        look = rank_look(grid.coordinates(r)["shard"], S)
+        look = piece_look(grid.coordinates(r)["shard"], S)
         hint = f"rank {r}, node {r // node}, piece {r % S} of copy {r // S}"
         text = str(r) if page.wide(str(r)) + 4 < wide else ""
         box = page.box(text, role=look, wide=wide, high=26, solid=True, tight=True, hint=hint)

@@ -146,8 +146,22 @@ def shade(colour: str, step: int) -> str:
 
 def mixed(colour: str, goal: int, share: float) -> str:
     """A colour with a share of white (goal 255) or of black (goal 0) in it."""
-    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(one + (goal - one) * share):02x}" for one in parts)
+    return between(colour, "#" + 3 * f"{goal:02x}", share)
+
+
+def between(first: str, second: str, share: float) -> str:
+    """A colour with so much of another in it."""
+    parts = ([int(one[i : i + 2], 16) for i in (1, 3, 5)] for one in (first, second))
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*parts, strict=True))
+
+
+def piece_look(piece: int, pieces: int) -> Look:
+    """The look of a piece of the model: however many there are, each has a colour of its own."""
+    if pieces <= len(RANKS):
+        return rank_look(piece, pieces)
+    place = piece * (len(RANKS) - 1) / (pieces - 1)
+    low = min(int(place), len(RANKS) - 2)
+    return between(RANKS[low], RANKS[low + 1], place - low), ""
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:

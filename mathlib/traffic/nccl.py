@@ -267,5 +267,4 @@ def published() -> dict[str, PublishedRun]:
 
     Chapter: collectives
     """
-    rows: dict[str, dict[str, Any]] = specs.table("allreduces")
-    return {name: PublishedRun(name=name, **row) for name, row in rows.items()}
+    return {name: PublishedRun(name=name, **row) for name, row in specs.table("allreduces").items()}

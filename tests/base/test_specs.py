@@ -1,6 +1,8 @@
 """Models, devices and clusters by name: read from data that names its source."""
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,24 @@ from mathlib.specs import Cluster, Device, Model
 
 NAMES = list(specs.table("models"))
 SMALL = {"name": "small", "layers": 2, "width": 64, "heads": 4, "vocab": 100, "context": 32}
+
+
+@pytest.mark.parametrize("kind", specs.TABLES)
+def test_rows_read_one_by_one_are_those_of_the_whole_file(kind):
+    path = Path(specs.__file__).parent / "data" / f"{kind}.toml"
+    whole, rows = tomllib.loads(path.read_text("utf-8")), specs.table(kind)
+    assert dict(rows) == whole and list(rows) == list(whole) and len(rows) == len(whole)
+
+
+def test_a_row_is_read_when_it_is_asked_for(monkeypatch):
+    read, loads = [], tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: read.append(text) or loads(text))
+    rows = specs.Rows('# all\n[a]\nx = 1 # of a\n["b.c, d"]\nx = 2\n[a.e]\ny = [\n["f", 1],\n]\n')
+    assert list(rows) == ["a", "b.c, d"] and "a" in rows and "x" not in rows and not read
+    assert rows["b.c, d"] == {"x": 2} == rows["b.c, d"] and len(read) == 1
+    assert rows["a"] == {"x": 1, "e": {"y": [["f", 1]]}}
+    with pytest.raises(KeyError):
+        rows["e"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,6 +55,15 @@ def test_every_device_and_cluster_can_be_read_and_says_where_it_is_from(kind):
         assert {specs.find_cluster(name).device for name in specs.table(kind)} <= set(
             specs.table("devices")
         )
+
+
+def test_a_row_is_an_object_of_the_class_that_has_its_fields():
+    found = specs.row_as(Cluster, "clusters", "dgx-h100", called="word")
+    assert found == specs.find_cluster("dgx-h100") and found.source
+    with pytest.raises(InputError, match="word = 'dgx-h': did you mean .*dgx-h100"):
+        specs.row_as(Cluster, "clusters", "dgx-h", called="word")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        specs.row_as(Device, "clusters", "dgx-h100", called="word")
 
 
 def test_a_name_is_near_or_refused():

@@ -65,3 +65,16 @@ def test_a_search_finds_what_asking_one_by_one_finds(bench):
     asked = ("gpt2", 1024, 4, 8)
     planner = bench("planner")
     assert planner.search(*asked).choices[0].seconds == pytest.approx(planner.one_by_one(*asked))
+
+
+def test_one_device_is_recorded_with_the_formulas_beside_it(bench):
+    found = bench("device").record("cpu", quick=True)
+    assert found["device"] == "CPU" and found["machine"]["torch"] and found["date"]
+    for kept in found["kept"]:
+        assert kept["saved_bytes"] == kept["formula_bytes"] > 0
+    plain, flash = (kept["saved_bytes"] for kept in found["kept"])
+    assert flash < plain
+    assert {one["dtype"] for one in found["products"]} == {"fp32", "bf16", "fp16"}
+    assert all(one["flop_per_second"] > 0 for one in found["products"])
+    assert all(one["tokens_per_second"] > 0 for one in found["decode"])
+    assert "CPU" in found["memory"][0]["missing"] and found["memory"][0]["foreseen_bytes"] > 0

@@ -1,12 +1,9 @@
-"""The command line: its own examples, its numbers against the library's, and one line for whatever
-is wrong.
-"""
+"""The command line: its help and its examples, and one line for whatever is wrong."""
 
 import json
 import math
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,18 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import answer_of, ended
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE
 
 import mathlib
-from mathlib import specs
-from mathlib.cli import parser as cli
-from mathlib.cli import registry
+from mathlib.cli import registry, terminal
+from mathlib.cli.options import FLAGS, SHAPES
 from mathlib.cli.registry import every_command
-from mathlib.compute import flops, params
-from mathlib.memory import fit
-from mathlib.traffic import comm, mesh
 
 COMMANDS = every_command()
 EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
@@ -33,25 +27,7 @@ EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
 
 @pytest.fixture
 def run(capsys):
-    def call(command):
-        try:
-            code = cli.main(shlex.split(command) if isinstance(command, str) else command)
-        except SystemExit as stop:
-            code = stop.code
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-def answered(run, command):
-    code, out, err = run(f"{command} --json")
-    assert (code, err) == (0, ""), err
-
-    def no_constant(word):
-        raise AssertionError(f"{word} is no JSON")
-
-    return json.loads(out, parse_constant=no_constant)
+    return lambda command: ended(command, capsys)
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
@@ -60,7 +36,7 @@ def test_an_example_of_the_help_runs(run, line):
     code, out, err = run(command)
     assert (code, err) == (0, "") and len(out.splitlines()) >= 3
     assert all(line == line.rstrip() for line in out.splitlines())
-    assert answered(run, command)
+    assert answer_of(run, command)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -70,138 +46,40 @@ def test_help_shows_examples(run, command):
     assert run("--help")[0] == 0 and command in run("--help")[1]
 
 
-def test_params_are_the_librarys(run):
-    assert answered(run, "params gpt2-xl")["total"] == params.total("gpt2-xl")
-    assert answered(run, "params gpt2-xl")["unit"] == "parameter"
-    assert (
-        answered(run, "params deepseek-v3 --active --embeddings head")["total"]
-        == params.active("deepseek-v3", embeddings="head").total
-    )
-    assert answered(run, "params --layers 24 --width 1024")["total"] == params.total("gpt2-medium")
-    variant = specs.find_model("llama2-7b").but(kv_heads=8, tied=True)
-    assert answered(run, "params llama2-7b --kv-heads 8 --tied")["total"] == params.total(variant)
-    assert "1,557,611,200" in run("params gpt2-xl")[1]
+@pytest.mark.parametrize("columns", [72, 80, 120])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_the_terminal_and_says_first_what_must_be_typed(
+    run, monkeypatch, command, columns
+):
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    lines = run(f"{command} --help")[1].splitlines()
+    assert all(len(line) <= columns for line in lines), [x for x in lines if len(x) > columns]
+    assert lines[0].startswith(f"usage: mathlib {command}") and "[options]" in lines[0]
+    assert not command or lines[1] == "" and lines[2][0].isupper(), "the usage is one line"
 
 
-def test_a_config_stands_for_a_name(run, tmp_path):
-    file = tmp_path / "config.json"
-    sizes = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32}
-    rest = {"intermediate_size": 11008, "vocab_size": 32000, "max_position_embeddings": 4096}
-    file.write_text(json.dumps({"model_type": "llama"} | sizes | rest), "utf-8")
-    assert answered(run, f"params --config {file}")["total"] == params.total("llama2-7b")
-    eight = specs.find_model("llama2-7b").but(kv_heads=8)
-    found = answered(run, f"params --config {tmp_path} --kv-heads 8")
-    assert found["total"] == params.total(eight)
-    for command in ("flops", "memory", "comm step"):
-        found = answered(run, f"{command} --config {file}")
-        assert found["total"] == answered(run, f"{command} llama2-7b")["total"]
+def test_the_usage_names_what_has_to_be_given(run):
+    first = {name: run(f"{name} --help")[1].splitlines()[0] for name in COMMANDS}
+    assert first["groups"] == "usage: mathlib groups --world N [options]"
+    assert first["comm"] == "usage: mathlib comm collective [model] [options]"
+    assert first["cost"] == "usage: mathlib cost [model] --train TOKENS --device NAME [options]"
+    assert first["why"] == "usage: mathlib why command ... [options]"
 
 
-def test_flops_are_the_librarys(run):
-    data = answered(
-        run,
-        "flops gpt2 --sequences 8 --tokens 512 --causal --recompute selective --attention-backward "
-        "2.5",
-    )
-    counted = flops.training(
-        "gpt2", sequences=8, tokens=512, causal=True, recompute="selective", attention_backward=2.5
-    )
-    assert data["total"] == counted.total and data["unit"] == "FLOP"
-    assert data["parts"]["backward"]["total"] == counted.amount("backward")
+def test_what_is_seldom_typed_stands_last(run):
+    told = run("memory --help")[1]
+    titles = ["\noptions:", "\nlayout:", f"\n{SHAPES}:", f"\n{FLAGS}:", "\nexamples:"]
+    places = [told.index(title) for title in titles]
+    assert places == sorted(places)
 
 
-def test_a_run_has_time_and_price(run):
-    also = answered(
-        run,
-        "flops gpt3-175b --train 300B --device a100-80gb --devices 1024 --utilization 0.45 --price "
-        "2",
-    )["also"]
-    flop = flops.run("gpt3-175b", total_tokens=300e9).total
-    assert also["time"] == {"value": pytest.approx(flop / (1024 * 0.45 * 312e12)), "unit": "second"}
-    assert also["price"]["value"] == pytest.approx(2 * 1024 * also["time"]["value"] / 3600)
-    assert also["run in PF/s-days"]["value"] == pytest.approx(flop / 8.64e19)
-
-
-def test_memory_is_the_librarys_and_says_whether_it_fits(run):
-    layout = specs.Layout(data=8, zero=3)
-    needed = fit.training("llama2-7b", layout, recipe="mixed-adam", dropout=False)
-    data = answered(
-        run, "memory llama2-7b --recipe mixed-adam --zero 3 --data 8 --no-dropout --memory 80GB"
-    )
-    assert data["total"] == pytest.approx(needed.total) and data["unit"] == "byte"
-    assert data["verdict"].startswith("fits") == (needed.total <= 80e9)
-    assert "does not fit" in run("memory llama2-7b --memory 24GiB")[1]
-    device, memory = (
-        run(f"memory gpt2 {of}")[1] for of in ("--device a100-80gb", "--memory 80GiB")
-    )
-    assert device.replace(" (as A100 80 GB SXM reports it; sold with 80 GB)", "") == memory
-
-
-def test_comm_is_the_librarys(run):
-    data = answered(
-        run, "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s --latency 5us"
-    )
-    assert data["a rank sends"] == {
-        "value": comm.sent("all-reduce", payload=1e9, ranks=8),
-        "unit": "byte",
-    }
-    whole = comm.time("all-reduce", payload=1e9, ranks=8, bandwidth=300e9, latency=5e-6).total
-    assert data["time"] == {"value": pytest.approx(whole), "unit": "second"}
-    step = answered(run, "comm step gpt2 --data 4 --zero 3")
-    assert step["parts"]["data"]["total"] == pytest.approx(3 * 3 / 4 * 2 * params.total("gpt2"))
-    assert step["parts"]["tensor"]["total"] == step["parts"]["pipeline"]["total"] == 0
-
-
-def test_comm_says_when_it_prints_a_mean(run):
-    one = answered(run, "comm send --payload 1GB --ranks 8")
-    assert one["a rank sends"]["value"] == 1e9, "one rank sends, however many there are"
-    tree = answered(run, "comm broadcast --payload 1GB --ranks 8")
-    assert tree["a rank sends, on average"]["value"] == 7e9 / 8
-    assert tree["the busiest"]["value"] == 3e9, "the root sends to 3 ranks"
-
-
-def test_groups_with_experts_are_those_of_both_grids(run):
-    command = "groups --world 8 --tensor 2 --expert 2"
-    groups = answered(run, command)["groups"]
-    assert groups["dp"] == mesh.megatron(world=8, tp=2, ep=2).groups("dp")
-    assert groups["dense dp"] == mesh.megatron(world=8, tp=2).groups("dp")
-    assert {len(group) for group in groups["dp"]} == {2}
-    assert {len(group) for group in groups["dense dp"]} == {4}
-    assert [axis for axis in groups if "dense" in axis] == ["dense dp"]
-    assert "grid of the experts" in run(command)[1]
-    alone = run("groups --world 8 --tensor 2")[1]
-    assert "dense" not in alone and "experts" not in alone
-
-
-def test_groups_are_the_librarys(run):
-    assert answered(run, "groups --world 16 --tensor 2 --pipeline 4")["groups"][
-        "tp"
-    ] == mesh.megatron(world=16, tp=2, pp=4).groups("tp")
-    rows = mesh.deepspeed(("pipe", "data", "model"), (2, 4, 2))
-    topology = answered(run, "groups --world 16 --tensor 2 --pipeline 2 --order deepspeed")
-    assert topology["groups"]["data"] == rows.groups("data")
-    assert (
-        answered(run, "groups --world 32 --tensor 2 --shard 8 --order sagemaker")["sizes"][
-            "replica"
-        ]
-        == 2
-    )
-
-
-def test_lists_are_whole_and_can_be_narrowed(run):
-    everything = answered(run, "models")
-    assert [one["name"] for one in everything] == list(specs.table("models"))
-    assert all(
-        one["source"] and one["parameters"] == params.total(one["name"]) for one in everything
-    )
-    assert {one["name"] for one in answered(run, "models palm")} == {
-        "palm-8b",
-        "palm-62b",
-        "palm-540b",
-    }
-    devices = answered(run, "devices")
-    assert [one["name"] for one in devices["devices"]] == list(specs.table("devices"))
-    assert devices["units"]["memory"] == "byte"
+@pytest.mark.parametrize("columns", [40, 60, 80])
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_example_of_the_help_can_be_pasted(run, monkeypatch, line, columns):
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    told = run(f"{line.split()[0]} --help")[1].split("examples:\n")[1]
+    pasted = [" ".join(x.split()) for x in told.replace("\\\n", "").splitlines()]
+    assert f"mathlib {line}" in pasted
 
 
 @pytest.mark.parametrize(

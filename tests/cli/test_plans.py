@@ -37,6 +37,22 @@ def test_the_table_has_a_column_for_what_is_used_and_the_reasons(capsys):
     assert ranking.choices[1].reason in second and first.split()[0] == "1"
 
 
+def test_a_narrow_terminal_keeps_time_and_memory_and_tells_once_what_is_alike(monkeypatch, capsys):
+    line = "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --top 5"
+    plans.plan_command(args(line))
+    whole = capsys.readouterr().out.splitlines()[2].split()
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    plans.plan_command(args(line))
+    lines = capsys.readouterr().out.splitlines()
+    head = next(one for one in lines if one.startswith("#")).split()
+    alike = next(one for one in lines if one.startswith("all: "))
+    assert {"step", "memory", "MFU"} <= set(head) and "why" not in head
+    assert set(whole) - {"why"} - set(head) == {one.split()[0] for one in alike[5:].split(", ")}
+    assert "2  as quick" in lines and all(len(one) <= 80 for one in lines)
+    plans.plan_command(args(line.replace("--top 5", "--top 1")))
+    assert "all: " not in capsys.readouterr().out, "one layout is not like others"
+
+
 def test_what_room_there_is_decides(capsys):
     tight = answered(f"{LINE} --memory 40GB --top 3", capsys)
     assert len(tight["layouts"]) == 3

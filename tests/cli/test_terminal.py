@@ -44,6 +44,8 @@ def test_a_wide_table_loses_columns_from_the_right_and_says_so(forty):
     assert lines[0].split() == ["name", "one"] and "two, three" in lines[-2]
     assert text.columns(["a", "b"], [["x" * 50, "y"]]).splitlines()[-1].endswith("...")
     assert text.wrapped("word " * 20).count("\n") == 2
+    under = text.wrapped("  name  " + "word " * 20, 6).splitlines()
+    assert len(under) > 2 and all(line.startswith(" " * 8 + "word") for line in under[1:])
 
 
 def test_columns_that_fit_are_kept():

@@ -95,3 +95,13 @@ def test_an_answer_is_text_for_people_and_the_same_as_json(capsys):
 def test_json_refuses_what_is_no_number():
     with pytest.raises(ValueError, match="JSON"):
         text.show(Typed({"json": True}), "", {"a": float("nan")})
+
+
+def test_one_thing_and_several_things():
+    assert [text.counted(n, "group") for n in (0, 1, 1.0, 2, 1234)] == [
+        "0 groups",
+        "1 group",
+        "1 group",
+        "2 groups",
+        "1,234 groups",
+    ]

@@ -17,6 +17,18 @@ GPTS = st.builds(
     st.integers(1, 8192),
 )
 
+# Keeps every tensor that a plain layer can keep; small enough to be counted by hand.
+EVERY = Model(
+    "every tensor",
+    layers=2,
+    width=64,
+    heads=4,
+    kv_heads=2,
+    vocab=101,
+    context=10,
+    query_key_norm="head",
+)
+
 
 @st.composite
 def models(draw):

@@ -375,6 +375,7 @@ LEFT_OUT = {  # and why
     "zero_bubble.in_turn": "reads words that an order has made; tests/schedule/test_zero_bubble.py",
     "flush.alternate": "deals out two lists that an order has made; tests/schedule/test_flush.py",
     "specs.refuse_uncovered": "a refusal itself",
+    "specs.row_as": "called with a class; what finds a cluster, a run, a record is tried",
     "layout.tensor_degree": "called with a Model and a checked degree",
     "layout.expert_degree": "called with a Model and a Layout",
 }

@@ -93,6 +93,20 @@ def test_where_no_run_would_end_that_is_said():
     assert goodput.interval(time_per_save=9.0, time_between_failures=4.0, method="daly") == 4.0
 
 
+def test_a_run_is_checked_once_and_its_parts_are_what_passed():
+    run = goodput.Interrupted(1e5, 1e3, 10, 1e12, time_behind=1000)
+    parts = run.parts("a run", trained=2e5, passed=2.5e5)
+    assert dict(parts) == {"compute": 2e5, "saving": 2e3, "waiting after failures": 4.8e4}
+    with pytest.raises(InputError, match="time_per_save = -1"):
+        goodput.Interrupted(1e5, 1e3, -1, 1e12)
+    for law in (goodput.time_for, interruptions.played_out):  # both are of such a run
+        given = {"seconds": 1e5, "time_per_save": 1.0, "time_between_failures": 1e3}
+        with pytest.raises(InputError, match="one save is written at a time"):
+            law(**given, time_between_saves=100.0, time_behind=101.0)
+        with pytest.raises(InputError, match="expected more than a hundredth"):
+            law(**given, time_between_saves=1e6)
+
+
 @given(st.floats(1e-4, 5))
 def test_no_interval_wastes_less_than_the_exact_one(share):
     times = {"time_per_save": share * 3600, "time_between_failures": 3600.0}

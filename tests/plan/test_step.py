@@ -111,6 +111,20 @@ def test_what_grows_a_step() -> None:
     assert step.step(many, Layout(data=16)).amount("crowding") > 0
 
 
+def test_every_part_of_a_step_has_its_letters() -> None:
+    rates = replace(PERFECT, crowd=0.1)
+    on = step.machine("mixtral-8x7b", find_cluster("dgx-h100"), rates, tokens=2048)
+    lay = Layout(data=4, pipeline=4, chunks=2, zero=1, shard=2, micro_batches=8)
+    letters, found = step.letters(on, lay), step.step(on, lay)
+    assert set(found) < set(letters) == set(step.NAMES) - {"exchange with the host"}
+    given = letters["optimizer"]
+    own = step._held(on, lay)
+    assert given["P"] == own.dense + own.experts + own.table and given["S"] == 2
+    assert found["optimizer"] == pytest.approx(work.STATE * given["P"] / 2 / given["W"])
+    rest = found.total - found.amount("crowding")
+    assert letters["crowding"] == {"c": 0.1, "n": 2, "t_0": pytest.approx(rest)}
+
+
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InputError, match="precision = 'fp8': a100-80gb has no such products"):
         step.machine(LLAMA, find_cluster("dgx-a100"), Rates(precision="fp8"))

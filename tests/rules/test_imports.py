@@ -190,7 +190,7 @@ def test_a_command_loads_no_more_than_it_needs(python):
     own = {name for name in loaded if name.startswith("mathlib.")}
     rooms = {name.split(".")[1] for name in own if name.count(".") == 2}
     assert rooms == {"cli", "compute"}, f"params needs two rooms, and {rooms} were loaded"
-    needed = "argparse, dataclasses, locale, numbers, pathlib, shutil, tomllib"
+    needed = "argparse, dataclasses, errno, locale, numbers, tomllib"
     base = python("-c", f"import sys, {needed}; print(*sys.modules)")
     more = set(loaded) - own - set(base.split())
     assert more <= {"mathlib"}, f"{more} take time to load"

@@ -185,6 +185,13 @@ def test_ranks_get_lighter_in_their_order():
         assert all(b - a > 0.03 for a, b in zip(lights, lights[1:], strict=False))
 
 
+@pytest.mark.parametrize("pieces", [2, 8, 9, 16, 64])
+def test_every_piece_of_a_model_has_its_own_colour(pieces):
+    found = [roles.piece_look(piece, pieces)[0] for piece in range(pieces)]
+    assert len(set(found)) == pieces
+    assert (found[0], found[-1]) == (roles.RANKS[0], roles.RANKS[-1])
+
+
 def test_the_cards_of_the_front_page_use_the_same_colours():
     known = {colour for colour, _ in ROLES.values()} | {sheet.WARNING, *roles.RANKS}
     for drawing in (Path(__file__).parents[2] / "book" / "thumbs").glob("*.svg"):

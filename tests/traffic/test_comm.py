@@ -5,147 +5,20 @@ counted, not derived.
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_ranks import (
+    ALL_REDUCE,
+    Run,
+    by_levels,
+    halving_doubling,
+    ring_all_gather,
+    ring_reduce_scatter,
+    split,
+    tree_broadcast,
+    tree_reduce,
+)
 
 from mathlib.checks import InputError
 from mathlib.traffic import comm
-from mathlib.traffic.mesh import Mesh
-
-Span = tuple[int, int]
-Rounds = list[
-    list[tuple[int, int, Span, bool]]
-]  # messages of a round: from, to, which elements, added or copied
-
-
-def split(span: Span, n: int) -> list[Span]:
-    """n consecutive pieces that differ by one element at most."""
-    low, length = span[0], span[1] - span[0]
-    edges = [low + length * i // n for i in range(n + 1)]
-    return list(zip(edges, edges[1:], strict=False))
-
-
-def ring_reduce_scatter(group: list[int], span: Span) -> Rounds:
-    """Position i ends up with the sum of piece i + 1."""
-    n, pieces = len(group), split(span, len(group))
-    return [
-        [(group[i], group[(i + 1) % n], pieces[(i - step) % n], True) for i in range(n)]
-        for step in range(n - 1)
-    ]
-
-
-def ring_all_gather(group: list[int], span: Span) -> Rounds:
-    n, pieces = len(group), split(span, len(group))
-    return [
-        [(group[i], group[(i + 1) % n], pieces[(i + 1 - step) % n], False) for i in range(n)]
-        for step in range(n - 1)
-    ]
-
-
-def ring(group: list[int], span: Span) -> Rounds:
-    return ring_reduce_scatter(group, span) + ring_all_gather(group, span)
-
-
-def tree_reduce(group: list[int], span: Span) -> Rounds:
-    n, rounds, near = len(group), [], 1
-    while near < n:
-        rounds.append(
-            [(group[i + near], group[i], span, True) for i in range(0, n - near, 2 * near)]
-        )
-        near *= 2
-    return rounds
-
-
-def tree_broadcast(group: list[int], span: Span) -> Rounds:
-    upwards = reversed(tree_reduce(group, span))
-    return [
-        [(parent, child, where, False) for child, parent, where, _ in messages]
-        for messages in upwards
-    ]
-
-
-def naive(group: list[int], span: Span) -> Rounds:
-    root, others = group[0], group[1:]
-    return [[(r, root, span, True)] for r in others] + [[(root, r, span, False)] for r in others]
-
-
-def halving_doubling(group: list[int], span: Span) -> Rounds:
-    """Nearest first: half of the buffer to the neighbour, a quarter two ranks on, and back."""
-    n = len(group)
-    m = 1 << (n.bit_length() - 1)
-    paired = 2 * (n - m)
-    extra = [(group[i], group[i + 1]) for i in range(0, paired, 2)]
-    core, mine = group[1:paired:2] + group[paired:], dict.fromkeys(range(m), span)
-    distances = [1 << step for step in range(m.bit_length() - 1)]
-    down, up = [], []
-    for far in distances:
-        messages = []
-        for i in range(m):
-            low, high = split(mine[i], 2)
-            keep, give = (high, low) if i & far else (low, high)
-            messages.append((core[i], core[i ^ far], give, True))
-            mine[i] = keep
-        down.append(messages)
-    for far in reversed(distances):
-        up.append([(core[i], core[i ^ far], mine[i], False) for i in range(m)])
-        mine = {
-            i: (min(mine[i][0], mine[i ^ far][0]), max(mine[i][1], mine[i ^ far][1]))
-            for i in range(m)
-        }
-    before = [[(a, b, span, True) for a, b in extra]] if extra else []
-    after = [[(b, a, span, False) for a, b in extra]] if extra else []
-    return before + down + up + after
-
-
-def together(schedules: list[Rounds]) -> Rounds:
-    """Schedules of disjoint groups, side by side."""
-    return [
-        [message for messages in parallel for message in messages]
-        for parallel in zip(*schedules, strict=True)
-    ]
-
-
-def by_levels(levels: list[int], span: Span) -> tuple[list[Rounds], list[Rounds]]:
-    """Reduce-scatters of every level going out and all-gathers coming back."""
-    mesh = Mesh({str(i): n for i, n in enumerate(levels)})
-    owned = dict.fromkeys(range(mesh.world), span)
-    out, back = [], []
-    for level, n in enumerate(levels):
-        groups = mesh.groups(str(level))
-        out.append(together([ring_reduce_scatter(g, owned[g[0]]) for g in groups]))
-        back.append(together([ring_all_gather(g, owned[g[0]]) for g in groups]))
-        for group in groups:
-            pieces = split(owned[group[0]], n)
-            for i, rank in enumerate(group):
-                owned[rank] = pieces[(i + 1) % n]
-    return out, back
-
-
-class Run:
-    """Executes rounds on lists of numbers; one send and one receive a rank and round, as on a real
-    link.
-    """
-
-    def __init__(self, ranks: int, length: int, rounds: Rounds):
-        self.held = [[(rank + 1) * 1000 + i for i in range(length)] for rank in range(ranks)]
-        self.wanted = [sum(column) for column in zip(*self.held, strict=True)]
-        self.sent, self.serial, self.rounds = [0] * ranks, 0, len(rounds)
-        for messages in rounds:
-            assert len({m[0] for m in messages}) == len({m[1] for m in messages}) == len(messages)
-            payloads = [self.held[frm][low:high] for frm, _, (low, high), _ in messages]
-            for (frm, to, (low, high), add), payload in zip(messages, payloads, strict=True):
-                self.sent[frm] += len(payload)
-                old = self.held[to][low:high]
-                self.held[to][low:high] = (
-                    [a + b for a, b in zip(old, payload, strict=True)] if add else payload
-                )
-            self.serial += max(map(len, payloads))
-
-
-ALL_REDUCE = {
-    "ring": ring,
-    "halving-doubling": halving_doubling,
-    "naive": naive,
-    "tree": lambda group, span: tree_reduce(group, span) + tree_broadcast(group, span),
-}
 
 
 def test_bytes_and_times_by_hand() -> None:
@@ -193,17 +66,6 @@ def test_levels_by_hand() -> None:
     two = comm.hierarchical_time(payload=12, levels=[2, 3], bandwidths=[1, 1])
     assert dict(two.items()) == {"inside": 12, "across": 8}
     assert list(comm.hierarchical_time(payload=12, levels=[2], bandwidths=[1])) == ["inside"]
-
-
-def test_a_ring_of_unequal_links_by_hand() -> None:
-    """Two ranks, 2 bytes each way a round; rank 1 waits for what the slow link brings it."""
-    messages = comm.ring_messages(payload=4, bandwidths=[1, 2])
-    assert messages == [[(0, 2), (2, 4)], [(0, 1), (2, 3)]]
-    late = comm.ring_messages(payload=4, bandwidths=[1, 2], latency=10)
-    assert late == [[(0, 12), (12, 24)], [(0, 11), (12, 23)]]
-    assert comm.ring_messages(payload=4, bandwidths=[1]) == [[]]
-    scatter, gather = comm.ring_steps(list("abc"), 1)
-    assert scatter == [("a", "c"), ("c", "b")] and gather == [("b", "a"), ("a", "c")]
 
 
 def test_bus_bandwidth_by_hand() -> None:
@@ -334,41 +196,6 @@ def test_levels_send_as_much_as_one_ring(k: float, levels: list[int]) -> None:
         )
 
 
-@given(sizes, counts, st.floats(1e6, 1e12), st.floats(0, 1))
-def test_one_level_is_the_flat_ring(k: float, n: int, b: float, alpha: float) -> None:
-    flat = comm.time("all-reduce", payload=k, ranks=n, bandwidth=b, latency=alpha)
-    one = comm.hierarchical_time(payload=k, levels=[n], bandwidths=[b], latencies=[alpha])
-    assert one.total == pytest.approx(flat.total)
-
-
-@given(st.sampled_from(list(ALL_REDUCE)), sizes, counts, st.floats(1e6, 1e12), st.floats(0, 1))
-def test_time_grows_with_payload_and_ranks_and_falls_with_bandwidth(
-    algorithm: str, k: float, n: int, b: float, alpha: float
-) -> None:
-    def seconds(k: float, n: int, b: float) -> float:
-        return comm.time(
-            "all-reduce", payload=k, ranks=n, bandwidth=b, latency=alpha, algorithm=algorithm
-        ).total
-
-    now = seconds(k, n, b)
-    assert seconds(2 * k, n, b) >= now and seconds(k, n, 2 * b) <= now
-    assert (
-        seconds(k, 2 * n, b) >= now or algorithm == "halving-doubling"
-    )  # which is slower for 3 ranks than for 4
-    assert seconds(k, 1, b) == 0
-
-
-def test_ring_beats_tree_for_large_payloads_and_loses_for_small_ones() -> None:
-    def seconds(algorithm: str, k: float) -> float:
-        return comm.time(
-            "all-reduce", payload=k, ranks=64, bandwidth=1e10, latency=1e-5, algorithm=algorithm
-        ).total
-
-    assert seconds("ring", 1e9) < seconds("tree", 1e9)
-    assert seconds("ring", 1e3) > seconds("tree", 1e3)
-    assert seconds("halving-doubling", 1e3) < seconds("ring", 1e3)
-
-
 @pytest.mark.parametrize("n", range(1, 9))
 def test_ring_steps_sum_every_piece_and_bring_it_to_every_rank(n: int) -> None:
     held = [[{rank} for _ in range(n)] for rank in range(n)]
@@ -387,75 +214,6 @@ def test_ring_steps_sum_every_piece_and_bring_it_to_every_rank(n: int) -> None:
         for rank, came in enumerate(moved):
             held[rank][each[rank][1][step][1]] = came
     assert all(piece == set(range(n)) for row in held for piece in row)
-
-
-@given(st.floats(0, 1e12), st.lists(st.floats(1e6, 1e12), min_size=1, max_size=9), st.floats(0, 1))
-def test_a_ring_is_as_fast_as_its_slowest_link_and_no_message_leaves_before_its_piece_came(
-    k: float, links: list[float], alpha: float
-) -> None:
-    messages, n = comm.ring_messages(payload=k, bandwidths=links, latency=alpha), len(links)
-    assert [len(row) for row in messages] == [2 * (n - 1)] * n
-    for r, row in enumerate(messages):
-        for step, (start, _) in enumerate(row):
-            waits_for = [row[step - 1][1], messages[r - 1][step - 1][1]] if step else [0.0]
-            assert start == max(waits_for)
-    last = max((end for row in messages for _, end in row), default=0.0)
-    slowest = comm.time("all-reduce", payload=k, ranks=n, bandwidth=min(links), latency=alpha)
-    assert last == pytest.approx(slowest.total, rel=1e-9)
-
-
-@given(st.integers(3, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
-def test_at_the_crossover_both_take_the_same_time(n: int, w: float, alpha: float) -> None:
-    def seconds(algorithm: str, k: float) -> float:
-        return comm.time(
-            "all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha, algorithm=algorithm
-        ).total
-
-    k = comm.crossover("all-reduce", "ring", "tree", ranks=n, bandwidth=w, latency=alpha)
-    assert seconds("ring", k) == pytest.approx(seconds("tree", k), rel=1e-9) if n > 3 else k == 0
-    assert seconds("ring", 2 * k + 1) < seconds("tree", 2 * k + 1)
-    assert n == 3 or seconds("ring", k / 2) > seconds("tree", k / 2)
-
-
-LINK = {"bandwidth": 1e9, "latency": 1e-5}
-
-
-def test_a_crossover_may_not_exist() -> None:
-    def crossover(first: str, second: str, ranks: int = 8) -> float:
-        return comm.crossover("all-reduce", first, second, ranks=ranks, **LINK)
-
-    assert crossover("tree", "ring") == float("inf"), "a tree never sends less one after the other"
-    assert crossover("halving-doubling", "tree") == 0, "as many rounds, fewer bytes"
-    assert crossover("halving-doubling", "ring") == 0, "fewer rounds, as many bytes"
-    assert crossover("halving-doubling", "ring", ranks=2) == float("inf"), "they are the same"
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8, 13, 64])
-@pytest.mark.parametrize("second", ALL_REDUCE)
-@pytest.mark.parametrize("first", ALL_REDUCE)
-@pytest.mark.parametrize("latency", [0.0, 1e-5])
-def test_faster_says_for_which_payloads_by_trying_them(
-    first: str, second: str, ranks: int, latency: float
-) -> None:
-    link = {"ranks": ranks, "bandwidth": 1e9, "latency": latency}
-    low, high = comm.faster("all-reduce", first, second, **link)
-    tried = [10 ** (e / 7) for e in range(-7, 84)]
-    for k in tried:
-        mine, other = (
-            comm.time("all-reduce", payload=k, algorithm=name, **link).total
-            for name in (first, second)
-        )
-        assert (low < k < high) == (mine < other * (1 - 1e-12)), f"{k} bytes"
-    beyond = low if high == float("inf") else float("inf")
-    assert comm.crossover("all-reduce", first, second, **link) == beyond
-
-
-def test_small_payloads_have_a_crossover_too() -> None:
-    """8 ranks: a tree needs 8 rounds fewer, and 17/4 K more one after the other."""
-    low, high = comm.faster("all-reduce", "tree", "ring", ranks=8, **LINK)
-    assert low == 0 and high == pytest.approx(8 * 1e-5 * 1e9 / 4.25)
-    assert comm.faster("all-reduce", "ring", "tree", ranks=8, **LINK) == (high, float("inf"))
-    assert comm.faster("all-reduce", "ring", "ring", ranks=8, **LINK) == (0, 0)
 
 
 def test_a_send_is_sent_by_one_rank_however_many_there_are() -> None:
@@ -480,28 +238,6 @@ def test_a_switch_that_adds_takes_the_whole_buffer_once_and_a_share_of_the_sum(n
             held[rank][low:high] = total
     assert all(numbers == wanted for numbers in held)
     assert {g / length for g in given} == {comm.bus_factor("all-reduce-in-network", n)}
-
-
-@given(st.integers(2, 4096), st.floats(1e6, 1e12), st.floats(1e-7, 1))
-def test_at_the_balance_half_the_time_of_a_ring_is_latency(n: int, w: float, alpha: float) -> None:
-    parts = comm.time("all-reduce", payload=n * alpha * w, ranks=n, bandwidth=w, latency=alpha)
-    assert parts.amount("latency") == pytest.approx(parts.amount("transfer"))
-    assert comm.ring_balance(payload=n * alpha * w, bandwidth=w, latency=alpha) == pytest.approx(n)
-
-
-@given(
-    st.sampled_from(["all-reduce", "reduce-scatter", "all-gather", "all-to-all"]),
-    st.floats(1, 1e12),
-    st.integers(2, 512),
-)
-def test_bus_bandwidth_of_a_perfect_ring_is_the_link(collective: str, k: float, n: int) -> None:
-    perfect = comm.time(collective, payload=k, ranks=n, bandwidth=3e11).total
-    assert comm.bus_bandwidth(collective, payload=k, ranks=n, seconds=perfect) == pytest.approx(
-        3e11
-    )
-    assert comm.time_at_bus_bandwidth(
-        collective, payload=k, ranks=n, bus_bandwidth=3e11
-    ) == pytest.approx(perfect)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""The time of a layer in a training step, forward and backward, by part; and that of the loss.
+
+t tensor · F FLOP of its products · X FLOP/s · W bandwidth of the memory
+The letters of a part are what its formula is given; `plan.step` adds those of a whole step.
+"""
+
+from math import sqrt
+
+from mathlib.compute import roofline
+from mathlib.plan import work
+from mathlib.plan.machine import Forward, Machine, Pass
+from mathlib.specs import Layout
+
+Way = Layout | work.Way
+Letters = dict[str, dict[str, float]]  # of a part: what its letters stand for
+AGAIN = ("c_p", "c_a", "c_m", "t_p", "t_a", "t_m")  # shares and seconds: products, attention, rest
+
+
+def _pass(on: Machine, way: Way) -> Pass:
+    """A layer and the loss; what is asked again is remembered."""
+    key = (
+        *(way.micro_batch, way.tensor, way.context, way.expert, way.expert_split),
+        *(way.sequence_parallel, way.recompute),
+    )
+    found = on.passes.get(key)
+    if found is None:
+        found = on.passes[key] = _layer(on, way)[0]
+    return found
+
+
+def _layer(on: Machine, way: Way) -> tuple[Pass, Letters]:
+    """A layer's seconds by part, and the letters of their formulas."""
+    fused = on.rates.fused or way.context > 1
+    forward = _forward(on, way, fused)
+    both = 3.5 if fused else 3.0  # forward and backward of attention
+    whole = tuple(part * n for part, n in zip(forward.seconds, (3.0, both, 3.0), strict=True))
+    share = _again(way.recompute, on.rates.again, fused)
+    again = sum(part * n for part, n in zip(forward.seconds, share, strict=True))
+    busy, launch = sum(whole) + again, _launch(on, way, share[0])
+    computing = sqrt(busy**2 + launch**2)
+    tensor, context, expert = _exchanges(on, way, forward.per)
+    parts = (
+        *whole,
+        computing - busy,
+        again,
+        tensor["n"] * tensor["t_r"] * (1 - tensor["o"]),
+        max(context["t_c"] * (1 - context["o"]), context["t_c"] - context["t_b"]),
+        expert["n"] * expert["t_a"] * (1 - expert["o"]),
+    )
+    letters = {
+        "products": {"F": forward.flop, "X": on.arithmetic, "Q": forward.moved, "W": on.stream},
+        "attention": {"c": both, "A": forward.per.attention, "Y": on.scores},
+        "memory traffic": {"Q": forward.traffic, "W": on.stream},
+        "waiting for launches": {"t_b": busy, "t_k": launch},
+        "recomputation": dict(zip(AGAIN, (*share, *forward.seconds), strict=True)),
+        **{"tensor exchange": tensor, "context exchange": context, "expert exchange": expert},
+    }
+    return Pass(parts, sum(parts), computing, forward.loss), letters
+
+
+def _forward(on: Machine, way: Way, fused: bool) -> Forward:
+    """A layer forward and the loss; recomputation changes none of it."""
+    shape = (way.micro_batch, way.tensor, way.context, way.sequence_parallel, way.expert)
+    found = on.forwards.get(shape)
+    if found is None:
+        b, t, among, split, ep = shape
+        r, per = on.rates, work.layer(on.model, on.tokens, b, t, among, fused, split, ep)
+        F, Q = per.flop + per.grouped / r.grouped, per.moved * r.reread
+        traffic = per.traffic * r.traffic
+        seconds = (
+            roofline.in_turn(flop=F, moved=Q, peak=on.arithmetic, bandwidth=on.stream),
+            per.attention / on.scores,
+            traffic / on.stream,
+        )
+        found = on.forwards[shape] = Forward(per, F, Q, traffic, seconds, _loss(on, way))
+    return found
+
+
+def _again(recompute: str, share: float, fused: bool) -> tuple[float, float, float]:
+    """What is computed a second time, of products, attention and the rest."""
+    if recompute == "none":
+        return 0.0, 0.0, 0.0
+    if recompute == "full":
+        return 1.0, 1.0, 1.0
+    return share, 0.0 if share else 1.0, share if fused else 0.5
+
+
+def _launch(on: Machine, way: Way, again: float) -> float:
+    """Seconds in which a layer's kernels are launched, of products some a second time."""
+    r = on.rates
+    more = r.launch_more if way.tensor * way.context * way.expert > 1 else 0.0
+    return (r.launch + more) * (1 + again / 3)
+
+
+def _loss(on: Machine, way: Way) -> float:
+    """Seconds of head and loss, forward and backward."""
+    end, r = work.ends(on.model, on.tokens, way.micro_batch, way.tensor, way.context), on.rates
+    moved = end.moved * r.reread
+    products = roofline.in_turn(flop=end.flop, moved=moved, peak=on.wide, bandwidth=on.stream)
+    return 3 * products + 2 * end.traffic * r.traffic / on.stream
+
+
+def _exchanges(on: Machine, way: Way, per: work.Layer) -> tuple[dict[str, float], ...]:
+    """How often a layer's tensor, context and expert ranks exchange something, how long each time
+    takes, and what of it hides; both directions.
+    """
+    r, t, among, ep = on.rates, way.tensor, way.context, way.expert
+    again = 1 if way.recompute == "full" else 0
+    ring = on.ring(2 * (t - 1) / t * per.tensor, t, 1)
+    passed = (3 + again) * on.ring((among - 1) / among * per.keys, among, t)
+    behind = (3.5 + again) * per.attention / on.scores
+    sent = r.visit_bytes / work.HALF * per.visits
+    visit = on.all_to_all((ep - 1) / ep * sent, ep, way.expert_split)
+    return (
+        {"n": (2 + again) * per.exchanges, "t_r": ring, "o": r.tensor_hidden},
+        {"t_c": passed, "t_b": behind, "o": r.tensor_hidden},
+        {"n": 4 + 2 * again, "t_a": visit, "o": r.expert_hidden},
+    )
