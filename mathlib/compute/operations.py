@@ -40,17 +40,18 @@ class Pass(NamedTuple):
     eager: tuple[int, int]  # a kernel for each line of the program
     fused: tuple[int, int]  # one kernel for what stands between two products
     arithmetic: int
+    kernels: tuple[int, int] = (1, 1)  # of the eager ones
 
 
 PASSES = {
     "norm": Pass((2, 3), (1, 3), 7),  # fused with the residual sum before it
     "residual": Pass((3, 3), (3, 1), 1),
-    "softmax": Pass((6, 7), (2, 3), 6),  # eager: scale, mask and softmax are three kernels
+    "softmax": Pass((6, 7), (2, 3), 6, (3, 3)),  # eager: scale, mask and softmax
     "GELU": Pass((2, 3), (2, 3), 10),
-    "gate": Pass((5, 9), (3, 5), 6),  # eager: SiLU and the product with it, each apart
+    "gate": Pass((5, 9), (3, 5), 6, (2, 3)),  # eager: SiLU and the product with it, each apart
     "rotary": Pass((2, 2), (2, 2), 3),
     "dropout": Pass((2, 2), (0, 0), 1),  # fused: what is left is its mask
-    "loss": Pass((2, 4), (1, 2), 4),
+    "loss": Pass((2, 4), (1, 2), 4, (2, 2)),
     "embedding": Pass((2, 2), (2, 2), 1),
 }
 
@@ -138,22 +139,24 @@ def _share(m: Matrix, t: int) -> tuple[float, float]:
 
 
 def _core(model: Model, shape: Shape) -> list[Pair]:
-    """Scores and values: two products with the scores between them, or one fused kernel."""
+    """Scores and values: two products with the scores between them, or one fused kernel; each is
+    one kernel for all heads of all sequences.
+    """
     L, b, n, e = model.layers, shape.sequences, shape.tokens, shape.bytes_per_element
     a, k = model.heads / shape.tensor, max(1.0, model.kv_heads / shape.tensor)
     scored, valued = _head_dims(model)
     keys = shape.past + n
     if shape.flash:
         pairs = _all_pairs(model, n, shape.past, shape.causal) / L
-        moved = e * (scored + valued) * (a * n + k * keys) + STATISTIC * a * n
-        flop = 2 * (scored + valued) * a * pairs
-        ahead = Operation("flash attention", "attention core", flop, moved, L * b)
+        moved = b * (e * (scored + valued) * (a * n + k * keys) + STATISTIC * a * n)
+        flop = b * 2 * (scored + valued) * a * pairs
+        ahead = Operation("flash attention", "attention core", flop, moved, L)
         # five products for two, and a gradient to each tensor
         return [(ahead, replace(ahead, flop=2.5 * flop, moved=2 * moved))]
     found = []
-    for name, wide in (("scores", scored), ("values", valued)):  # of one head
-        moved = e * (n * wide + keys * wide * k / a + n * keys)
-        one = Operation(name, "attention core", 2 * n * keys * wide, moved, L * b * a)
+    for name, wide in (("scores", scored), ("values", valued)):
+        moved = b * a * e * (n * wide + keys * wide * k / a + n * keys)
+        one = Operation(name, "attention core", b * a * 2 * n * keys * wide, moved, L)
         found.append((one, replace(one, times=2 * one.times)))
     return found
 
@@ -167,8 +170,9 @@ def _pass(
     there, back = (
         numbers * (often * e + mask) for often in (rule.fused if shape.fused else rule.eager)
     )
-    ahead = Operation(kind, part, flop, there, times, product=False)
-    return ahead, replace(ahead, flop=2 * flop, moved=back)
+    first, second = (1, 1) if shape.fused else rule.kernels
+    ahead = Operation(kind, part, flop, there, times, product=False, kernels=first)
+    return ahead, replace(ahead, flop=2 * flop, moved=back, kernels=second)
 
 
 def _passes(model: Model, shape: Shape) -> list[Pair]:

@@ -10,13 +10,16 @@ An operation takes the larger of two times, FLOP over X and bytes over W.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mathlib.checks import InputError, instance, listed, non_negative, positive, whole
+from mathlib.checks import InputError, ceil_div, instance, listed, non_negative, positive, whole
 from mathlib.parts import Parts, exact_sum
+
+# rows and columns of results that a processor of a GPU computes at a time: of cublasLtMatmulTile_t
+TILES = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64))
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One kernel: a product, or a pass over numbers that multiplies no matrices."""
+    """A product, or a pass over numbers that multiplies no matrices: one kernel, or a few."""
 
     name: str
     part: str  # of the model: mlp, attention core, norms, ...
@@ -24,6 +27,7 @@ class Operation:
     moved: float  # bytes read and written
     times: float = 1  # how often it is done
     product: bool = True  # a matrix product; other arithmetic is counted roughly, and is no FLOP
+    kernels: int = 1  # that do it each time
 
     @property
     def intensity(self) -> float:
@@ -34,7 +38,7 @@ class Operation:
         """Of all its times; only products have a claim on the peak."""
         flop = self.flop if self.product else 0
         one = seconds(flop=flop, moved=self.moved, peak=peak, bandwidth=bandwidth)
-        return self.times * (one + launch)
+        return self.times * (one + self.kernels * launch)
 
 
 def intensity(
@@ -113,6 +117,23 @@ def rows_to_ridge(
     return need * i * o / spare
 
 
+def filled(*, rows: int, columns: int, processors: int) -> float:
+    """Share of a device that works on a product: its r o results are dealt out in tiles to the
+    processors, round by round, and the last round is seldom full. The best of TILES counts
+    (NVIDIA 2023, Matrix Multiplication Background User's Guide, 3.2, wave quantization).
+
+    Chapter: roofline
+    """
+    r, o = whole("rows", rows), whole("columns", columns)
+    at_once = whole("processors", processors)
+
+    def share(height: int, width: int) -> float:
+        rounds = ceil_div(ceil_div(r, height) * ceil_div(o, width), at_once)
+        return r * o / (rounds * at_once * height * width)
+
+    return max(share(*tile) for tile in TILES)
+
+
 def time(
     operations: Iterable[Operation],
     *,
@@ -123,7 +144,7 @@ def time(
     """Seconds of operations one after the other, by part of the model: the sum over
     operations of the larger of two times.
 
-    launch: seconds between two kernels in which nothing is done.
+    launch: seconds that a kernel takes even if it has nothing to do.
 
     Chapter: roofline (eq-sum)
     """

@@ -62,7 +62,10 @@ PARTS = {  # role: names of parts that look like it
         *("final norm input", "final norm statistics", "token numbers", "residual"),
         "too few tokens",
     ),
-    "temporary": ("gathered layer", "working tensors"),
+    "temporary": (
+        *("gathered layer", "working tensors", "passes, a kernel a line"),
+        "passes beyond the count",
+    ),
     "forward": ("arithmetic", "products at the peak", "inference"),
     "backward": ("compute", "backward for inputs", "products", "training"),
     "main gradients": ("backward for weights",),  # what that part of backward makes

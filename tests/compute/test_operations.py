@@ -44,11 +44,35 @@ def test_bytes_of_a_layer_by_hand():
     assert named(found, "up").moved == e * (n * h + h * 4 * h + n * 4 * h)
     assert named(found, "queries, keys, values").moved == e * (n * h + 3 * h * h + 3 * n * h)
     scores = named(found, "scores")
-    assert scores.moved == e * (2 * s * d + s * s) and scores.times == 2 * 4
+    assert scores.moved == 2 * 4 * e * (2 * s * d + s * s) and scores.times == 1
     assert named(found, "norm").moved == 2 * e * n * h and named(found, "norm").times == 2
     assert named(found, "residual").moved == 3 * e * n * h
     assert named(found, "softmax").moved == 6 * e * 2 * 4 * s * s
     assert named(found, "GELU").moved == 2 * e * n * 4 * h and named(found, "GELU").times == 1
+
+
+def test_one_kernel_serves_all_heads_of_all_sequences():
+    for kernel, how_many in (("flash", (1, 1)), ("standard", (2, 4))):
+        for way, wanted in zip(("forward", "backward"), how_many, strict=True):
+            few, many = (
+                operations.layer(SMALL, attention=kernel, micro_batch=b, way=way) for b in (1, 64)
+            )
+            launched = [
+                sum(o.times * o.kernels for o in found if o.part == "attention core")
+                for found in (few, many)
+            ]
+            assert launched == [wanted, wanted]
+            assert roofline.totals(many).total == 64 * roofline.totals(few).total
+
+
+def test_a_line_of_a_program_may_be_more_than_one_kernel():
+    eager = operations.layer(SMALL, attention="standard", fused=False, way="forward")
+    fused = operations.layer(SMALL, attention="standard", way="forward")
+    assert named(eager, "softmax").kernels == 3 and named(fused, "softmax").kernels == 1
+    rates = {"peak": 1e12, "bandwidth": 1e12}
+    for found, kernels in ((eager, 4 + 2 + 2 + 2 + 3 + 1), (fused, 4 + 2 + 2 + 2 + 1 + 1)):
+        without, with_ = (roofline.time(found, **rates, launch=a).total for a in (0, 1))
+        assert with_ - without == pytest.approx(kernels)
 
 
 def test_flash_never_moves_the_scores():

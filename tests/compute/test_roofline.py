@@ -50,6 +50,21 @@ def test_time_is_flop_over_the_roof(peak, bandwidth, flop, moved):
     assert roofline.seconds(flop=flop, moved=moved, **rates) == pytest.approx(flop / roof)
 
 
+def test_tiles_fill_a_device_in_rounds():
+    full = {"columns": 128, "processors": 132}
+    assert roofline.filled(rows=132 * 256, **full) == 1
+    one_more = roofline.filled(rows=132 * 256 + 1, **full)  # a ninth round of the smallest tiles
+    assert one_more == pytest.approx(8 / 9, rel=1e-4)
+    assert roofline.filled(rows=64, columns=64, processors=132) == 1 / 132
+
+
+@given(SIZES, SIZES, st.integers(1, 200))
+def test_tiles_fill_no_more_than_the_device_and_no_less_than_their_share(r, o, n):
+    share = roofline.filled(rows=r, columns=o, processors=n)
+    alone = roofline.filled(rows=1, columns=1, processors=n)  # a tile of 64 x 64 for one result
+    assert alone == 1 / (n * 64 * 64) and alone <= share <= 1
+
+
 @given(st.integers(100, 10**5), st.integers(100, 10**5))
 def test_so_many_rows_stand_at_the_ridge(i, o):
     rates = {"peak": 1e14, "bandwidth": 5e12}

@@ -240,6 +240,7 @@ EXAMPLES: dict[str, object] = {
     "intensity": 10.0,
     "moved": 1e9,
     "launch": 1e-5,
+    "processors": 132,
     "operations": [Operation("up", "mlp", 1e9, 1e6)],
     "value": 1.5,
     "values": [1.0, 2.0],
