@@ -353,6 +353,7 @@ OWN: dict[str, dict[str, object]] = {
     "simulate.until_stuck": {"schedule": SCHEDULE, "times": Times()},
     "bubble.idle": {"order": "zb-h1", "chunks": 1, "forward": 1.0, "backward": 2.0, "weight": 1.0},
     "bubble.pace": {"message": 0.5, "ahead": 1},
+    "bubble.plain_step": {"message": 0.5},
     "bubble.interleaved_step": {"message": 0.02, "round_size": 4},
     "bubble.held": {"order": "breadth-first"},
     "bubble.versions": {"order": "pipedream"},
