@@ -165,6 +165,7 @@ IN_WORDS = (
     "Time is that of a micro-batch, as a multiple of the mean over the stages; in flight are the "
     "micro-batches whose activations a stage holds at once with 1F1B."
 )
+FLASH = {"attention": "flash", "dropout": False}  # else as the model was trained
 WAYS = {"even": "evenly", "time": "by time", "memory": "by memory"}
 GROUPS = {  # what stands together in a bar; all else is activations
     "weights": ("weights",),
@@ -174,19 +175,19 @@ GROUPS = {  # what stands together in a bar; all else is activations
 
 
 @lru_cache(16)  # what fills the devices does not change with the device
-def filled(model: str, layout: Layout, dealt: tuple[int, ...]) -> list[Parts]:
+def filled(model: str, layout: Layout, dealt: tuple[int, ...], flash: bool) -> list[Parts]:
     """What a device of each stage holds."""
-    return partition.stage_bytes(model, layout, dealt)
+    return partition.stage_bytes(model, layout, dealt, **(FLASH if flash else {}))
 
 
 @lru_cache(16)
-def split_of(way: str, model: str, layout: Layout) -> list[int]:
+def split_of(way: str, model: str, layout: Layout, flash: bool = False) -> list[int]:
     """Layers of each stage."""
     p = layout.pipeline
     if way == "even":
         return partition.even(layers=specs.find_model(model).layers, stages=p)
     if way == "memory":
-        return partition.by_memory(model, layout)
+        return partition.by_memory(model, layout, **(FLASH if flash else {}))
     layers, head = partition.work(model)
     return partition.by_time(times=layers, stages=p, head=head)
 
@@ -201,6 +202,7 @@ def split_of(way: str, model: str, layout: Layout) -> list[int]:
     doubling("tensor", "Tensor-parallel ranks", 1, 8, 8),
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
     Toggle("recompute", "Recompute all activations"),
+    Toggle("flash", "Flash attention, no dropout"),
     code=(partition.stage_bytes, partition.by_memory),
 )
 def split(
@@ -211,6 +213,7 @@ def split(
     tensor: int,
     device: str,
     recompute: bool,
+    flash: bool,
 ) -> str:
     layout = Layout(
         pipeline=stages,
@@ -218,8 +221,8 @@ def split(
         micro_batches=micro_batches,
         recompute="full" if recompute else "none",
     )
-    dealt, chip = split_of(way, model, layout), specs.find_device(device)
-    held = filled(model, layout, tuple(dealt))
+    dealt, chip = split_of(way, model, layout, flash), specs.find_device(device)
+    held = filled(model, layout, tuple(dealt), flash)
     layers, head = partition.work(model)
     times = partition.stage_times(dealt, times=layers, head=head)
     mean = exact_sum(times) / stages

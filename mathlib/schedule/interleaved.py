@@ -12,10 +12,13 @@ from mathlib.schedule.flush import alternate
 
 
 def interleaved(
-    *, stages: int, micro_batches: int, chunks: int = 2, round_size: int = 0
+    *, stages: int, micro_batches: int, chunks: int = 2, round_size: int = 0, ahead: int = 2
 ) -> Schedule:
     """Interleaved 1F1B: rounds of p micro-batches, chunk after chunk; stage s does
-    2 (p - s - 1) + (v - 1) p forwards ahead (Narayanan et al. 2021, section 2.2 and figure 4).
+    `ahead` (p - s - 1) + (v - 1) p forwards ahead (Narayanan et al. 2021, section 2.2 and figure
+    4, for 2).
+
+    With 1 the step is as long if messages are free, and the first stage holds p; 2 hides messages.
 
     Needs m mod p = 0.  A `round_size` of your own replaces p; then the last round may be shorter,
     but no round shorter than the pipeline, unless there is but one (get_schedule_table of
@@ -28,7 +31,9 @@ def interleaved(
         whole("micro_batches", micro_batches),
         whole("chunks", chunks),
     )
-    size = whole("round_size", round_size, least=0) or p
+    size, times = whole("round_size", round_size, least=0) or p, whole("ahead", ahead)
+    if times > 2:
+        raise InputError(f"ahead = {ahead}: stages would wait for each other; expected 1 or 2")
     if not round_size and m % p:
         raise InputError(
             f"micro_batches = {m}: interleaving sends rounds of p through one chunk after the "
@@ -46,7 +51,7 @@ def interleaved(
     for s in range(p):
         forwards = [Action("F", i, c * p + s) for i, c in in_rounds]
         backwards = [Action("B", i, (v - 1 - c) * p + s) for i, c in in_rounds]
-        actions.append(alternate(forwards, backwards, ahead=2 * (p - s - 1) + (v - 1) * size))
+        actions.append(alternate(forwards, backwards, ahead=times * (p - s - 1) + (v - 1) * size))
     return Schedule("interleaved", m, [looped(stages=p, chunks=v)], actions)
 
 

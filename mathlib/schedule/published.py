@@ -20,6 +20,7 @@ class PublishedStep:
     stages: int
     micro_batches: int
     samples: Mapping[str, float] = field(hash=False)  # per device and second, by order
+    bubbles: Mapping[str, float] = field(hash=False, default_factory=dict)  # as computed by them
     chunks: int = 1  # of a stage, where it was interleaved
     forward: float = 0.0  # milliseconds of a micro-batch on a stage; 0: not printed
     inputs: float = 0.0
@@ -43,7 +44,7 @@ class PublishedStep:
 
 
 def published() -> dict[str, PublishedStep]:
-    """Every step of data/pipelines.toml by its name (Qi et al. 2024, Tables 3, 4, 6, 9 and 10).
+    """Every step of data/pipelines.toml by its name (Qi et al. 2024, Tables 3 to 6, 9 and 10).
 
     Chapter: schedules
     """

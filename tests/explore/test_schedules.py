@@ -138,3 +138,11 @@ def test_micro_batches_in_flight_are_those_of_1f1b():
     html = SPLIT.run({"micro_batches": 4})
     found = [int(count) for count in re.findall(r"(\d) in flight", html)]
     assert found[:8] == [min(8 - s, 4) for s in range(8)] == list(itertools.islice(found, 8))
+
+
+def test_by_flash_attention_without_dropout_gpt3_fits_evenly():
+    html = SPLIT.run({"flash": True})
+    assert "every stage fits" in html and "every stage fits" not in SPLIT.run()
+    layout = Layout(pipeline=8, tensor=8, micro_batches=32)
+    dealt = schedules.split_of("memory", "gpt3-175b", layout, flash=True)
+    assert dealt != schedules.split_of("memory", "gpt3-175b", layout) and sum(dealt) == 96

@@ -7,6 +7,7 @@ from mathlib.memory.activations import in_flight
 from mathlib.schedule import check
 from mathlib.schedule.interleaved import breadth_first, interleaved
 from mathlib.schedule.simulate import simulate
+from mathlib.schedule.times import Times
 
 
 def said(schedule, stage: int) -> str:
@@ -74,6 +75,21 @@ def test_rounds_of_your_own_need_not_divide(size, v) -> None:
     found = simulate(schedule)
     assert found.idle / 4 == pytest.approx(3 * 3 / v)
     assert found.peak(0) * v == min(6 + (v - 1) * size + 1, m * v)
+
+
+@pytest.mark.parametrize(("p", "v"), [(2, 3), (4, 2), (8, 4)])
+def test_half_as_far_ahead_takes_as_long_while_messages_are_free(p, v) -> None:
+    near, far = (
+        interleaved(stages=p, micro_batches=3 * p, chunks=v, ahead=ahead) for ahead in (1, 2)
+    )
+    check.validate(near)
+    assert simulate(near).total == pytest.approx(simulate(far).total)
+    assert simulate(near).peak(0) == pytest.approx(p)
+    assert simulate(far).peak(0) > p + 0.3
+    slow = Times(message=0.1 / v)
+    assert simulate(near, slow).total > simulate(far, slow).total + 0.05
+    with pytest.raises(InputError, match="ahead = 3: .*expected 1 or 2"):
+        interleaved(stages=p, micro_batches=3 * p, chunks=v, ahead=3)
 
 
 def test_one_round_may_be_shorter_than_the_pipeline() -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from mathlib.checks import InputError, below, listed, whole
+from mathlib.checks import InputError, below, divides, listed, whole
 from mathlib.schedule import orders, weights
+from mathlib.schedule.actions import looped, v_shaped
 from mathlib.schedule.simulate import Timeline, simulate
 from mathlib.show import says
 from mathlib.show.figures import figure
-from mathlib.show.kit import letters
+from mathlib.show.kit import Canvas, letters
 from mathlib.show.kit.sheet import WARNING, Sheet, ink, number, place
 from mathlib.show.roles import RANKS, ROLES, rank_look
 from mathlib.show.tables import Shown
@@ -16,6 +17,25 @@ from mathlib.show.tables import Shown
 LANE, GAP = 22, 7  # heights: of boxes, between workers
 HEADINGS = {"pipedream": "PipeDream", "2bw": "2BW"}
 MET = "Narrow boxes are forwards, wide ones backwards; the colour is the version of the weights."
+DEALT = (
+    "A layer's number is its place in the model, its colour and the number inside say which stage "
+    "holds it: neighbours, rounds, or there and back."
+)
+TWO_HALVES = (
+    "The stage before waits for the gradient of the input. Nobody waits for the gradient of the "
+    "weights, so its product can come later, if x and dy are kept."
+)
+PRODUCTS = {  # title: (factors and result with their roles, who waits for it)
+    "Forward": ((("x", "activations"), ("wᵀ", "weights"), ("y", "activations")), "kept: x"),
+    "Backward, I": (
+        (("dy", "gradients"), ("w", "weights"), ("dx", "gradients")),
+        "dx goes to the stage before; x and dy are kept",
+    ),
+    "Backward, W": (
+        (("dyᵀ", "gradients"), ("x", "activations"), ("dw", "gradients")),
+        "any time before the update",
+    ),
+}
 Box = tuple[int, float, float, int]  # micro-batch, begin, end, version
 
 
@@ -108,6 +128,51 @@ def _updates(one: Timeline, s: int, until: float) -> Iterator[float]:
     for end in backs[one.schedule.accumulate - 1 :: one.schedule.accumulate]:
         if end < until:
             yield end
+
+
+def dealt(layers: int = 8, stages: int = 4, *, caption: str = DEALT, name: str = "") -> Shown:
+    """Which stage holds which layer: in one chunk, in two that come in rounds, there and back."""
+    p, L = whole("stages", stages, least=2), whole("layers", layers)
+    divides("twice the stages", 2 * p, "layers", L)
+    return figure(partial(_dealt, L=L, p=p), caption=caption, name=name)
+
+
+def _dealt(width: float, L: int, p: int) -> str:
+    page = Canvas(width, f"{L} layers dealt out to {p} stages")
+    places = {
+        "One chunk a stage": looped(stages=p),
+        "Two, in rounds": looped(stages=p, chunks=2),
+        "Two, there and back": v_shaped(stages=p),
+    }
+    of_layer = {way: [put[i * len(put) // L] for i in range(L)] for way, put in places.items()}
+    page.bottom = page.legend([(f"stage {s}", rank_look(s, p)) for s in range(p)], page.bottom)
+    panels = []
+    for way, row in of_layer.items():
+        texts = [[f"{i + 1}" for i in range(L)], [f"{s}" for s in row]]
+        cells = page.grid([[None] * L, [rank_look(s, p) for s in row]], cell=26, texts=texts)
+        panels.append(page.panel(way, cells))
+    page.flow(*panels, gap=18, above=10)
+    told = (f"{way}: {', '.join(map(str, row))}" for way, row in of_layer.items())
+    return page.done(f"The stage of layers 1 to {L}. {'; '.join(told)}")
+
+
+def two_halves(*, caption: str = TWO_HALVES, name: str = "") -> Shown:
+    """A product's forward, and the two products of its backward."""
+    return figure(_two_halves, caption=caption, name=name)
+
+
+def _two_halves(width: float) -> str:
+    page = Canvas(width, "A product, forward and back")
+    kinds = ("weights", "activations", "gradients")
+    page.bottom = page.legend([(kind, ROLES[kind]) for kind in kinds], page.bottom)
+    panels = []
+    for title, (three, note) in PRODUCTS.items():
+        one, other, result = (page.box(text, role=role, wide=44) for text, role in three)
+        product = page.beside(one, page.words("·"), other, page.words("="), result, gap=7)
+        panels.append(page.panel(title, product, note=note))
+    page.flow(*panels, gap=12, above=10)
+    told = "Forward x times w gives y; I is dy times w, the gradient of x; W is dy times x, of w"
+    return page.done(told)
 
 
 def stages_hold(

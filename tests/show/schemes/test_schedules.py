@@ -32,3 +32,20 @@ def test_every_stage_of_every_way_has_its_bar():
         assert "there and back, 97.5 units" in said(chart)
     with pytest.raises(InputError, match="notes"):
         schedules.stages_hold(HELD, {}, title="What stages hold")
+
+
+def test_a_product_has_one_forward_and_two_backwards():
+    for chart in widths(schedules.two_halves()):
+        assert "I is dy times w, the gradient of x" in said(chart)
+    written = words(drawn(schedules.two_halves()))
+    assert [w for w in written if w in ("y", "dx", "dw")] == ["y", "dx", "dw"]
+    assert {"Forward", "Backward, I", "Backward, W"} <= set(written)
+
+
+def test_layers_are_dealt_out_as_the_orders_place_them():
+    for chart in widths(schedules.dealt()):
+        assert "One chunk a stage: 0, 0, 1, 1, 2, 2, 3, 3" in said(chart)
+        assert "in rounds: 0, 1, 2, 3, 0, 1, 2, 3" in said(chart)
+        assert "there and back: 0, 1, 2, 3, 3, 2, 1, 0" in said(chart)
+    with pytest.raises(InputError, match="layers"):
+        schedules.dealt(layers=9)
