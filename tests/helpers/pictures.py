@@ -151,6 +151,7 @@ SCHEMES = {
     ),
     "pipeline.cut": pipeline.cut,
     "pipeline.cut, two": lambda: pipeline.cut(6, 2),
+    "pipeline.cube": pipeline.cube,
     "pipeline.ways": pipeline.ways,
     "pipeline.ways, eight": lambda: pipeline.ways(8, 8),
     "precision.layouts": lambda: precision.layouts(0.1),

@@ -1,12 +1,15 @@
 """Blocks cut over the ranks have the gradients of whole ones."""
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel import tensor_slices
+from mathlib.parallel import pipeline_chunks, tensor_slices
+from mathlib.schedule import orders
 from mathlib.traffic import volumes
 
 SHAPE = gpt.small(layers=2, width=32, heads=4, context=16, tied=False)
@@ -18,7 +21,8 @@ def gradients(without: str = "") -> tuple[dict, float]:
     if without:
         kind = getattr(tensor_slices, without)
         way = "forward" if without == "Sum" else "backward"
-        setattr(kind, way, staticmethod(lambda context, x: x))
+        same = {"forward": lambda context, x, group: x, "backward": lambda context, x: (x, None)}
+        setattr(kind, way, staticmethod(same[way]))
     model = tensor_slices.cut(gpt.GPT(SHAPE).double())
     batch = data.batch(BATCH, SHAPE.context)
     oracle.loss(model, *batch).backward()
@@ -53,6 +57,40 @@ def test_every_gradient_is_that_of_the_whole_block(ranks):
 @pytest.mark.parametrize("without", ["Sum", "Copy"])
 def test_without_one_of_its_sums_they_are_not(without):
     assert farthest(launch.run(gradients, 2, without)[0][0]) > 1e-4
+
+
+def weights_of_pairs() -> tuple[dict, dict]:
+    """Ranks 0 and 1, and 2 and 3, each pair with a model of its own: its slices, joined."""
+    pairs = [dist.new_group(pair) for pair in ([0, 1], [2, 3])]
+    mine = dist.get_rank() // 2
+    model = tensor_slices.cut(gpt.GPT(SHAPE, seed=mine).double(), pairs[mine])
+    oracle.loss(model, *data.batch(BATCH, SHAPE.context, mine)).backward()
+    return tensor_slices.whole_weights(model), tensor_slices.whole_gradients(model)
+
+
+def test_groups_of_ranks_cut_each_for_themselves():
+    for rank, (weights, slopes) in enumerate(launch.run(weights_of_pairs, 4)):
+        one = gpt.GPT(SHAPE, seed=rank // 2).double()
+        oracle.loss(one, *data.batch(BATCH, SHAPE.context, rank // 2)).backward()
+        assert weights.keys() == slopes.keys() == {name for name, _ in one.named_parameters()}
+        for name, p in one.named_parameters():
+            assert torch.equal(weights[name], p)
+            assert oracle.distance([slopes[name]], p.grad) < oracle.EQUAL
+
+
+def a_stage() -> tuple[set, float]:
+    """The last of two stages, cut: names of its parameters, and how far it is from the whole."""
+    schedule = orders.make("1f1b", stages=2, micro_batches=1)
+    x = torch.randn(2, SHAPE.context, SHAPE.width, generator=torch.Generator().manual_seed(0))
+    one, other = (pipeline_chunks.build(SHAPE, schedule, 1)[1] for _ in range(2))
+    made = tensor_slices.cut(other)(x)
+    return set(tensor_slices.whole_weights(other)), oracle.distance([made], one(x))
+
+
+def test_a_stage_of_a_pipeline_is_cut_like_a_model():
+    for names, far in launch.run(a_stage, 2):
+        assert "blocks.1.mlp.up.weight" in names and "blocks.0.mlp.up.weight" not in names
+        assert far < 1e-5
 
 
 def too_many():

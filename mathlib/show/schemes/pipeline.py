@@ -1,4 +1,6 @@
-"""Schemes of the pipeline chapter: a model cut by layers, and three ways to deal it out."""
+"""Schemes of the pipeline chapter: a model cut by layers, three ways to deal it out, and all three
+at once.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +11,7 @@ from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.sheet import Sheet
 from mathlib.show.roles import ROLES
 from mathlib.show.tables import Shown
+from mathlib.traffic.mesh import Mesh
 
 CUT = (
     "Each stage holds some layers whole. Activations go down the row, their gradients come back, "
@@ -17,6 +20,10 @@ CUT = (
 WAYS = (
     "Data parallelism copies every layer, tensor parallelism cuts every layer, a pipeline cuts "
     "between layers: so only a pipeline is silent inside of a stage."
+)
+CUBE = (
+    "Partial sums cross between the halves of a layer, activations and their gradients between the "
+    "stages, and once a step the gradients of the weights between the copies."
 )
 Part = tuple[float, float, float, float]  # of a device's model: from the left, from the top; sizes
 
@@ -95,3 +102,33 @@ def _device(part: Part, L: int, wide: float) -> Shape:
             page.frame(x, y + row * 13.0, wide, 13.0)
 
     return Shape(wide, high, draw)
+
+
+def cube(*, caption: str = CUBE, name: str = "") -> Shown:
+    """Eight ranks in a grid: two halves, two copies, two stages, and what passes between them."""
+    return figure(
+        partial(_cube, grid=Mesh({"tp": 2, "dp": 2, "pp": 2})), caption=caption, name=name
+    )
+
+
+def _cube(width: float, grid: Mesh) -> str:
+    page = Canvas(width, "Eight ranks, three axes")
+    roles = {"partial sums": "communication", "activations": "", "gradients": ""}
+    entries = [(said, ROLES[role or said]) for said, role in roles.items()]
+    page.bottom = page.legend(entries, page.bottom)
+    wide, high, aside = 58, 78, 84 if page.narrow else 140
+    left, top, ranks = (width - 3 * aside - wide) / 2, page.bottom + 56, []
+    for r in range(grid.world):
+        half, copy, stage = grid.coordinates(r).values()  # to the right, behind, below
+        note = f"stage {stage}\ncopy {copy}\nhalf {half}"
+        box = page.box(f"rank {r}", note=note, role="weights", wide=wide, high=high)
+        x, y = left + (2 * half + copy) * aside, top + stage * 146 - copy * 54
+        ranks.append(page.at(box, x, y))
+    for axis, role in {"tp": "communication", "dp": "gradients"}.items():
+        for one, other in grid.groups(axis):
+            page.arrow(ranks[one], ranks[other], role=role)
+            page.arrow(ranks[other], ranks[one], role=role)
+    for up, down in grid.groups("pp"):
+        page.arrow(ranks[up], ranks[down], role="activations", bend=0.12)
+        page.arrow(ranks[down], ranks[up], role="gradients", bend=0.12)
+    return page.done("Ranks 0 to 7 by half, copy and stage; an arrow for each pair along an axis")

@@ -6,6 +6,8 @@ from charts import boxes, drawn, said, widths, words
 from mathlib.checks import InputError
 from mathlib.show.schemes import pipeline
 
+AXES = ("stage ", "copy ", "half ")
+
 
 def test_every_layer_stands_on_one_stage():
     chart = drawn(pipeline.cut(8, 4))
@@ -30,3 +32,14 @@ def test_a_pipeline_and_tensor_parallelism_hold_the_same_area(devices):
         for wide, high in (tensor, stage):
             assert wide * high * devices == pytest.approx(data[0] * data[1], rel=0.02)
     assert boxes(chart)
+
+
+def test_every_rank_of_the_grid_stands_at_its_own_place():
+    for chart in widths(pipeline.cube()):
+        written = words(chart)
+        assert [w for w in written if w.startswith("rank ")] == [f"rank {r}" for r in range(8)]
+        places = list(
+            zip(*([w for w in written if w.startswith(axis)] for axis in AXES), strict=True)
+        )
+        assert len(set(places)) == len(places) == 8
+        assert places[0b110] == ("stage 1", "copy 1", "half 0")
