@@ -136,4 +136,5 @@ def test_every_module_has_tests_and_what_is_equal_is_still_there(mutants):
     assert {one["mutant"] for one in equal} <= there, "a line that has changed since"
     assert all(one["why"] for one in equal)
     own, others = mutants.tests_of("traffic.comm")
-    assert own == ["tests/traffic/test_comm.py"] and "tests/published/test_published.py" in others
+    assert own == ["tests/traffic/test_comm.py", "tests/traffic/test_comm_time.py"]
+    assert "tests/published/test_published.py" in others
