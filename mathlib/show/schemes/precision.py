@@ -118,10 +118,11 @@ def _lines(width: float, types: Sequence[str]) -> str:
 
 
 def zone(power: int, dtype: str = "fp16") -> str:
-    """What a type makes of numbers from 2**power on, up to twice that."""
+    """What a type makes of numbers above 2**power, up to twice that: what is more than half of its
+    smallest number is rounded up to it.
+    """
     kind = number_type(dtype)
-    least = log2(bits.smallest(dtype))
-    if power < least:
+    if power < log2(bits.smallest(dtype)) - 1:
         return "zero"
     return "normal" if power >= log2(kind.smallest_normal) else "subnormal, fewer bits"
 
@@ -178,10 +179,10 @@ def _bars(
 
 
 def _edges(dtype: str, low: int, high: int) -> list[int]:
-    """The powers of two of the smallest number, and of the smallest with all its bits, as far as
-    they lie between the two.
+    """The powers of two of half the smallest number, and of the smallest with all its bits, as far
+    as they lie between the two.
     """
-    both = bits.smallest(dtype), number_type(dtype).smallest_normal
+    both = bits.smallest(dtype) / 2, number_type(dtype).smallest_normal
     return [power for x in both if low <= (power := round(log2(x))) <= high]
 
 

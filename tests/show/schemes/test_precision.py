@@ -1,5 +1,7 @@
 """Bits as the library encodes them, gradients in the colour of what a type makes of them."""
 
+import math
+
 import pytest
 from charts import boxes, drawn, said, words
 
@@ -19,9 +21,18 @@ def test_every_bit_is_shown_in_its_field(dtype):
 
 
 def test_zones_are_those_of_the_type():
-    zones = [precision.zone(power) for power in (-14, -15, -24, -25)]
+    zones = [precision.zone(power) for power in (-14, -15, -25, -26)]
     assert zones == ["normal", *["subnormal, fewer bits"] * 2, "zero"]
     assert precision.zone(-100, "bf16") == "normal"
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp8_e4m3", "fp8_e5m2"])
+def test_what_a_zone_calls_zero_is_rounded_to_zero(dtype):
+    least = round(math.log2(bits.smallest(dtype)))
+    for power in range(least - 3, least + 3):
+        for number in (1.01 * 2.0**power, 1.99 * 2.0**power):
+            becomes = bits.decode(bits.encode(number, dtype), dtype)
+            assert (becomes == 0) == (precision.zone(power, dtype) == "zero")
 
 
 def test_gradients_are_counted_by_what_becomes_of_them():
@@ -48,4 +59,4 @@ def test_a_line_has_every_number_of_a_type():
 
 def test_the_edges_of_a_type_are_marked():
     chart = drawn(precision.gradients({"a": {-30: 0.5, -3: 0.5}}, caption="b."))
-    assert {"2⁻³⁰", "2⁻²⁴", "2⁻¹⁴", "2⁻³"} <= set(words(chart))
+    assert {"2⁻³⁰", "2⁻²⁵", "2⁻¹⁴", "2⁻³"} <= set(words(chart))
