@@ -57,6 +57,7 @@ def roof(
         attention=attention,
         fused=fused,
         dropout=False,
+        causal=True,
     )
     ahead = done[: len(done) // 2]
     spent, flop = roofline.time(done, peak=X, bandwidth=W), roofline.totals(done).total
