@@ -10,7 +10,7 @@ from functools import partial
 
 from mathlib.checks import InputError
 from mathlib.show.figures import both, figure_html
-from mathlib.show.kit.sheet import Sheet, number, place
+from mathlib.show.kit.sheet import Sheet, number, outline, place
 from mathlib.show.roles import ROLES, SPARE
 from mathlib.show.svg import ticks
 
@@ -103,13 +103,16 @@ class Curves:
     limit: float | None = None
     limit_label: str = "limit"
     limit_quiet: bool = False  # no wall but a mark to compare with: grey, told in an axis' title
+    band: tuple[float, float] | None = None  # from here to there on the level axis, pale
+    band_label: str = "range"
 
     def axes(self) -> tuple[Axis, Axis]:
         points = [p for curve in self.series.values() for p in curve]
         heights = [y for _, y in points]
         if self.limit is not None:
             heights.append(self.limit)
-        return Axis([x for x, _ in points], self.log_x), Axis(heights, self.log_y)
+        across = [*(x for x, _ in points), *(self.band or ())]
+        return Axis(across, self.log_x), Axis(heights, self.log_y)
 
     def look(self, name: str) -> tuple[str, str, str]:
         """(colour, dash, marker) of a curve: its role's colour if its name is one."""
@@ -127,6 +130,9 @@ class Curves:
             told.append(f"{name}: {ends}")
         if self.limit is not None:
             told.append(f"{self.limit_label}: {self.show_y(self.limit)}")
+        if self.band:
+            low, high = map(self.show_x, self.band)
+            told.append(f"{self.band_label}: {low} to {high}")
         return ". ".join(told) + "."
 
 
@@ -134,7 +140,8 @@ def lines(
     series: Mapping[str, Points], *, caption: str = "", name: str = "", **given: object
 ) -> str:
     """Curves on one pair of axes; each has its own colour, dash and marker. `given` are the fields
-    of Curves: title, x_title, y_title, show_x, show_y, log_x, log_y, limit, limit_label.
+    of Curves: title, x_title, y_title, show_x, show_y, log_x, log_y, limit, limit_label, band,
+    band_label.
     """
     chart = Curves(series, **given)  # type: ignore[arg-type]
     return figure_html(both(partial(_lines, chart=chart)), caption, name)
@@ -157,6 +164,7 @@ def _lines(width: float, chart: Curves) -> str:
     x.spread(left, width - (room if direct else 16))
     y.spread(top + HIGH, top)
     frame(page, x, y, numbers, [chart.show_x(tick) for tick in x.ticks], chart.x_title)
+    _band(page, chart, x, y)
     for name in names:
         _curve(page, chart, name, x, y)
     if direct:
@@ -230,6 +238,17 @@ def _legend(page: Sheet, chart: Curves, y: float) -> float:
         page.text(at + 32, y + 12, name, size=page.small)
         at += wide + 16
     return y + 24
+
+
+def _band(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
+    """A pale stripe over a part of the level axis, its name at its foot."""
+    if not chart.band:
+        return
+    low, high = map(x.place, chart.band)
+    page.area(outline(low, y.stop, high - low, y.start - y.stop), ("#888888", ""), opacity=0.22)
+    half = page.wide(chart.band_label, page.small) / 2
+    at = min(max((low + high) / 2, x.start + half + 2), x.stop - half - 2)
+    page.text(at, y.start - 7, chart.band_label, anchor="middle", size=page.small, quiet=True)
 
 
 def _limit(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:

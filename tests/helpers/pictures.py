@@ -94,6 +94,7 @@ SCHEMES = {
         "reduce", "gather", "scatter", "all-to-all", ranks=3
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
+    "collectives.who_talks, two copies": lambda: collectives.who_talks(ROUNDS, node=2, shard=4),
     "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
     "sums.star": sums.star,
     "sums.levels": sums.levels,

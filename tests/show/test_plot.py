@@ -82,6 +82,18 @@ def test_a_limit_is_drawn_at_its_height_and_said():
     assert not outside(chart)
 
 
+def test_a_band_lies_between_its_ends_and_is_said():
+    curve = {"c": [(100, 1), (200, 2), (1600, 3)]}
+    chart = plotted(curve, lambda v: f"{v:g}", log_x=True, band=(100, 200), band_label="his")
+    (stripe,) = [p for p in chart.iter(f"{SPACE}path") if p.get("fill-opacity") == "0.22"]
+    first, second, _ = curves(chart)[0]
+    (left, high), wide = points(stripe)[0], float(stripe.get("d").partition("h")[2].split("v")[0])
+    assert left == pytest.approx(first[0], abs=0.11)
+    assert left + wide == pytest.approx(second[0], abs=0.11) and high < second[1]
+    assert "his: 100 to 200" in said(chart) and "his" in words(chart) and not outside(chart)
+    assert "range" not in said(plotted(curve))
+
+
 def test_a_limit_above_all_curves_stays_inside():
     assert not outside(plotted({"c": [(1, 1), (2, 2)]}, lambda v: f"{v:g}", limit=100.0))
 

@@ -15,7 +15,7 @@ from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.shapes import NEUTRAL
 from mathlib.show.kit.sheet import Sheet, place
 from mathlib.show.link_chart import between_nodes
-from mathlib.show.roles import ROLES, Look, rank_look
+from mathlib.show.roles import ROLES, Look, piece_look, rank_look
 from mathlib.show.tables import Shown
 
 RING = (
@@ -217,23 +217,29 @@ def halving_rounds(ranks: int, *, nearest_first: bool = True) -> list[list[Messa
 
 
 def who_talks(
-    algorithms: Mapping[str, Rounds], *, node: int = 0, caption: str = "", name: str = ""
+    algorithms: Mapping[str, Rounds],
+    *,
+    node: int = 0,
+    shard: int = 0,
+    caption: str = "",
+    name: str = "",
 ) -> Shown:
     """Who sends to whom in which round: a line of ranks for each round, arcs for messages.
 
-    `algorithms` by name, such as tree_rounds(8); a gap parts nodes of `node` ranks.
+    `algorithms` by name, such as tree_rounds(8); a gap parts nodes of `node` ranks. Ranks `shard`
+    apart hold the same piece and have one colour; without it each rank has its own.
     """
     said = caption or "Each line is a round; an arc is a message, or two, one each way."
-    draw = partial(_who_talks, algorithms=algorithms, node=node)
+    draw = partial(_who_talks, algorithms=algorithms, node=node, shard=shard)
     return figure(draw, caption=said, name=name)
 
 
-def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int) -> str:
+def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int, shard: int) -> str:
     page = Canvas(width, "Who talks to whom")
     panels, all_rounds = [], []
     for name, rounds in algorithms.items():
         n = 1 + max(max(a, b) for messages in rounds for a, b, _ in messages)
-        lines = [_ranks_line(page, n, node) for _ in rounds]
+        lines = [_ranks_line(page, n, node, shard) for _ in rounds]
         shares = [sorted({what for *_, what in messages}) for messages in rounds]
         rows = [
             page.beside(line, page.words(", ".join(share), small=True, quiet=True), gap=8)
@@ -255,12 +261,14 @@ def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int) -> str
     )
 
 
-def _ranks_line(page: Canvas, n: int, node: int) -> Shape:
-    """The ranks in a row, nodes apart."""
+def _ranks_line(page: Canvas, n: int, node: int, shard: int = 0) -> Shape:
+    """The ranks in a row, nodes apart, in the colours of the pieces they hold."""
     wide = 17.0 if page.narrow else 18.0
+    pieces = shard or n
+    looks = [piece_look(r % pieces, pieces) for r in range(n)]
     dots = [
-        page.box(str(r), role=rank_look(r, n), wide=wide, high=wide, solid=True, tight=True)
-        for r in range(n)
+        page.box(str(r), role=look, wide=wide, high=wide, solid=True, tight=True)
+        for r, look in enumerate(looks)
     ]
     if not node:
         return page.beside(*dots, gap=5)
