@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mathlib.checks import InputError
+from mathlib.checks import InputError, ceil_div
 from mathlib.show.figures import both, figure_html
 from mathlib.show.kit.sheet import Sheet, number, outline, place
 from mathlib.show.roles import ROLES, SPARE
 from mathlib.show.svg import ticks
 
 HIGH = 250.0  # of the frame
-MARKED = 40  # points of a curve that get a marker
+MARKED = 40  # markers of a curve at most
 FEWEST = 3  # ticks of an axis
 Show = Callable[[float], str]
 Points = Sequence[tuple[float, float]]
@@ -193,12 +193,12 @@ def frame(
 
 
 def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:
-    """A line through the points, and a marker with its numbers on the first ones."""
+    """A line through the points; a marker with its numbers on each, or of many on every k-th."""
     colour, dash, marker = chart.look(name)
     curve = chart.series[name]
     path = "L".join(place(x.place(a), y.place(b)) for a, b in curve)
     page.line(f"M{path}", colour=colour, width=2.5, dash=dash)
-    for a, b in curve[:MARKED]:
+    for a, b in curve[:: ceil_div(len(curve), MARKED)]:
         hint = f"{name}: {chart.show_x(a)}, {chart.show_y(b)}"
         page.mark(x.place(a), y.place(b), marker, colour, hint)
 

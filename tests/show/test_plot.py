@@ -164,3 +164,14 @@ def test_the_two_axes_words_stay_apart_with_a_limit_at_the_top():
         limit_label="a limit with a long name",
     )
     assert not unreadable(html)
+
+
+@pytest.mark.parametrize("n", [1, 39, 40, 41, 100, 1000])
+def test_markers_stand_all_along_a_curve(n):
+    chart = plotted({"a": [(float(i), float(i)) for i in range(1, n + 1)]})
+    hints = [t.text for t in chart.iter(f"{SPACE}title") if t.text.startswith("a: ")]
+    marked = [float(hint.removeprefix("a: ").split(",")[0]) for hint in hints]
+    assert marked[0] == 1 and len(marked) <= plot.MARKED
+    assert n - marked[-1] < max(1, 2 * n / plot.MARKED)
+    steps = {b - a for a, b in zip(marked, marked[1:], strict=False)}
+    assert len(steps) <= 1
