@@ -6,7 +6,8 @@ from html import escape
 
 from mathlib import specs
 from mathlib.compute import params
-from mathlib.memory import activations, fit, moments, precision, states
+from mathlib.memory import activations, fit, moments, precision, sharded, states
+from mathlib.parts import Parts
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
@@ -58,6 +59,15 @@ def titles(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((precision.recipe(name).title, name) for name in names)
 
 
+def in_a_step(name: str) -> precision.Recipe:
+    """A recipe with the gradients that a step makes, where it is printed without them."""
+    found = precision.recipe(name)
+    if found.gradients or found.main_gradients:
+        return found
+    title = found.title.removesuffix(", without gradients")
+    return precision.recipe(found, gradients=found.weights, title=title)
+
+
 @experiment(
     "recipes",
     "What a parameter costs",
@@ -71,11 +81,12 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
     limit = chip.room
     rows = []
     for name in RECIPES:
-        each = precision.bytes_per_parameter(name)
+        recipe = in_a_step(name)
+        each = precision.bytes_per_parameter(recipe)
         parts = {part: each.amount(part) for part in each if gradients or "gradients" not in part}
         rows.append(
             (
-                f"{sum(parts.values()):.3g}: {precision.recipe(name).title}",
+                f"{sum(parts.values()):.3g}: {recipe.title}",
                 {part: k * P for part, k in parts.items()},
             )
         )
@@ -110,7 +121,7 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         "none",
     ),
     Toggle("flash", "FlashAttention", True),
-    code=(fit.training, moments.moments, states.per_parameter, activations.layer),
+    code=(fit.training, sharded.peak, moments.moments, states.per_parameter, activations.layer),
 )
 def explorer(
     model: str,
@@ -134,14 +145,8 @@ def explorer(
         micro_batches=pipeline,
         recompute=recompute,
     )
-    needed = fit.training(
-        model,
-        layout,
-        recipe=recipe,
-        tokens=tokens,
-        attention="flash" if flash else "standard",
-    )
-    chip = specs.find_device(device)
+    how = {"recipe": recipe, "tokens": tokens, "attention": "flash" if flash else "standard"}
+    needed, chip = at_most(model, layout, **how), specs.find_device(device)
     parts = {name: needed.amount(name) for name in needed if needed.amount(name)}
     chart = svg.bars(
         [("On one device", parts)],
@@ -153,8 +158,18 @@ def explorer(
     said, law = _fits_or_not(layout, fit.fits(needed, chip)), _states_law(model, recipe, layout)
     return (
         f"{said}{chart}<p>{escape(needed.title)}.</p>"
-        f"<p>Of this, model states by the formula:</p>{law}"
+        f"<p>Model states by the formula, all gradients among them:</p>{law}"
     )
+
+
+def at_most(model: str, layout: specs.Layout, **how: str | int) -> Parts:
+    """The fullest moment; with ZeRO stages 2 and 3 that of their programs, over NCCL.
+
+    These were run without pipeline stages; beside such stages one gathered layer is counted.
+    """
+    if layout.zero >= 2 and layout.shard > 1 and layout.pipeline == 1:
+        return sharded.peak(model, layout, scatter="reduce-scatter", **how)
+    return fit.training(model, layout, **how)
 
 
 def _fits_or_not(layout: specs.Layout, told: fit.Verdict) -> str:

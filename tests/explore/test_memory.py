@@ -5,7 +5,7 @@ from charts import boxes, drawn, outside, said
 
 from mathlib import specs
 from mathlib.explore import memory
-from mathlib.memory import fit, precision
+from mathlib.memory import fit, precision, sharded
 from mathlib.show import says
 from mathlib.show.experiments import find
 
@@ -27,8 +27,10 @@ def test_recipes_are_as_long_as_their_bytes_a_parameter():
     wide = bars(shown("recipes"))
     assert len(wide) == len(memory.RECIPES)
     for name, (label, width) in zip(memory.RECIPES, wide.items(), strict=True):
-        each = precision.bytes_per_parameter(name)
-        assert label == f"{each.total:.3g}: {precision.recipe(name).title}"
+        recipe = memory.in_a_step(name)
+        each = precision.bytes_per_parameter(recipe)
+        assert any("gradients" in part for part in each)
+        assert label == f"{each.total:.3g}: {recipe.title}" and "without" not in label
         assert width / wide["16: Adam, fp32"] == pytest.approx(each.total / 16, abs=0.003)
 
 
@@ -37,6 +39,13 @@ def test_as_many_recipes_fit_as_are_not_crossed_out():
         html = shown("recipes", millions=millions)
         over = said(drawn(html)).count("over the limit")
         assert f">{len(memory.RECIPES) - over} of {len(memory.RECIPES)} recipes keep" in html
+
+
+def test_without_gradients_the_bars_are_what_is_printed_without_them():
+    for name, label in zip(memory.RECIPES, bars(shown("recipes", gradients=False)), strict=True):
+        each = precision.bytes_per_parameter(name)
+        kept = sum(each.amount(part) for part in each if "gradients" not in part)
+        assert label.startswith(f"{kept:.3g}: ")
 
 
 def test_gradients_are_drawn_only_where_they_are_counted():
@@ -65,10 +74,26 @@ def test_sharding_brings_it_below_the_limit():
     assert "over the limit" in shown("memory") and "over the limit" not in shown("memory", zero=3)
 
 
+@pytest.mark.parametrize("zero", [2, 3])
+def test_sharded_it_says_what_the_zero_chapter_says(zero):
+    layout = specs.Layout(data=64, zero=zero, recompute="full")
+    needed = sharded.peak("llama2-7b", layout, scatter="reduce-scatter")
+    html = shown("memory", zero=zero, data=64, recompute="full")
+    assert needed.title in html and f"{says.size(needed.total)} of " in html
+    assert needed.total != pytest.approx(fit.training("llama2-7b", layout).total, rel=0.02)
+
+
+def test_stage_1_is_the_same_by_both_accounts():
+    layout = specs.Layout(data=8, zero=1)
+    needed = sharded.peak("llama2-7b", layout, scatter="reduce-scatter")
+    assert needed.total == fit.training("llama2-7b", layout).total
+
+
 @pytest.mark.parametrize("zero", [0, 3])
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
-def test_nothing_leaves_the_picture(zero, recompute):
-    html = shown("memory", zero=zero, recompute=recompute, data=64, tensor=2, pipeline=4)
+@pytest.mark.parametrize("pipeline", [1, 4])
+def test_nothing_leaves_the_picture(zero, recompute, pipeline):
+    html = shown("memory", zero=zero, recompute=recompute, data=64, tensor=2, pipeline=pipeline)
     assert not outside(drawn(html))
 
 
