@@ -21,6 +21,7 @@ class ReportedRun:
     counts: str = "model"  # which FLOP the rate counts: model, hardware, unsaid
     tokens_per_second: float = 0.0  # of all devices together
     recompute: str = "unsaid"
+    mfu: float = 0.0  # as printed, where `counts` is unsaid; 0 where nobody prints it
     hfu: float = 0.0  # as the source prints it; 0 where it does not
     rated: float = 0.0  # the peak as the source has it, where its device is clocked otherwise
     tokens: float = 0.0  # so many in `seconds`, as printed; 0 where the source has no time
@@ -74,7 +75,7 @@ def utilizations(run_: ReportedRun) -> dict[str, float | None]:
     """
     shown: dict[str, float | None] = {
         "of peak": run_.rate / run_.peak if run_.rate else None,
-        "mfu": None,
+        "mfu": run_.mfu or None,
     }
     shown["hfu"] = run_.hfu or None
     more = run_.executed_over_needed

@@ -1,6 +1,7 @@
 """A training step of any size on torch's meta device: shapes without numbers."""
 
 from collections import Counter
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -36,6 +37,27 @@ def dry_run_modern(model: Model, sequences: int = 1) -> tuple[Counter[str], Coun
     """
     with torch.device("meta"):
         return _counted(Modern(model), model, sequences)
+
+
+def dry_run_layers(model: Model, sequences: int = 1) -> tuple[Counter[str], Counter[str]]:
+    """`dry_run_modern` of a model with too many layers to build: a layer of each kind, dense and
+    with experts, runs once, and counts as often as the model has it. The bias that steers a
+    router's choice, which multiplies nothing, is left out.
+    """
+    forward, backward = Counter[str](), Counter[str]()
+    sparse = model.expert_layers
+    for layers, dense in ((sparse, 0), (model.layers - sparse, 1)):
+        if not layers:
+            continue
+        kind = model.experts
+        if kind:
+            kind = replace(kind, dense_layers=dense, every=1, router_bias=False)
+        one = model.but(layers=1, experts=kind)
+        for whole, run in zip((forward, backward), dry_run_modern(one, sequences), strict=True):
+            last = run.pop("vocabulary")
+            whole.update({part: layers * flop for part, flop in run.items()})
+            whole["vocabulary"] = last
+    return forward, backward
 
 
 def _counted(

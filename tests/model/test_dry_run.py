@@ -2,6 +2,7 @@
 
 import pytest
 
+from mathlib import specs
 from mathlib.meters import flop
 from mathlib.model import data, dry_run, gpt
 
@@ -21,6 +22,25 @@ def test_a_model_too_large_for_any_machine_is_counted():
     forward, backward = dry_run.dry_run(huge)
     assert forward["mlp"] == 3 * 2048 * 2 * 8 * 8192**2
     assert backward["mlp"] == 2 * forward["mlp"]
+
+
+TINY = {"layers": 5, "width": 48, "heads": 4, "kv_heads": 2, "head_dim": 16, "context": 32}
+
+
+@pytest.mark.parametrize(
+    "name, changed",
+    [
+        ("llama3-8b", {"ffn_width": 56}),
+        ("gemma3-27b", {"ffn_width": 56}),
+        ("mixtral-8x7b", {"experts": specs.Experts(routed=4, active=2, width=24)}),
+        ("mixtral-8x7b", {"experts": specs.Experts(routed=4, active=2, width=24, dense_layers=2)}),
+        ("mixtral-8x7b", {"experts": specs.Experts(routed=4, active=2, width=24, every=2)}),
+    ],
+)
+def test_a_layer_of_each_kind_stands_for_all(name, changed):
+    model = specs.find_model(name).but(**TINY, vocab=97, padded_vocab=97, **changed)
+    whole = dry_run.dry_run_modern(model, sequences=2)
+    assert dry_run.dry_run_layers(model, sequences=2) == whole
 
 
 def test_other_numbers_are_those_of_no_product():
