@@ -1,12 +1,14 @@
 """A step of the small GPT in a pipeline: ours and torch.distributed.pipelining, same batches.
 
 The second half has stages that sleep, so that a step is as long as its schedule: it measures the
-bubble by wall clock, and what each runtime adds to it.
+bubble by wall clock, and what each runtime adds to it.  What a message takes, and an action beside
+its sleep, is measured once, with GPipe on two ranks; the plan of every row is simulated with that.
 """
 
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import rounds
 import torch
@@ -15,11 +17,13 @@ import torch.nn.functional as F
 from torch.distributed.pipelining import PipelineStage, schedules
 
 from mathlib import launch
+from mathlib.meters.trace import Event, Trace
 from mathlib.model import data, gpt
 from mathlib.parallel import pipeline_chunks
 from mathlib.parallel.pipeline import Pipeline
 from mathlib.parallel.pipeline_time import at_least
 from mathlib.schedule import orders
+from mathlib.schedule.actions import Schedule
 from mathlib.schedule.simulate import simulate
 from mathlib.schedule.times import Times
 from mathlib.specs import Model
@@ -106,6 +110,60 @@ def slow_down(stage: PipelineStage, took: dict[str, list[float]]) -> None:
         setattr(stage, name, slowed(getattr(stage, name), pause))
 
 
+class Costs(NamedTuple):
+    """What a paced step takes beside its sleep, in seconds."""
+
+    action: float  # what a rank does before an action, and a sleeper's late waking
+    message: float  # from the end of the action that made it to the end of the wait for it
+
+
+def noted(model: Model, count: int) -> list[list[Event]]:
+    """What this rank did in each of several GPipe steps, after one to warm up."""
+    schedule, notes = schedule_of("gpipe", dist.get_world_size()), Trace(dist.get_rank())
+    chunks = pipeline_chunks.build(model, schedule, dist.get_rank())
+    pipe = Pipeline(chunks, schedule, make, width=model.width, pace=SLOW, trace=notes)
+    steps = []
+    for _ in range(count + 1):
+        notes.events.clear()
+        pipe.run(*data.batch(MICRO_BATCHES, model.context))
+        pipe.step()
+        steps.append(list(notes.events))
+    return steps[1:]
+
+
+def costs(ranks: list[list[list[Event]]]) -> Costs:
+    """Medians over all actions of two ranks, and over all messages that were waited for."""
+    beside, messages = [], []
+    slept = {"F": SLOW.forward, "B": SLOW.backward}
+    for both in zip(*ranks, strict=True):
+        ended = {event.what: event.end for events in both for event in events}
+        for events in both:
+            begin = None  # of what an action takes: the last one's end, or its message's arrival
+            for event in events:
+                kind, chunk = event.what.removeprefix("wait for ")[0], int(event.what[-1])
+                if event.kind == "compute":
+                    if begin is not None:
+                        beside.append(event.end - begin - slept[kind])
+                    begin = event.end
+                    continue
+                maker = event.what.removeprefix("wait for ")[:-1] + str(1 - chunk)
+                if ended[maker] > event.start:
+                    messages.append(event.end - ended[maker])
+                    begin = event.end
+    return Costs(statistics.median(beside), statistics.median(messages))
+
+
+def planned(schedule: Schedule, cost: Costs) -> float:
+    """Seconds of a step whose actions and messages cost that much beside the sleep."""
+    n, kinds = schedule.model_chunks, {a.kind for row in schedule.actions for a in row}
+    share = schedule.stages / n
+    weight = SLOW.backward / 2 * share + cost.action
+    back = 2 * weight if "W" in kinds else SLOW.backward * share + cost.action
+    forward = SLOW.forward * share + cost.action
+    times = Times([forward] * n, [back] * n, [weight] * n, message=cost.message)
+    return simulate(schedule, times).total
+
+
 def race(order: str, model: Model, pace: Times | None, count: int) -> rounds.Times:
     steps = {"ours": ours(order, model, pace), "torch": theirs(order, model, pace)}
     return rounds.on_ranks(steps, rounds=count)
@@ -118,20 +176,24 @@ def rows(quick: bool) -> Iterator[dict]:
             times = launch.run(race, ranks, order, shape(), None, count, timeout=900)[0]
             label = f"GPT step, {order}, {ranks} ranks"
             yield named(rounds.row(label, times, "ours", "torch", ranks=ranks), order, other)
+    small, count = shape(width=32, context=16), 2 if quick else 7
+    cost = costs(launch.run(noted, 2, small, count, timeout=900))
     for ranks in (2, 4):
         for order, other in PAIRS.items():
-            small, count = shape(width=32, context=16), 2 if quick else 7
             times = launch.run(race, ranks, order, small, SLOW, count, timeout=900)[0]
             line = simulate(schedule_of(order, ranks), SLOW)
             label = f"stages of 50 ms, {order}, {ranks} ranks"
             row = rounds.row(label, times, "ours", "torch", ranks=ranks)
             ideal = line.total * (1 - line.bubble_over_total)
-            bubbles = {
+            plan = {
+                "planned_seconds": round(planned(schedule_of(order, ranks), cost), 4),
+                "action_seconds": round(cost.action, 6),
+                "message_seconds": round(cost.message, 6),
                 "simulated_bubble": round(line.bubble_over_total, 4),
                 "our_bubble": round(1 - ideal / row["ours_seconds"], 4),
                 "their_bubble": round(1 - ideal / row["theirs_seconds"], 4),
             }
-            yield named(row, order, other) | bubbles
+            yield named(row, order, other) | plan
 
 
 def named(row: dict, ours: str, theirs: str) -> dict:

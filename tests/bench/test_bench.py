@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mathlib import launch
+from mathlib.meters.trace import Event
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -59,6 +60,45 @@ def test_what_is_compared_runs(bench):
     names = list(bench("zero").CANDIDATES)
     (raced, *_) = launch.run(bench("zero").race, 4, names, small, True)
     assert set(raced) == set(names)
+    raced = launch.run(bench("slowed").race, 2, names[:2], small, 100e6, 1)[0]
+    assert set(raced) == set(names[:2])
+
+
+def test_costs_beside_the_sleep_are_read_off_a_trace(bench):
+    """A forward sleeps 50 ms and a backward 100: here each takes 2 ms more, a message 3 ms."""
+    pipeline = bench("pipeline")
+
+    def made(*events):
+        return [[Event(what, kind, 0, start, end) for what, kind, start, end in events]]
+
+    first = made(
+        ("F0 of chunk 0", "compute", 0.0, 0.052),
+        ("F1 of chunk 0", "compute", 0.052, 0.104),
+        ("wait for B0 of chunk 0", "idle", 0.104, 0.212),
+        ("B0 of chunk 0", "compute", 0.212, 0.314),
+    )
+    last = made(
+        ("wait for F0 of chunk 1", "idle", 0.0, 0.055),
+        ("F0 of chunk 1", "compute", 0.055, 0.107),
+        ("wait for F1 of chunk 1", "idle", 0.1071, 0.1072),  # was there already: no waiting
+        ("B0 of chunk 1", "compute", 0.107, 0.209),
+    )
+    cost = pipeline.costs([first, last])
+    assert cost == pytest.approx((0.002, 0.003))
+
+
+def test_a_step_is_planned_with_costs(bench):
+    pipeline = bench("pipeline")
+    for order in pipeline.PAIRS:
+        schedule = pipeline.schedule_of(order, 4)
+        free = pipeline.simulate(schedule, pipeline.SLOW).total
+        assert pipeline.planned(schedule, pipeline.Costs(0, 0)) == pytest.approx(free)
+        dearer = pipeline.planned(schedule, pipeline.Costs(0.001, 0))
+        most = max(map(len, schedule.actions))  # of one stage
+        assert dearer > free + 0.001 * most and dearer > pipeline.planned(
+            schedule, pipeline.Costs(0.0005, 0)
+        )
+        assert pipeline.planned(schedule, pipeline.Costs(0, 0.001)) > free
 
 
 def test_a_search_finds_what_asking_one_by_one_finds(bench):
