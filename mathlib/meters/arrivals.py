@@ -40,19 +40,19 @@ class _Recorder:
 
     def __init__(self, model: nn.Module):
         self.events: list[Event] = []
-        self.part = ELSEWHERE  # that runs now
+        self.inside = [ELSEWHERE]  # the parts that run now, the innermost last
         self.holders: Counter[int] = Counter()  # of a storage
         self.weights = {p.untyped_storage()._cdata for p in model.parameters()}
         self.parameters: dict[Tensor, tuple[str, str]] = {}  # part and name
 
     def pack(self, tensor: Tensor) -> _Held:
         held, storage = _Held(tensor), tensor.untyped_storage()
-        key = storage._cdata
+        key, part = storage._cdata, self.inside[-1]
         if key not in self.weights:
             if not self.holders[key]:
-                self.events.append(Event("saved", self.part, storage.nbytes()))
+                self.events.append(Event("saved", part, storage.nbytes()))
             self.holders[key] += 1
-            weakref.finalize(held, self.let_go, key, self.part, storage.nbytes())
+            weakref.finalize(held, self.let_go, key, part, storage.nbytes())
         return held
 
     def let_go(self, key: int, part: str, size: int) -> None:
@@ -61,7 +61,10 @@ class _Recorder:
             self.events.append(Event("released", part, size))
 
     def enter(self, part: str, *_: object) -> None:
-        self.part = part
+        self.inside.append(part)
+
+    def leave(self, *_: object) -> None:
+        self.inside.pop()
 
     def arrived(self, what: str, parameter: Tensor, *_: object) -> None:
         part, name = self.parameters[parameter]
@@ -96,7 +99,7 @@ def _hooked(
     with ExitStack() as hooks:
         for part, module in [(part, one) for part, several in parts.items() for one in several]:
             enter = module.register_forward_pre_hook(partial(recorder.enter, part))
-            leave = module.register_forward_hook(partial(recorder.enter, ELSEWHERE))
+            leave = module.register_forward_hook(recorder.leave)
             hooks.callback(enter.remove)
             hooks.callback(leave.remove)
             for parameter in module.parameters():

@@ -30,6 +30,14 @@ def loss() -> dict[str, Value]:
     return squared_error(x=1.5, w=1.0, b=0.5, t=1.0)
 
 
+def two_layers() -> dict[str, Value]:
+    """Two tokens of three numbers, through a hidden layer of four to one number."""
+    X, W1, W2 = Value([[0.1] * 3] * 2), Value([[0.1] * 4] * 3), Value([[0.1]] * 4)
+    H = X @ W1
+    Y = H @ W2
+    return {"X": X, "W1": W1, "H = X W1": H, "W2": W2, "Y = H W2": Y, "sum of Y": Y.sum()}
+
+
 def sent() -> dict[str, list[dict[int, int]]]:
     """Bytes that a ring of 8, and one by levels in nodes of 4, send to whom."""
     ring = [{(r + 1) % 8: 1_470_000} for r in range(8)]
@@ -85,6 +93,7 @@ SCHEMES = {
     "memory.lost_step": memory.lost_step,
     "memory.zero_stages": memory.zero_stages,
     "autograd.values_and_gradients": lambda: autograd.values_and_gradients(loss()),
+    "autograd.work": lambda: autograd.work(two_layers()),
     "autograd.order_of_arrival": lambda: autograd.order_of_arrival(loss()),
     "autograd.lives": lambda: autograd.lives(ARRIVALS, ["block 1", "block 2", "loss"]),
     "collectives.ring": collectives.ring,

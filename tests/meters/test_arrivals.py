@@ -5,6 +5,7 @@ with the last use of its parameter.
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from mathlib.meters import arrivals, saved
 from mathlib.model import data, gpt
@@ -66,6 +67,32 @@ def test_a_tensor_that_two_operations_keep_counts_once_and_dies_with_the_last(ch
     assert order.index("1.weight") < len(order) - 2 and names(events, "released") == ["1", "0"]
     between = order[order.index("turn") : order.index("released")]
     assert {"1.weight", "2.weight"} & set(between), "it lived until the second had read it"
+
+
+class Again(nn.Module):
+    def __init__(self, inside):
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, x):
+        return checkpoint(self.inside, x, use_reentrant=True)
+
+
+def test_what_is_saved_around_an_inner_part_is_the_outer_ones(chain):
+    """A layer in a layer, recomputed: its input is kept around the inner one, and what the second
+    run saves comes in backward, part by part.
+    """
+    model, _ = chain
+    for i in (1, 2):
+        model[i] = Again(nn.Sequential(model[i], nn.ReLU()))
+    parts = {"0": [model[0]], "1": [model[1], model[1].inside], "2": [model[2], model[2].inside]}
+    events = arrivals.follow(lambda: model(torch.randn(2, 4)).sum(), model, parts)
+    kept = [(e.what, e.part) for e in events if e.what in ("saved", "turn", "released")]
+    turn = kept.index(("turn", "loss"))
+    assert kept[:turn] == [("saved", part) for part in "012"], "inputs alone"
+    after = [part for what, part in kept[turn:] if what == "saved"]
+    assert after == ["2", "1"], "what relu saves, and not before backward has come there"
+    assert kept.index(("released", "2")) < kept.index(("saved", "1"), turn)
 
 
 def test_hooks_are_gone_afterwards(chain):

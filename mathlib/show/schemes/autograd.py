@@ -1,10 +1,13 @@
-"""Schemes of the autograd chapter: values forward, gradients backward, the order they come in."""
+"""Schemes of the autograd chapter: values forward, gradients backward, what both cost, and in which
+order gradients come.
+"""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from mathlib.compute.autodiff import Value
+from mathlib.compute.autodiff import Value, shape
 from mathlib.show import drawing, says
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
@@ -22,6 +25,10 @@ ARRIVAL = "What was made last is visited first, and a leaf as soon as its last s
 LIVES = (
     "Forward goes up and backward comes down: what is saved last dies first, and a gradient "
     "arrives when backward has passed every use of its parameter. All heights have one scale."
+)
+WORK = (
+    "Multiplications: in a box those that made the value, at an arrow those of the pull. A product "
+    "is paid for once on the way up, and once for each of its two factors on the way down."
 )
 LANE, TICK = 34.0, 9.0  # heights of a part's bytes, and of a gradient's mark under them
 Made = Mapping[str, Value]  # every value by its name; the last one is the loss
@@ -66,6 +73,45 @@ def _box(page: Canvas, name: str, value: Value, gradient: float | None) -> Shape
     if gradient is None:
         return page.box(name, note=note)
     return page.box(name, note=f"{note}\ngradient {plain(gradient)}", role="gradients")
+
+
+def work(made: Made, *, caption: str = WORK, name: str = "") -> Shown:
+    """A graph of costs: the multiplications that made each value, and those of each pull."""
+    *_, loss = made.values()
+    arrived = loss.backward()
+    pulls: Counter[tuple[Value, Value]] = Counter()
+    for value in made.values():
+        for parent, pull in value.pulls:
+            if value in arrived and parent in arrived:
+                pulls[value, parent] += pull(arrived[value])[1]
+    return figure(partial(_work, made=made, pulls=pulls), caption=caption, name=name)
+
+
+def _work(width: float, made: Made, pulls: Mapping[tuple[Value, Value], int]) -> str:
+    page = Canvas(width, "What a step multiplies, forward and backward")
+    values = list(made.values())
+    number = {value: i for i, value in enumerate(values)}
+    boxes = {i: _cost(page, name, made[name]) for i, name in enumerate(made)}
+    turned = [(number[v], number[p]) for v in values for p in dict(v.pulls)]
+    for level in drawing.layers(list(boxes), turned):
+        page.row(*(boxes[i] for i in level), gap=34 if page.narrow else 90, above=34)
+    for (value, parent), count in pulls.items():
+        down, there = boxes[number[value]], boxes[number[parent]]
+        left = page.places[there].centre[0] < page.places[down].centre[0] - 1
+        page.arrow(down, there, f"{count}", role="gradients", side=-1 if left else 1)
+    forward, backward = sum(v.made for v in values), sum(pulls.values())
+    page.note(f"forward {forward}, backward {backward}", above=16)
+    names = {value: name for name, value in made.items()}
+    told = (f"{names[v]} to {names[p]} {count}" for (v, p), count in pulls.items())
+    return page.done(f"Forward {forward}, backward {backward}: " + ", ".join(told))
+
+
+def _cost(page: Canvas, name: str, value: Value) -> Shape:
+    """A value, its shape, and what it took to make it; a leaf that is learned has its colour."""
+    rows, columns = shape(value.rows)
+    if value.by:
+        return page.box(name, note=f"{rows} by {columns}\nmade by {value.made}")
+    return page.box(name, note=f"{rows} by {columns}", role="weights" if name[0] == "W" else "")
 
 
 def order_of_arrival(values: Made, *, caption: str = ARRIVAL, name: str = "") -> Shown:

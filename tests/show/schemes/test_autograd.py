@@ -1,8 +1,9 @@
 """Values and gradients are those of the graph, and arrive in its order."""
 
 from charts import SPACE, drawn, said
-from pictures import loss
+from pictures import loss, two_layers
 
+from mathlib.compute.autodiff import Value
 from mathlib.meters.arrivals import Event
 from mathlib.show.roles import ROLES
 from mathlib.show.schemes import autograd
@@ -25,6 +26,20 @@ def test_values_go_up_and_gradients_come_down():
     chart = drawn(autograd.values_and_gradients(loss()))
     heights = {text.text: float(text.get("y")) for text in chart.iter(f"{SPACE}text")}
     assert heights["L = e e"] < heights["e"] < heights["relu"] < heights["w x"] < heights["w"]
+
+
+def test_a_product_is_paid_for_once_forward_and_once_a_factor_backward():
+    told = said(drawn(autograd.work(two_layers())))
+    assert told.startswith("Forward 32, backward 64: ")
+    assert "H = X W1 to X 24, H = X W1 to W1 24" in told
+    assert "Y = H W2 to H = X W1 8, Y = H W2 to W2 8, sum of Y to Y = H W2 0" in told
+
+
+def test_nothing_is_paid_on_the_way_to_data():
+    data, weights = Value([[1.0]], needs_grad=False), Value([[2.0]])
+    product = data @ weights
+    told = said(drawn(autograd.work({"x": data, "W": weights, "x W": product})))
+    assert told == "Forward 1, backward 1: x W to W 1"
 
 
 def test_what_was_made_last_is_first_and_a_leaf_comes_with_its_last_share():
