@@ -3,6 +3,7 @@ hold.
 """
 
 from html import escape
+from typing import Any
 
 from mathlib import specs
 from mathlib.compute import params
@@ -145,7 +146,11 @@ def explorer(
         micro_batches=pipeline,
         recompute=recompute,
     )
-    how = {"recipe": recipe, "tokens": tokens, "attention": "flash" if flash else "standard"}
+    how: dict[str, Any] = {
+        "recipe": recipe,
+        "tokens": tokens,
+        "attention": "flash" if flash else "standard",
+    }
     needed, chip = at_most(model, layout, **how), specs.find_device(device)
     parts = {name: needed.amount(name) for name in needed if needed.amount(name)}
     chart = svg.bars(
@@ -162,7 +167,7 @@ def explorer(
     )
 
 
-def at_most(model: str, layout: specs.Layout, **how: str | int) -> Parts:
+def at_most(model: str, layout: specs.Layout, **how: Any) -> Parts:
     """The fullest moment; with ZeRO stages 2 and 3 that of their programs, over NCCL.
 
     These were run without pipeline stages; beside such stages one gathered layer is counted.
