@@ -1,11 +1,12 @@
 """mathlib time: seconds of a training step by part, on a cluster, with the interval they lie in."""
 
 from argparse import ArgumentParser
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.cli.amounts import amount
+from mathlib.cli.amounts import amount, rate, room
 from mathlib.cli.options import (
     add_layout,
     add_model,
@@ -20,7 +21,9 @@ from mathlib.cli.typed import Typed
 from mathlib.specs import Cluster, Model
 
 if TYPE_CHECKING:  # loaded when a command needs it
-    from mathlib.plan.step import Machine
+    from argparse import _ArgumentGroup
+
+    from mathlib.plan.machine import Host, Machine
 
 
 def time_options(parser: ArgumentParser) -> None:
@@ -28,6 +31,13 @@ def time_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     add_machine(parser)
     add_layout(parser)
+    add_host(parser).add_argument(
+        "--offload",
+        default="none",
+        metavar="WHAT",
+        help="that waits in the host's memory: none, states, activations or both; none if not "
+        "given",
+    )
     parser.add_argument(
         "--train",
         type=amount("token"),
@@ -57,6 +67,34 @@ def add_machine(parser: ArgumentParser) -> None:
     )
 
 
+def add_host(parser: ArgumentParser) -> "_ArgumentGroup":
+    """The processors' memory in a node, where states and activations can wait."""
+    group = parser.add_argument_group("host", "of a node; what `mathlib clusters` has if not given")
+    group.add_argument("--host-memory", type=room, metavar="SIZE", help="of the processors")
+    group.add_argument(
+        "--host-link",
+        type=rate,
+        metavar="RATE",
+        help="of one device to that memory, one direction, such as 63GB/s, by data sheet",
+    )
+    group.add_argument(
+        "--host-bandwidth", type=rate, metavar="RATE", help="of that memory, by data sheet"
+    )
+    return group
+
+
+def host_of(args: Typed, cluster: Cluster) -> "Host":
+    """A device's share of the host that was typed, or else of the cluster's own."""
+    from mathlib.plan import machine
+
+    names = ("host_memory", "host_link", "host_bandwidth")
+    typed = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    told = replace(cluster, **typed)
+    if missing := [f"--{name.replace('_', '-')}" for name in names if not getattr(told, name)]:
+        raise InputError(f"--offload: of {cluster.title}'s host nobody told {', '.join(missing)}")
+    return machine.host_of(told)
+
+
 def cluster_of(args: Typed) -> Cluster:
     """The nodes that were named, or those of the device that was."""
     if args.cluster and args.device:
@@ -81,7 +119,8 @@ def machine_of(args: Typed, model: Model) -> "Machine":
 
     cluster = cluster_of(args)
     rates = find_rates(cluster.device, args.program, precision=args.precision)
-    return machine(model, cluster, rates, tokens=args.tokens)
+    host = host_of(args, cluster) if args.offload not in (False, "none") else None
+    return machine(model, cluster, rates, tokens=args.tokens, host=host)
 
 
 @command(
@@ -90,6 +129,7 @@ def machine_of(args: Typed, model: Model) -> "Machine":
     "time llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16",
     "time gpt3-175b --device a100-80gb --tensor 8 --pipeline 8 --data 16 --micro-batches 24",
     "time llama2-7b --cluster dgx-a100 --data 64 --zero 3 --program fsdp --train 2T",
+    "time llama2-13b --cluster dgx-a100 --data 8 --zero 1 --offload states",
     options=time_options,
 )
 def time_command(args: Typed) -> None:
@@ -98,16 +138,18 @@ def time_command(args: Typed) -> None:
 
     model = model_of(args)
     lay, on = layout_of(args, model, uneven=True), machine_of(args, model)
-    parts = step.step(on, lay)
+    away = {"offload": args.offload}
+    parts = step.step(on, lay, **away)
     parts.title += f" of {on.cluster.title}, {args.program}"
+    parts.title += f", {args.offload} on the host" if args.offload != "none" else ""
     tokens = lay.sequences * on.tokens
     between = interval(parts.total, args.program)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
         ("tokens of a step", tokens, "token"),
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
-        ("MFU", step.utilization(on, lay), ""),
-        ("HFU", step.utilization(on, lay, executed=True), ""),
+        ("MFU", step.utilization(on, lay, **away), ""),
+        ("HFU", step.utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
     ]

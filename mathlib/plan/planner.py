@@ -21,6 +21,7 @@ from mathlib.plan.search import (
     _choice,
     _layout,
     _left,
+    _limit,
     _room,
     search,
 )
@@ -177,10 +178,12 @@ def largest(
     reserve: float = 4e9,
     recipe: str | None = None,
     program: str = "megatron-core",
+    risk: float | None = None,
 ) -> Answer:
     """The largest batch that n devices hold without accumulation, p micro-batches in p stages; or
     the largest `micro_batch` of any layout. Of layouts that hold as many, the quickest.
 
+    With `risk` none counts whose chance of running out of memory is above that.
     A batch of micro-batches one after the other is as large as one likes. For one layout it is
     `memory.fit.largest_micro_batch`.
 
@@ -189,8 +192,9 @@ def largest(
     on, n = instance("on", on, Machine), whole("devices", devices)
     one_of("what", what, ("sequences", "micro_batch"))
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
+    limit = _limit(left, risk, program)
     best: tuple[int, float, Way] | None = None
-    for way in _at_once(on, room, left, n):
+    for way in _at_once(on, room, limit, n):
         count = way.micro_batch * (way.data * way.pipeline if what == "sequences" else 1)
         if best is None or count >= best[0]:
             one = (count, -sum(_seconds(on, way)), way)
@@ -199,7 +203,7 @@ def largest(
         return Answer(what, 0, None, "one sequence on each is too much for every layout")
     count, _, way = best
     held = room.total(way)
-    more = room.total(way._replace(micro_batch=way.micro_batch + 1)) - left
+    more = room.total(way._replace(micro_batch=way.micro_batch + 1)) - limit
     beyond = f"micro_batch {way.micro_batch + 1}: {show(more, 'byte')} too much"
     choice = _choice(on, _layout(way), held, left, program)
     return Answer(what, count, choice, beyond)
