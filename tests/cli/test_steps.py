@@ -8,7 +8,7 @@ from mathlib.cli import steps
 from mathlib.cli.options import layout_of, model_of
 from mathlib.plan import step
 from mathlib.plan.calibration import find_rates, interval
-from mathlib.plan.machine import machine
+from mathlib.plan.machine import host_of, machine
 from mathlib.specs import Layout, find_cluster
 
 
@@ -64,3 +64,28 @@ def test_a_last_stage_may_be_shorter_but_not_empty(capsys):
         steps.time_command(args(f"time {line} --device h100-sxm --chunks 2"))
     with pytest.raises(InputError, match="pipeline = 100: does not divide"):
         steps.time_command(args("time llama3-405b --device h100-sxm --pipeline 100"))
+
+
+def test_what_waits_on_the_host_is_the_librarys_and_asks_for_a_host(capsys):
+    line = "time llama2-13b --cluster dgx-a100 --data 8 --zero 1"
+    nodes = find_cluster("dgx-a100")
+    on = machine("llama2-13b", nodes, find_rates("a100-80gb"), host=host_of(nodes))
+    lay = Layout(data=8, zero=1)
+    data = answered(f"{line} --offload states", capsys)
+    assert data["total"] == step.step(on, lay, offload="states").total
+    assert data["also"]["MFU"]["value"] == step.utilization(on, lay, offload="states")
+    quick = answered(f"{line} --offload states --host-link 64GB/s", capsys)
+    assert quick["total"] < data["total"], "what is typed goes before the data sheet"
+    other = "time llama2-13b --cluster p4de.24xlarge --data 8 --zero 1 --offload states"
+    with pytest.raises(InputError, match="nobody told --host-memory, --host-link, --host-bandw"):
+        steps.time_command(args(other))
+    told = "--host-memory 1152GiB --host-link 16GB/s --host-bandwidth 280GB/s"
+    assert answered(f"{other} {told}", capsys)["total"] > 0
+    with pytest.raises(InputError, match="--host-link: no effect"):
+        steps.time_command(args(f"{line} --host-link 64GB/s"))
+    with pytest.raises(InputError, match="offload = 'weights'"):
+        steps.time_command(args(f"{line} --offload weights"))
+
+
+def test_amds_cards_have_a_cluster_too(capsys):
+    assert answered("time llama3-8b --device mi300x --data 8 --zero 3", capsys)["total"] > 0
