@@ -1,6 +1,6 @@
 """mathlib why time: every part of a step's time as a formula with the planner's own numbers.
 
-D total_tokens · B sequences · s tokens · T seconds of a step
+D tokens of a whole run · B sequences · s tokens · T time of a step
 """
 
 from collections.abc import Iterator
