@@ -91,7 +91,8 @@ def host_of(args: Typed, cluster: Cluster) -> "Host":
     typed = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     told = replace(cluster, **typed)
     if missing := [f"--{name.replace('_', '-')}" for name in names if not getattr(told, name)]:
-        raise InputError(f"--offload: of {cluster.title}'s host nobody told {', '.join(missing)}")
+        flag = args.read.get("offload", "--offload")
+        raise InputError(f"{flag}: of {cluster.title}'s host nobody told {', '.join(missing)}")
     return machine.host_of(told)
 
 
