@@ -10,7 +10,7 @@ from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_tokens, model_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import add_host, add_machine, machine_of
+from mathlib.cli.steps import RESERVE, add_host, add_machine, machine_of
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
@@ -58,7 +58,7 @@ def add_search(parser: ArgumentParser) -> None:
     group.add_argument(
         "--reserve",
         type=room,
-        default=4e9,
+        default=RESERVE,
         metavar="SIZE",
         help="left free for context, buffers and fragments; 4GB if not given",
     )

@@ -18,12 +18,15 @@ from mathlib.cli.options import (
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
-from mathlib.specs import Cluster, Model
+from mathlib.specs import Cluster, Layout, Model
 
 if TYPE_CHECKING:  # loaded when a command needs it
     from argparse import _ArgumentGroup
 
     from mathlib.plan.machine import Host, Machine
+
+
+RESERVE = 4e9  # bytes of a device for context, buffers and fragments
 
 
 def time_options(parser: ArgumentParser) -> None:
@@ -124,9 +127,27 @@ def machine_of(args: Typed, model: Model) -> "Machine":
     return machine(model, cluster, rates, tokens=args.tokens, host=host)
 
 
+def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
+    """What the fullest device holds, and the chance that this is too much, with as much left free
+    as `mathlib plan` leaves.
+    """
+    from mathlib.plan.calibration import out_of_memory
+    from mathlib.plan.keeps import find_keeps
+    from mathlib.plan.room import Room
+    from mathlib.plan.work import OFFLOAD
+
+    room = Room(on.model, on.tokens, keeps=find_keeps(args.program))
+    held = sum(room.parts(lay, OFFLOAD[args.offload]))
+    risk = out_of_memory(needed=held, memory=on.device.room - RESERVE, program=args.program)
+    return [
+        ("memory of the fullest device", held, "byte"),
+        ("chance that it is too much", risk, ""),
+    ]
+
+
 @command(
     "time",
-    "seconds of a training step by part, MFU, and where eight of ten measured runs lie",
+    "seconds of a training step by part, MFU, where measured runs lie, and whether it fits",
     "time llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16",
     "time gpt3-175b --device a100-80gb --tensor 8 --pipeline 8 --data 16 --micro-batches 24",
     "time llama2-7b --cluster dgx-a100 --data 64 --zero 3 --program fsdp --train 2T",
@@ -153,6 +174,7 @@ def time_command(args: Typed) -> None:
         ("HFU", step.utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
+        *_memory(args, on, lay),
     ]
     if args.train is not None:
         facts.append(("whole run", args.train / tokens * parts.total, "second"))

@@ -87,5 +87,24 @@ def test_what_waits_on_the_host_is_the_librarys_and_asks_for_a_host(capsys):
         steps.time_command(args(f"{line} --offload weights"))
 
 
+def test_a_step_says_what_its_layout_needs_and_how_likely_that_is_too_much(capsys):
+    """The same as the plan says of the same layout."""
+    line = "llama2-7b --cluster dgx-a100 --devices 8 --batch 64 --top 3"
+    for row in answered(f"plan {line}", capsys)["layouts"]:
+        lay = Layout(**row["layout"])
+        options = f"--data {lay.data} --tensor {lay.tensor} --zero {lay.zero} --context-parallel "
+        options += f"{lay.context} --micro-batch {lay.micro_batch} --recompute {lay.recompute} "
+        options += f"--micro-batches {lay.micro_batches} --sequence-parallel"
+        also = answered(f"time llama2-7b --cluster dgx-a100 {options}", capsys)["also"]
+        assert also["memory of the fullest device"]["value"] == row["memory"]["value"]
+        assert also["chance that it is too much"]["value"] == row["risk"]
+    too_much = answered("time gpt3-175b --cluster dgx-a100 --data 8", capsys)["also"]
+    assert too_much["chance that it is too much"]["value"] > 0.9
+    base = "time llama2-13b --cluster dgx-a100 --data 8 --zero 1"
+    here, there = (answered(f"{base}{o}", capsys)["also"] for o in ("", " --offload both"))
+    key = "memory of the fullest device"
+    assert there[key]["value"] < here[key]["value"] / 2
+
+
 def test_amds_cards_have_a_cluster_too(capsys):
     assert answered("time llama3-8b --device mi300x --data 8 --zero 3", capsys)["total"] > 0
