@@ -24,7 +24,7 @@ LINES = (  # what is typed behind `mathlib`
     "kv llama3-70b --tokens 8k",
     "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s",
     "cost llama3-70b --train 15T --device h100-sxm --devices 8000",
-    "time llama3-8b --cluster p5.48xlarge --data 8 --zero 1",
+    "time llama3-8b --cluster p5.48xlarge --data 8 --zero 3",
 )
 
 

@@ -148,10 +148,10 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
 @command(
     "time",
     "seconds of a training step by part, MFU, where measured runs lie, and whether it fits",
-    "time llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16",
+    "time llama3-8b --cluster p5.48xlarge --data 8 --zero 3 --micro-batches 16",
     "time gpt3-175b --device a100-80gb --tensor 8 --pipeline 8 --data 16 --micro-batches 24",
     "time llama2-7b --cluster dgx-a100 --data 64 --zero 3 --program fsdp --train 2T",
-    "time llama2-13b --cluster dgx-a100 --data 8 --zero 1 --offload states",
+    "time llama2-13b --cluster dgx-a100 --data 8 --zero 2 --offload states",
     options=time_options,
 )
 def time_command(args: Typed) -> None:

@@ -60,7 +60,7 @@ def why_options(parser: ArgumentParser) -> None:
     "the formula behind params, flops, memory, kv, comm, time or cost, with the numbers put in",
     "why kv llama3-70b --tokens 8k --sequences 4",
     "why memory llama2-7b --zero 3 --data 8",
-    "why time llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16",
+    "why time llama3-8b --cluster p5.48xlarge --data 8 --zero 3 --micro-batches 16",
     "why comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s",
     options=why_options,
 )

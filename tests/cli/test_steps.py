@@ -6,6 +6,7 @@ from command_line import answered, args
 from mathlib.checks import InputError
 from mathlib.cli import steps
 from mathlib.cli.options import layout_of, model_of
+from mathlib.cli.registry import find_command
 from mathlib.plan import step
 from mathlib.plan.calibration import find_rates, interval
 from mathlib.plan.machine import host_of, machine
@@ -94,7 +95,8 @@ def test_a_step_says_what_its_layout_needs_and_how_likely_that_is_too_much(capsy
         lay = Layout(**row["layout"])
         options = f"--data {lay.data} --tensor {lay.tensor} --zero {lay.zero} --context-parallel "
         options += f"{lay.context} --micro-batch {lay.micro_batch} --recompute {lay.recompute} "
-        options += f"--micro-batches {lay.micro_batches} --sequence-parallel"
+        options += f"--micro-batches {lay.micro_batches}"
+        options += " --sequence-parallel" if lay.sequence_parallel else ""
         also = answered(f"time llama2-7b --cluster dgx-a100 {options}", capsys)["also"]
         assert also["memory of the fullest device"]["value"] == row["memory"]["value"]
         assert also["chance that it is too much"]["value"] == row["risk"]
@@ -103,7 +105,12 @@ def test_a_step_says_what_its_layout_needs_and_how_likely_that_is_too_much(capsy
     base = "time llama2-13b --cluster dgx-a100 --data 8 --zero 1"
     here, there = (answered(f"{base}{o}", capsys)["also"] for o in ("", " --offload both"))
     key = "memory of the fullest device"
-    assert there[key]["value"] < here[key]["value"] / 2
+    assert there[key]["value"] < 0.7 * here[key]["value"]
+
+
+@pytest.mark.parametrize("line", find_command("time").examples)
+def test_no_example_shows_a_step_that_runs_out_of_memory(line, capsys):
+    assert answered(line, capsys)["also"]["chance that it is too much"]["value"] < 0.15
 
 
 def test_amds_cards_have_a_cluster_too(capsys):
