@@ -70,6 +70,12 @@ def test_a_search_finds_what_asking_one_by_one_finds(bench):
     assert planner.search(*asked).choices[0].seconds == pytest.approx(planner.one_by_one(*asked))
 
 
+def test_every_rank_of_a_million_is_in_a_group_of_each_axis(bench):
+    planner = bench("planner")
+    sizes = planner.AXES | {"dp": planner.RANKS // (8 * 2 * 16)}
+    assert planner.groups() == {axis: planner.RANKS // size for axis, size in sizes.items()}
+
+
 def test_one_device_is_recorded_with_the_formulas_beside_it(bench):
     found = bench("device").record("cpu", quick=True)
     assert found["device"] == "CPU" and found["machine"]["torch"] and found["date"]
