@@ -69,7 +69,7 @@ def add_search(parser: ArgumentParser) -> None:
         "--risk",
         type=share,
         metavar="SHARE",
-        help="the most that running out of memory may be likely, such as 10%%",
+        help="how likely it may run out of memory at most, such as 10%%",
     )
     add_host(parser).add_argument(
         "--offload",

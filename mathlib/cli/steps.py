@@ -163,7 +163,9 @@ def time_command(args: Typed) -> None:
     away = {"offload": args.offload}
     parts = step.step(on, lay, **away)
     parts.title += f" of {on.cluster.title}, {args.program}"
-    parts.title += f", {args.offload} on the host" if args.offload != "none" else ""
+    if args.offload != "none":
+        what = "states and activations" if args.offload == "both" else args.offload
+        parts.title += f", {what} on the host, as in no run that was fitted"
     tokens = lay.sequences * on.tokens
     between = interval(parts.total, args.program)
     facts: list[Fact] = [

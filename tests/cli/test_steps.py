@@ -75,6 +75,7 @@ def test_what_waits_on_the_host_is_the_librarys_and_asks_for_a_host(capsys):
     data = answered(f"{line} --offload states", capsys)
     assert data["total"] == step.step(on, lay, offload="states").total
     assert data["also"]["MFU"]["value"] == step.utilization(on, lay, offload="states")
+    assert data["title"].endswith("states on the host, as in no run that was fitted")
     quick = answered(f"{line} --offload states --host-link 64GB/s", capsys)
     assert quick["total"] < data["total"], "what is typed goes before the data sheet"
     other = "time llama2-13b --cluster p4de.24xlarge --data 8 --zero 1 --offload states"
