@@ -134,15 +134,22 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
     from mathlib.plan.calibration import out_of_memory
     from mathlib.plan.keeps import find_keeps
     from mathlib.plan.room import Room
-    from mathlib.plan.work import OFFLOAD
+    from mathlib.plan.work import HERE, OFFLOAD
 
-    room = Room(on.model, on.tokens, keeps=find_keeps(args.program))
-    held = sum(room.parts(lay, OFFLOAD[args.offload]))
+    room, away = Room(on.model, on.tokens, keeps=find_keeps(args.program)), OFFLOAD[args.offload]
+    held = sum(room.parts(lay, away))
     risk = out_of_memory(needed=held, memory=on.device.room - RESERVE, program=args.program)
-    return [
+    facts: list[Fact] = [
         ("memory of the fullest device", held, "byte"),
         ("chance that it is too much", risk, ""),
     ]
+    if on.host and away != HERE:
+        waits = room.on_host(lay, (lay.zero, lay.shard), away)
+        facts += [
+            ("waits on the host", waits, "byte"),
+            ("a device's room there", on.host.memory, "byte"),
+        ]
+    return facts
 
 
 @command(

@@ -107,6 +107,8 @@ def test_a_step_says_what_its_layout_needs_and_how_likely_that_is_too_much(capsy
     here, there = (answered(f"{base}{o}", capsys)["also"] for o in ("", " --offload both"))
     key = "memory of the fullest device"
     assert there[key]["value"] < 0.7 * here[key]["value"]
+    assert there["waits on the host"]["value"] > here[key]["value"] - there[key]["value"]
+    assert there["a device's room there"]["value"] == 2e12 / 8 and "waits on the host" not in here
 
 
 @pytest.mark.parametrize("line", find_command("time").examples)

@@ -224,6 +224,7 @@ EXAMPLES: dict[str, object] = {
     "energy_kwh": 50.0,
     "kg_per_kwh": 0.4,
     "price_per_hour": 2.0,
+    "spot_price_per_hour": 1.0,
     "clock": 1e9,
     "fused_per_clock": 64,
     "cores": 100,
