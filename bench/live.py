@@ -8,10 +8,18 @@ the experiment once.
 A move, ours: Python is live; from the event of the first slider until the new picture stands in
 the page, with style and layout and without painting. The slider goes through all its values,
 again and again. Theirs: the same call with the same value in a CPython that has run it before,
-right after. The ratio is theirs / ours, a share below one that should not sink; `aim_seconds` is
-what a quiet machine should keep (2 s, 10 ms). The site must be built (`make html`).
+right after.
+
+A change, ours: the page that plans a run is live; from the event of the slider of tokens, after
+which all layouts are searched anew, until the new answer stands in the page. The slider has more
+values than the page remembers answers. Theirs: the same call in CPython. `layouts` is how many
+were searched each time, at least.
+
+The ratio is theirs / ours, a share below one that should not sink; `aim_seconds` is what a quiet
+machine should keep (2 s, 10 ms, 1 s for 10,000 layouts). The site must be built (`make html`).
 """
 
+import re
 import subprocess
 import sys
 import time
@@ -23,7 +31,9 @@ import rounds
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("book/index", *(f"chapters/{f.stem}" for f in sorted(ROOT.glob("chapters/*.ipynb"))))
-AIMS = {"first": 2.0, "move": 0.010}  # seconds
+AIMS = {"first": 2.0, "move": 0.010, "change": 1.0}  # seconds
+PLAN = "book/plan"  # where a change is a search
+LAYOUTS = re.compile(r"([\d,]+) layouts were tried")
 FRESH = "import sys; from mathlib.show.experiments import find; find(sys.argv[1]).run()"
 FIRST = """async (id) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
@@ -35,6 +45,24 @@ FIRST = """async (id) => {
         await new Promise((next) => setTimeout(next, 2));
     if (root.dataset.state === 'failed') throw new Error(root.textContent);
     return (performance.now() - began) / 1000;
+}"""
+CHANGE = """async ([place, count]) => {
+    const root = document.querySelector('.mlx');
+    const input = root.querySelector(`[id$="-${place}"]`);
+    const times = [];
+    for (let i = 0; i < count; i++) {
+        input.value = i % (1 + +input.max);
+        const began = performance.now();
+        const done = new Promise((next) => {
+            const watch = new MutationObserver(() => { watch.disconnect(); next(); });
+            watch.observe(root, { attributeFilter: ['data-runs'] });
+        });
+        input.dispatchEvent(new Event('input'));
+        await done;
+        root.getBoundingClientRect();  // style and layout are done
+        times.push((performance.now() - began) / 1000);
+    }
+    return times;
 }"""
 MOVE = """async ([id, count]) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
@@ -110,6 +138,37 @@ def moves(browser: object, address: str, id: str, count: int) -> rounds.Times:
     return {"browser": ours, "CPython": theirs}
 
 
+def changed() -> tuple[int, list[dict]]:
+    """The place of the control of tokens among those of the plan, and each of its values."""
+    from mathlib.show.experiments import find
+
+    controls = find("plan").controls
+    place = next(i for i, control in enumerate(controls) if control.name == "tokens")
+    return place, [{"tokens": value} for value in controls[place].offers()]
+
+
+def searched(html: str) -> int:
+    """How many layouts an answer is of."""
+    found = LAYOUTS.search(html)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def changes(browser: object, address: str, count: int) -> tuple[rounds.Times, int]:
+    """Seconds of each change, and the fewest layouts of any."""
+    from mathlib.show.experiments import find
+
+    one, (place, values) = find("plan"), changed()
+    page = opened(browser, address)
+    page.evaluate(FIRST, '"id": "plan"')
+    ours = page.evaluate(CHANGE, [place, count])
+    page.context.close()
+    one.run()
+    asked = [values[i % len(values)] for i in range(count)]
+    fewest = min(searched(one.run(value)) for value in values)
+    theirs = [seconds(partial(one.run, value)) for value in asked]
+    return {"browser": ours, "CPython": theirs}, fewest
+
+
 def rows(quick: bool) -> Iterator[dict]:
     sys.path.insert(0, str(ROOT / "tools"))
     from browser import flags, installed
@@ -138,4 +197,7 @@ def rows(quick: bool) -> Iterator[dict]:
                     label = f"{id}, {'first result' if what == 'first' else 'a move'}"
                     aim = AIMS[what]
                     yield rounds.row(label, times, "browser", "CPython", aim_seconds=aim)
+        times, layouts = changes(browser, f"{origin}{PLAN}.html", 4 if quick else 36)
+        facts = {"aim_seconds": AIMS["change"], "layouts": layouts}
+        yield rounds.row("plan, a change", times, "browser", "CPython", **facts)
         browser.close()

@@ -1,4 +1,6 @@
-"""The planner's search: layouts a second, beside the aim and beside asking every layout alone."""
+"""The planner's search: layouts a second, beside the aim and beside asking every layout alone; and
+the groups of a million ranks, beside theirs.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +12,11 @@ from mathlib.plan.calibration import find_rates
 from mathlib.plan.room import Room
 from mathlib.plan.step import _seconds
 from mathlib.specs import find_cluster
+from mathlib.traffic import mesh
 
 AIM = 100_000  # layouts a second
+RANKS, AXES = 2**20, {"tp": 8, "cp": 2, "pp": 16}  # data parallelism has the rest
+AIM_GROUPS = 1.0  # seconds
 SEARCHES = [  # model, tokens, devices, sequences
     ("llama3-8b", 4096, 64, 256),
     ("llama3-70b", 8192, 512, 1024),
@@ -40,6 +45,12 @@ def search(model: str, tokens: int, devices: int, sequences: int) -> planner.Ran
     return planner.search(machine(model, tokens), devices=devices, sequences=sequences)
 
 
+def groups() -> dict[str, int]:
+    """How many groups of ranks there are along each axis, all of them listed."""
+    grid = mesh.megatron(world=RANKS, **AXES)
+    return {axis: len(grid.groups(axis)) for axis, size in grid.sizes.items() if size > 1}
+
+
 def timed(call: Callable[..., object], *arguments: object) -> Callable[[], float]:
     """Seconds of processor that a call takes."""
 
@@ -63,3 +74,6 @@ def rows(quick: bool) -> Iterator[dict]:
         what = f"{asked[0]} on {asked[2]} devices, {layouts:,} layouts"
         for theirs in ("one by one", "the aim"):
             yield rounds.row(what, times, "search", theirs, layouts=layouts)
+    candidates = {"groups": timed(groups), "the aim": lambda: AIM_GROUPS}
+    times = rounds.alone(candidates, rounds=2 if quick else 10)
+    yield rounds.row(f"groups of {RANKS:,} ranks on 4 axes", times, "groups", "the aim")

@@ -60,7 +60,7 @@ T = TypeVar("T")
 TABLES = (
     *("models", "devices", "clusters", "types", "recipes", "runs", "compressors", "sweeps"),
     *("nccl", "allreduces", "configurations", "rates", "pipelines", "calibrations"),
-    *("scaling", "launches", "interruptions", "vendors", "keeps"),
+    *("scaling", "launches", "interruptions", "vendors", "keeps", "prices"),
 )
 HEADER = re.compile(  # of a row, [name] or ["a name"], or of a table in it, [name.part]
     r'^\[(?:"(?P<quoted>[^"]+)"|(?P<bare>[\w-]+))(?:\.[^]]*)?\]\s*(?:#.*)?$', re.MULTILINE
@@ -122,6 +122,10 @@ class Cluster:
     devices_per_node: int
     node_bandwidth: float  # bytes/s out of one node, one direction, all its network cards together
     link_bandwidth: float = 0  # bytes/s between neighbours in a node, where not all of a device's
+    host_memory: float = 0  # bytes of a node's host; this and the next two 0: nobody told
+    host_link: float = 0  # bytes/s between a device and that memory, one direction, by data sheet
+    host_bandwidth: float = 0  # bytes/s of that memory, by data sheet
+    host_source: str = field(default="", compare=False)
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
     title: str = field(default="", compare=False)  # what people call it; "": the name
@@ -130,7 +134,8 @@ class Cluster:
         keep_title(self)
         whole("devices_per_node", self.devices_per_node)
         positive("node_bandwidth", self.node_bandwidth)
-        non_negative("link_bandwidth", self.link_bandwidth)
+        for name in ("link_bandwidth", "host_memory", "host_link", "host_bandwidth"):
+            non_negative(name, getattr(self, name))
 
 
 class Rows(Mapping[str, dict[str, Any]]):

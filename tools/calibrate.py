@@ -233,7 +233,8 @@ def write(table: Table, more: Table) -> None:
     """The head of the file stays; constants have three digits."""
     head = [line for line in FILE.read_text("utf-8").splitlines() if line.startswith("#")]
     lines = [*head, ""]
-    for group, rows in (table | more).items():
+    host = {"host": {"": tomllib.loads(FILE.read_text("utf-8"))["host"]}}  # fitted to no run
+    for group, rows in (host | table | more).items():
         for row, named in rows.items():
             lines.append(f"[{group}.{row}]" if row else f"[{group}]")
             lines += [f"{n} = {shown(v)}" for n, v in named.items()] + [""]

@@ -55,6 +55,9 @@ def add_bill(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("price, energy and CO2")
     group.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
     group.add_argument(
+        "--rent", metavar="NAME", help="instead: the prices of a name that `mathlib prices` lists"
+    )
+    group.add_argument(
         "--pue",
         type=NUMBER,
         default=1.1,
@@ -72,6 +75,7 @@ def add_bill(parser: ArgumentParser) -> None:
     "cost llama3-70b --train 15T --device h100-sxm --devices 8000 --price 2",
     "cost llama2-7b --train 2T --device a100-80gb --within 30days --utilization 50%",
     "cost gpt3-175b --train 300B --device a100-80gb --devices 1024 --co2 0.385",
+    "cost llama2-7b --train 200B --device h200-sxm --devices 64 --rent aws-p5en.48xlarge",
     options=cost_options,
 )
 def cost_command(args: Typed) -> None:
@@ -96,11 +100,44 @@ def cost_command(args: Typed) -> None:
         ("tokens a second", args.train / seconds, "token"),
         ("device-hours", hours, "hours"),
     ]
-    if args.price is not None:
-        facts.append(("price", cost.price(device_hours=hours, price_per_hour=args.price), ""))
+    facts += _bill(args, device, hours)
     facts += _energy(args, device, hours)
     title = f"Training {model.title} on {device.title}, at {args.utilization:.0%} of its peak"
     show(args, f"{title}\n\n{facts_table(facts)}", {"title": title, "also": facts_dict(facts)})
+
+
+def prices_of(args: Typed, device: specs.Device) -> dict[str, float]:
+    """Of a device-hour: the price that was typed, or each of those that a list had."""
+    if args.price is not None and args.rent is not None:
+        raise InputError(f"--rent {args.rent}: has its prices; leave --price out")
+    if args.price is not None:
+        return {"price": args.price}
+    if args.rent is None:
+        return {}
+    from mathlib.plan import rent
+
+    of = rent.find_price(named("prices", "rent", args.rent))
+    if of.device != device.name:
+        raise InputError(f"--rent {of.name}: is a price of {of.device}, not of {device.name}")
+    return of.modes
+
+
+def _bill(args: Typed, device: specs.Device, hours: float) -> list[Fact]:
+    """Money; and of spot devices what they must keep of their goodput to be worth it."""
+    from mathlib.compute import cost
+
+    paid, facts = prices_of(args, device), []
+    for mode, each in paid.items():
+        what, unit = ("price", "") if mode == "price" else (f"{mode}, {each:g} an hour", "USD")
+        facts.append((what, cost.price(device_hours=hours, price_per_hour=each), unit))
+    if "spot" in paid:
+        from mathlib.plan import rent
+
+        spot = paid.pop("spot")
+        for mode, each in paid.items():
+            share = rent.even_goodput(price_per_hour=each, spot_price_per_hour=spot)
+            facts.append((f"goodput spot must keep against {mode}", share, ""))
+    return facts
 
 
 def _energy(args: Typed, device: specs.Device, hours: float) -> list[Fact]:

@@ -13,6 +13,7 @@ from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, machine_of
 from mathlib.cli.text import show, wrapped
 from mathlib.cli.typed import Typed
+from mathlib.units import show as shown
 
 if TYPE_CHECKING:  # loaded when a command needs it
     from mathlib.plan.machine import Machine
@@ -49,7 +50,7 @@ def fit_command(args: Typed) -> None:
     model = model_of(args)
     on, how = machine_of(args, model), search_of(args)
     batch = args.batch or 1
-    search = how | {"tell": follow, "program": args.program}
+    search = how | {"tell": follow}
     if args.devices is None:
         found = [planner.fewest(on, sequences=batch, within=args.within, **search)]
     elif args.tokens is not None and args.batch is not None:
@@ -61,18 +62,35 @@ def fit_command(args: Typed) -> None:
         if args.tokens is None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
-    show(args, _told(on, found), {"answers": [_data(one) for one in found]})
+    data = [_data(one, args.program) for one in found]
+    show(args, _told(on, found, args.program), {"answers": data})
 
 
-def _told(on: "Machine", found: "list[Answer]") -> str:
+def _told(on: "Machine", found: "list[Answer]", program: str) -> str:
     title = f"{on.model.title} on {on.cluster.title}, {on.tokens:,} tokens a sequence"
-    return "\n\n".join(
-        [terminal.paint(wrapped(title), "strong"), *[wrapped(str(f)) for f in found]]
-    )
+    answers = [wrapped(f"{one}{_between(one, program)}") for one in found]
+    return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers])
 
 
-def _data(one: "Answer") -> dict[str, Any]:
+def _between(one: "Answer", program: str) -> str:
+    """Where measured times of such a step lie."""
+    from mathlib.plan.calibration import interval
+
+    if not one.choice:
+        return ""
+    at = interval(one.choice.seconds, program)
+    low, high = shown(at.low, "second"), shown(at.high, "second")
+    return f"\neight of ten runs like it were measured between {low} and {high}"
+
+
+def _data(one: "Answer", program: str) -> dict[str, Any]:
+    from mathlib.plan.calibration import interval
+
     layout = asdict(one.choice.layout) if one.choice else None
-    size = {"step": one.choice.seconds, "memory": one.choice.memory} if one.choice else {}
+    size: dict[str, Any] = {}
+    if one.choice:
+        size = {"step": one.choice.seconds, "memory": one.choice.memory, "risk": one.choice.risk}
+        size["offload"] = one.choice.offload
+        size["between"] = asdict(interval(one.choice.seconds, program))
     told = {"beyond": one.beyond or None, "complete": one.complete}
     return {"what": one.what, "value": one.value, "layout": layout} | size | told

@@ -42,6 +42,7 @@ MEGATRON_SWITCHES: dict[str, dict[str, Any]] = {
     "add-qkv-bias": {"qkv_bias": True},
     "recompute-activations": {"recompute": "selective"},
     "use-distributed-optimizer": {"zero": 1},
+    "optimizer-cpu-offload": {"offload": "states"},
     "use-flash-attn": {"attention": "flash"},
     "bf16": {"recipe": "mixed-adam-fp32-gradients"},
     "accumulate-allreduce-grads-in-fp32": {"recipe": "mixed-adam-fp32-gradients"},
@@ -231,6 +232,8 @@ def _deepspeed(typed: Typed, path: str) -> None:
             typed.take(DEEPSPEED_NUMBERS[name], _number(name, [str(value)]), name)
         elif name in ("bf16.enabled", "fp16.enabled", "train_batch_size"):
             continue
+        elif (name, value) == ("zero_optimization.offload_optimizer.device", "cpu"):
+            typed.take("offload", "states", name)
         else:
             inner = name.partition(".params.")[0]  # an optimizer's own words are its own
             (typed.ignored if known.issuperset(inner.split(".")) else typed.unknown).append(name)

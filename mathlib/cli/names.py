@@ -1,4 +1,4 @@
-"""What is known by name, and where it stands: models, devices, clusters, recipes, runs, where."""
+"""What is known by name, and where it stands: models, devices, clusters, recipes, runs, prices."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
@@ -141,14 +141,24 @@ def clusters_command(args: Typed) -> None:
             f"{c.node_bandwidth / 1e9:g}",
             f"{c.node_bandwidth / 1e9 / c.devices_per_node:g}",
             f"{(c.link_bandwidth or specs.find_device(c.device).link_bandwidth) / 1e9:g}",
+            f"{c.host_memory / 1e12:g}" if c.host_memory else "",
+            f"{c.host_link / 1e9:g}" if c.host_link else "",
+            f"{c.host_bandwidth / 1e9:g}" if c.host_bandwidth else "",
         )
         for c in found
     ]
     head = ("cluster", "called", "a node", "out GB/s", "a device's share", "link GB/s")
-    units = {"node_bandwidth": "byte/s", "link_bandwidth": "byte/s"}
+    hosts = ("host TB", "a device to it GB/s", "host memory GB/s")
+    units = dict.fromkeys(("node_bandwidth", "link_bandwidth", "host_link"), "byte/s")
+    units |= {"host_memory": "byte", "host_bandwidth": "byte/s"}
     data = {"units": units, "clusters": [asdict(c) for c in found]}
     sources = [f"source: {c.source}, {c.date}" for c in found]
-    show_rows(args, head, rows, data, sources, "Bandwidths are one direction.")
+    sources = [
+        f"{told}\nof the host: {c.host_source}" if c.host_source else told
+        for told, c in zip(sources, found, strict=True)
+    ]
+    note = "Bandwidths are one direction; an empty host: nobody told."
+    show_rows(args, (*head, *hosts), rows, data, sources, note)
 
 
 @command(
@@ -198,6 +208,29 @@ def runs_command(args: Typed) -> None:
     head = ("run", "devices", "device", "model", "MFU", "HFU", "date")
     note = "An empty share: its source leaves open what it counted."
     show_rows(args, head, rows, data, [f"source: {one['source']}" for one in data], note)
+
+
+@command(
+    "prices",
+    "what an hour of a device was rented for: on demand, reserved, spot",
+    "prices",
+    "prices h100",
+    options=name_option,
+)
+def prices_command(args: Typed) -> None:
+    from mathlib.plan import rent
+
+    found = [rent.find_price(name) for name in names_like("prices", args.name)]
+    modes = ("on demand", "reserved", "spot")
+    rows = [
+        (p.name, p.title, p.device, *[f"{p.modes[m]:.2f}" if m in p.modes else "" for m in modes])
+        + (p.date,)
+        for p in found
+    ]
+    head = ("price", "called", "device", *[f"{mode} $/h" for mode in modes], "read")
+    note = "Of a device. Reserved is the least that a list has. Prices change from day to day."
+    data = {"unit": "USD an hour of a device", "prices": [asdict(p) for p in found]}
+    show_rows(args, head, rows, data, [f"source: {p.source}, {p.date}" for p in found], note)
 
 
 def where_options(parser: ArgumentParser) -> None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
 from mathlib.cli import terminal
-from mathlib.cli.amounts import NUMBER, room
+from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_tokens, model_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import add_machine, machine_of
+from mathlib.cli.steps import RESERVE, add_host, add_machine, machine_of
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
@@ -33,6 +33,7 @@ SHORT = {  # a column for each axis that any of the layouts uses
     "recompute": "recompute",
 }
 
+OOM = "OOM"  # the head of a column
 Columns = dict[str, list[str]]  # of a table, by their heads
 
 
@@ -57,23 +58,42 @@ def add_search(parser: ArgumentParser) -> None:
     group.add_argument(
         "--reserve",
         type=room,
-        default=4e9,
+        default=RESERVE,
         metavar="SIZE",
         help="left free for context, buffers and fragments; 4GB if not given",
     )
     group.add_argument(
-        "--recipe",
-        default="mixed-adam-fp32-gradients",
-        metavar="NAME",
-        help="copies of a parameter; mixed-adam-fp32-gradients, as Megatron-LM keeps them, if not "
-        "given",
+        "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
+    )
+    group.add_argument(
+        "--risk",
+        type=share,
+        metavar="SHARE",
+        help="how likely it may run out of memory at most, such as 10%%",
+    )
+    add_host(parser).add_argument(
+        "--offload",
+        action="store_true",
+        help="states and activations may wait in the host's memory",
     )
 
 
 def search_of(args: Typed) -> dict[str, Any]:
     """The same as the library's options."""
-    recipe = recipe_named(args.recipe)
-    return {"memory": args.memory, "reserve": args.reserve, "recipe": recipe}
+    how = {"memory": args.memory, "reserve": args.reserve, "program": args.program}
+    recipe = None if args.recipe is None else recipe_named(args.recipe)
+    return how | {"recipe": recipe, "risk": args.risk}
+
+
+def kept(args: Typed) -> str:
+    """What of a step the program is taken to hold in memory."""
+    from mathlib.plan.keeps import find_keeps
+
+    keeps = find_keeps(args.program)
+    gate = "a gate's product fused" if keeps.fused_gate else "a gate's product not fused"
+    whose = "of the whole vocabulary " if keeps.whole_logits else ""
+    loss = f"{keeps.logit:g} bytes a logit {whose}in the loss"
+    return f"{args.recipe or keeps.recipe}, {gate}, {loss}"
 
 
 @command(
@@ -81,6 +101,7 @@ def search_of(args: Typed) -> dict[str, Any]:
     "the quickest layouts on so many devices, ranked, with the reasons",
     "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 64",
     "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --top 5",
+    "plan llama3-70b --cluster dgx-a100 --devices 16 --batch 16 --offload --risk 10%",
     options=plan_options,
 )
 def plan_command(args: Typed) -> None:
@@ -96,7 +117,6 @@ def plan_command(args: Typed) -> None:
         devices=args.devices,
         sequences=args.batch,
         most=args.top,
-        program=args.program,
         tell=follow,
         **search_of(args),
     )
@@ -105,8 +125,10 @@ def plan_command(args: Typed) -> None:
         raise InputError(f"{model.name} on {args.devices} {on.device.name}: {found}")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
-    text = [terminal.paint(wrapped(title), "strong"), ranked(on, found.choices), told(found)]
-    show(args, "\n\n".join(text), {"title": title} | ranking_data(on, found))
+    table, memory = ranked(on, found.choices), kept(args)
+    counted = wrapped(f"memory counted as {args.program} fills it: {memory}")
+    text = [terminal.paint(wrapped(title), "strong"), table, f"{told(found)}\n{counted}"]
+    show(args, "\n\n".join(text), {"title": title, "keeps": memory} | ranking_data(on, found))
 
 
 def follow(done: "Progress") -> None:
@@ -121,12 +143,14 @@ def ranked(on: "Machine", choices: "list[Choice]") -> str:
     """
     layouts = [one.layout for one in choices]
     axes = {SHORT[axis]: [_cell(lay, axis) for lay in layouts] for axis in SHORT}
+    axes["offload"] = ["" if one.offload == "none" else one.offload for one in choices]
     used = {name: cells for name, cells in axes.items() if any(cells)}
     number = {"#": [str(i) for i in range(1, len(choices) + 1)]}
     costs = {
         "step": [shown(one.seconds, "second") for one in choices],
         "memory": [shown(one.memory, "byte") for one in choices],
-        "MFU": [f"{_mfu(on, lay):.1%}" for lay in layouts],
+        OOM: [f"{one.risk:.0%}" for one in choices],
+        "MFU": [f"{_mfu(on, one):.1%}" for one in choices],
     }
     why = {"why": [one.reason for one in choices]}
     if _fits(number | used | costs | why):
@@ -157,10 +181,10 @@ def _cell(lay: Layout, axis: str) -> str:
     return "" if value == neutral.get(axis, 1) else str(value)
 
 
-def _mfu(on: "Machine", layout: Layout) -> float:
+def _mfu(on: "Machine", one: "Choice") -> float:
     from mathlib.plan import step
 
-    return step.utilization(on, layout)
+    return step.utilization(on, one.layout, offload=one.offload)
 
 
 def told(found: "Ranking") -> str:
@@ -172,6 +196,9 @@ def told(found: "Ranking") -> str:
     if found.between:
         low, high = (shown(t, "second") for t in (found.between.low, found.between.high))
         lines.append(f"eight of ten runs like the first were measured between {low} and {high}")
+        if found.choices[0].offload != "none":
+            lines.append("no run behind that interval keeps anything in the host's memory")
+        lines.append(f"{OOM}: the chance of running out of memory, by runs predicted like it")
     if not found.complete:
         lines.append("the search was stopped: this is the best until then")
     return wrapped("\n".join(lines))
@@ -194,6 +221,8 @@ def choice_data(on: "Machine", one: "Choice") -> dict[str, Any]:
         "layout": asdict(one.layout),
         "step": {"value": one.seconds, "unit": "second"},
         "memory": {"value": one.memory, "unit": "byte"},
-        "mfu": _mfu(on, one.layout),
+        "offload": one.offload,
+        "risk": one.risk,
+        "mfu": _mfu(on, one),
         "reason": one.reason,
     }

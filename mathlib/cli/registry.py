@@ -30,6 +30,7 @@ MODULES = {  # of each command, in the order of the help
     "clusters": "names",
     "recipes": "names",
     "runs": "names",
+    "prices": "names",
     "where": "names",
     "schema": "schemas",
 }

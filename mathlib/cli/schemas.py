@@ -52,14 +52,20 @@ SUM = PARTS | {  # what params, flops, memory, kv, time and comm step answer
     "required": [*PARTS["required"], "also", "verdict"],
 }
 LAYOUT = each(either(NUMBER, TEXT, FLAG))
-CHOICE = of(layout=LAYOUT, step=FACT, memory=FACT, mfu=NUMBER, reason=TEXT)
+CHOICE = of(
+    layout=LAYOUT, offload=TEXT, step=FACT, memory=FACT, risk=NUMBER, mfu=NUMBER, reason=TEXT
+)
+INTERVAL = of(low=NUMBER, high=NUMBER, runs=WHOLE)
 ANSWER = of(
-    ("step", "memory"),
+    ("step", "memory", "risk", "offload", "between"),
     what=TEXT,
     value=WHOLE,
     layout=either(LAYOUT, NULL),
     step=NUMBER,  # seconds
     memory=NUMBER,  # bytes
+    risk=NUMBER,
+    offload=TEXT,
+    between=INTERVAL,
     beyond=either(TEXT, NULL),
     complete=FLAG,
 )
@@ -74,7 +80,6 @@ FORMULA = of(
     unit=TEXT,
     place=TEXT,
 )
-INTERVAL = of(low=NUMBER, high=NUMBER, runs=WHOLE)
 PLACE = of(
     **dict.fromkeys(("function", "says", "chapter", "equation", "section"), TEXT),
     **dict.fromkeys(("runs", "experiments", "tests"), many(TEXT)),
@@ -93,6 +98,7 @@ SCHEMAS: dict[str, Schema] = {
     "plan": of(
         ("flags",),
         title=TEXT,
+        keeps=TEXT,
         tried=WHOLE,
         fitting=WHOLE,
         complete=FLAG,
@@ -108,6 +114,7 @@ SCHEMAS: dict[str, Schema] = {
     "clusters": of(units=each(TEXT), clusters=many(ROW)),
     "recipes": many(ROW),
     "runs": many(ROW),
+    "prices": of(unit=TEXT, prices=many(ROW)),
     "where": many(PLACE),
     "schema": {"type": "object"},
 }

@@ -1,11 +1,12 @@
 """mathlib time: seconds of a training step by part, on a cluster, with the interval they lie in."""
 
 from argparse import ArgumentParser
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.cli.amounts import amount
+from mathlib.cli.amounts import amount, rate, room
 from mathlib.cli.options import (
     add_layout,
     add_model,
@@ -17,10 +18,15 @@ from mathlib.cli.options import (
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
-from mathlib.specs import Cluster, Model
+from mathlib.specs import Cluster, Layout, Model
 
 if TYPE_CHECKING:  # loaded when a command needs it
-    from mathlib.plan.step import Machine
+    from argparse import _ArgumentGroup
+
+    from mathlib.plan.machine import Host, Machine
+
+
+RESERVE = 4e9  # bytes of a device for context, buffers and fragments
 
 
 def time_options(parser: ArgumentParser) -> None:
@@ -28,6 +34,13 @@ def time_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     add_machine(parser)
     add_layout(parser)
+    add_host(parser).add_argument(
+        "--offload",
+        default="none",
+        metavar="WHAT",
+        help="that waits in the host's memory: none, states, activations or both; none if not "
+        "given",
+    )
     parser.add_argument(
         "--train",
         type=amount("token"),
@@ -57,6 +70,35 @@ def add_machine(parser: ArgumentParser) -> None:
     )
 
 
+def add_host(parser: ArgumentParser) -> "_ArgumentGroup":
+    """The processors' memory in a node, where states and activations can wait."""
+    group = parser.add_argument_group("host", "of a node; what `mathlib clusters` has if not given")
+    group.add_argument("--host-memory", type=room, metavar="SIZE", help="of the processors")
+    group.add_argument(
+        "--host-link",
+        type=rate,
+        metavar="RATE",
+        help="of one device to that memory, one direction, such as 63GB/s, by data sheet",
+    )
+    group.add_argument(
+        "--host-bandwidth", type=rate, metavar="RATE", help="of that memory, by data sheet"
+    )
+    return group
+
+
+def host_of(args: Typed, cluster: Cluster) -> "Host":
+    """A device's share of the host that was typed, or else of the cluster's own."""
+    from mathlib.plan import machine
+
+    names = ("host_memory", "host_link", "host_bandwidth")
+    typed = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    told = replace(cluster, **typed)
+    if missing := [f"--{name.replace('_', '-')}" for name in names if not getattr(told, name)]:
+        flag = args.read.get("offload", "--offload")
+        raise InputError(f"{flag}: of {cluster.title}'s host nobody told {', '.join(missing)}")
+    return machine.host_of(told)
+
+
 def cluster_of(args: Typed) -> Cluster:
     """The nodes that were named, or those of the device that was."""
     if args.cluster and args.device:
@@ -81,15 +123,42 @@ def machine_of(args: Typed, model: Model) -> "Machine":
 
     cluster = cluster_of(args)
     rates = find_rates(cluster.device, args.program, precision=args.precision)
-    return machine(model, cluster, rates, tokens=args.tokens)
+    host = host_of(args, cluster) if args.offload not in (False, "none") else None
+    return machine(model, cluster, rates, tokens=args.tokens, host=host)
+
+
+def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
+    """What the fullest device holds, and the chance that this is too much, with as much left free
+    as `mathlib plan` leaves.
+    """
+    from mathlib.plan.calibration import out_of_memory
+    from mathlib.plan.keeps import find_keeps
+    from mathlib.plan.room import Room
+    from mathlib.plan.work import HERE, OFFLOAD
+
+    room, away = Room(on.model, on.tokens, keeps=find_keeps(args.program)), OFFLOAD[args.offload]
+    held = sum(room.parts(lay, away))
+    risk = out_of_memory(needed=held, memory=on.device.room - RESERVE, program=args.program)
+    facts: list[Fact] = [
+        ("memory of the fullest device", held, "byte"),
+        ("chance that it is too much", risk, ""),
+    ]
+    if on.host and away != HERE:
+        waits = room.on_host(lay, (lay.zero, lay.shard), away)
+        facts += [
+            ("waits on the host", waits, "byte"),
+            ("a device's room there", on.host.memory, "byte"),
+        ]
+    return facts
 
 
 @command(
     "time",
-    "seconds of a training step by part, MFU, and where eight of ten measured runs lie",
-    "time llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16",
+    "seconds of a training step by part, MFU, where measured runs lie, and whether it fits",
+    "time llama3-8b --cluster p5.48xlarge --data 8 --zero 3 --micro-batches 16",
     "time gpt3-175b --device a100-80gb --tensor 8 --pipeline 8 --data 16 --micro-batches 24",
     "time llama2-7b --cluster dgx-a100 --data 64 --zero 3 --program fsdp --train 2T",
+    "time llama2-13b --cluster dgx-a100 --data 8 --zero 2 --offload states",
     options=time_options,
 )
 def time_command(args: Typed) -> None:
@@ -98,18 +167,23 @@ def time_command(args: Typed) -> None:
 
     model = model_of(args)
     lay, on = layout_of(args, model, uneven=True), machine_of(args, model)
-    parts = step.step(on, lay)
+    away = {"offload": args.offload}
+    parts = step.step(on, lay, **away)
     parts.title += f" of {on.cluster.title}, {args.program}"
+    if args.offload != "none":
+        what = "states and activations" if args.offload == "both" else args.offload
+        parts.title += f", {what} on the host, as in no run that was fitted"
     tokens = lay.sequences * on.tokens
     between = interval(parts.total, args.program)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
         ("tokens of a step", tokens, "token"),
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
-        ("MFU", step.utilization(on, lay), ""),
-        ("HFU", step.utilization(on, lay, executed=True), ""),
+        ("MFU", step.utilization(on, lay, **away), ""),
+        ("HFU", step.utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
+        *_memory(args, on, lay),
     ]
     if args.train is not None:
         facts.append(("whole run", args.train / tokens * parts.total, "second"))

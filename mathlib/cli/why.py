@@ -5,6 +5,7 @@ s tokens · b micro_batch · m micro_batches · p stages · t tensor · S shard 
 B sequences · K payload · N ranks · C FLOP · X FLOP/s of a device · n devices · T seconds
 """
 
+import math
 import re
 from argparse import REMAINDER, ArgumentParser
 from collections.abc import Callable, Iterator
@@ -21,6 +22,9 @@ from mathlib.specs import Layout, Model, find_device
 from mathlib.units import KINDS
 from mathlib.units import show as shown
 
+FUNCTIONS = {"max": max, "sqrt": math.sqrt, "log2": math.log2}  # that a formula may call
+LETTER = re.compile(rf"\b(?!(?:{'|'.join(FUNCTIONS)})\b)[A-Za-z]\w*")  # with its index
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -36,12 +40,13 @@ class Formula:
     @property
     def result(self) -> float:
         """What the line comes to; the texts all stand in this file."""
-        return float(eval(self.text.replace("^", "**"), {"__builtins__": {}}, dict(self.letters)))
+        known = {"__builtins__": {}, **FUNCTIONS}
+        return float(eval(self.text.replace("^", "**"), known, dict(self.letters)))
 
     @property
     def numbers(self) -> str:
         """The line with its numbers."""
-        return re.sub(r"[A-Za-z]+", lambda m: f"{self.letters[m[0]]:.10g}", self.text)
+        return LETTER.sub(lambda m: f"{self.letters[m[0]]:.10g}", self.text)
 
 
 def why_options(parser: ArgumentParser) -> None:
@@ -52,9 +57,10 @@ def why_options(parser: ArgumentParser) -> None:
 
 @command(
     "why",
-    "the formula behind params, flops, memory, kv, comm or cost, with the numbers put in",
+    "the formula behind params, flops, memory, kv, comm, time or cost, with the numbers put in",
     "why kv llama3-70b --tokens 8k --sequences 4",
     "why memory llama2-7b --zero 3 --data 8",
+    "why time llama3-8b --cluster p5.48xlarge --data 8 --zero 3 --micro-batches 16",
     "why comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s",
     options=why_options,
 )
@@ -103,24 +109,24 @@ def _of_params(args: Typed) -> Iterator[Formula]:
     place = "compute.params.count"
     tables = 1 if model.tied else 2
     table = parts.amount("embedding") + (parts.amount("head") if "head" in parts else 0)
-    yield _line("tables", "n * V * h", size | {"n": tables}, table, "parameter", place)
+    yield line("tables", "n * V * h", size | {"n": tables}, table, "parameter", place)
     attention = parts.amount("attention")
     text = "L * h * d * (2 * a + 2 * k)"
-    yield _line("attention", text, size, attention, "parameter", place)
+    yield line("attention", text, size, attention, "parameter", place)
     if "mlp" in parts:
         size["j"] = 3 if model.gated else 2
         text = "L * j * h * f"
-        yield _line("MLP", text, size, parts.amount("mlp"), "parameter", place)
+        yield line("MLP", text, size, parts.amount("mlp"), "parameter", place)
     inner = params.non_embedding(model)
     short = "12 * L * h^2"
-    yield _line("in short", short, size, inner, "parameter", "compute.params.shorthand")
+    yield line("in short", short, size, inner, "parameter", "compute.params.shorthand")
 
 
-def _line(
+def line(
     what: str, text: str, letters: dict[str, float], value: float, unit: str, place: str
 ) -> Formula:
     """A formula with the letters that occur in it."""
-    named = {letter: letters[letter] for letter in re.findall(r"[A-Za-z]+", text)}
+    named = {letter: letters[letter] for letter in LETTER.findall(text)}
     return Formula(what, text, named, value, unit, place)
 
 
@@ -139,11 +145,11 @@ def _of_flops(args: Typed) -> Iterator[Formula]:
     rest = 3 * (forward.total - core)
     place = "compute.flops.training (eq-train, eq-6pd)"
     text = "6 * P * B * s"
-    yield _line("products with weights", text, size, rest, "FLOP", place)
+    yield line("products with weights", text, size, rest, "FLOP", place)
     half = "6" if args.causal else "12"
     back = args.attention_backward
     text = f"{half} * L * B * s^2 * a * d"
-    yield _line("attention", text, size, core * (1 + back), "FLOP", "compute.flops (eq-forward)")
+    yield line("attention", text, size, core * (1 + back), "FLOP", "compute.flops (eq-forward)")
 
 
 def _of_memory(args: Typed) -> Iterator[Formula]:
@@ -157,7 +163,7 @@ def _of_memory(args: Typed) -> Iterator[Formula]:
     kappa = states.per_parameter(recipe, zero=lay.zero, shard=lay.shard).total
     letters = {"P": own, "kappa": kappa}
     place = "memory.states (eq-states); P of a device of the first stage"
-    yield _line("states", "kappa * P", letters, kappa * own, "byte", place)
+    yield line("states", "kappa * P", letters, kappa * own, "byte", place)
     how: dict[str, Any] = {
         "attention": args.attention,
         "dropout": args.dropout,
@@ -169,7 +175,7 @@ def _of_memory(args: Typed) -> Iterator[Formula]:
     parts = [total.amount(name) for name in total]
     letters = {chr(ord("A") + i): part for i, part in enumerate(parts)}
     text = " + ".join(letters)
-    yield _line(title, text, letters, total.total, "byte", f"memory.fit: {', '.join(total)}")
+    yield line(title, text, letters, total.total, "byte", f"memory.fit: {', '.join(total)}")
 
 
 def _copies(recipe: str, lay: Layout) -> Formula:
@@ -183,7 +189,7 @@ def _copies(recipe: str, lay: Layout) -> Formula:
     value = states.per_parameter(recipe, zero=lay.zero, shard=lay.shard).total
     what = f"kappa, bytes a parameter of {recipe} with ZeRO {lay.zero}"
     letters["S"] = lay.shard
-    return _line(what, texts[lay.zero], letters, value, "", "memory.states.per_parameter (eq-zero)")
+    return line(what, texts[lay.zero], letters, value, "", "memory.states.per_parameter (eq-zero)")
 
 
 def _layer(model: Model, lay: Layout, how: dict[str, Any]) -> Iterator[Formula]:
@@ -204,7 +210,7 @@ def _layer(model: Model, lay: Layout, how: dict[str, Any]) -> Iterator[Formula]:
     size["s"] = how.get("tokens", model.context)
     text = _layer_text(model, lay, how)
     place = "memory.activations.layer (eq-activations, eq-gated)"
-    yield _line("activations of a layer, one micro-batch", text, size, value, "byte", place)
+    yield line("activations of a layer, one micro-batch", text, size, value, "byte", place)
 
 
 def _layer_text(model: Model, lay: Layout, how: dict[str, Any]) -> str:
@@ -236,7 +242,7 @@ def _of_kv(args: Typed) -> Iterator[Formula]:
         size |= {"r": model.latent.kv_rank, "q": model.latent.rope_dim}
         text = "L * B * s * (r + q) * e"
     place = "memory.inference.kv_cache (eq-kv-cache)"
-    yield _line("keys and values", text, size, value, "byte", place)
+    yield line("keys and values", text, size, value, "byte", place)
 
 
 def _of_comm(args: Typed) -> Iterator[Formula]:
@@ -255,17 +261,18 @@ def _of_comm(args: Typed) -> Iterator[Formula]:
     letters = {"K": args.payload, "N": args.ranks}
     sent = comm.sent(args.collective, **given)
     place = "traffic.comm.sent (eq-sent)"
-    yield _line("a rank sends", bytes_, letters, sent, "byte", place)
+    yield line("a rank sends", bytes_, letters, sent, "byte", place)
     if args.bandwidth is None:
         return
     letters |= {"W": args.bandwidth, "alpha": args.latency}
     how = {"bandwidth": args.bandwidth, "latency": args.latency}
     took = comm.time(args.collective, **given, **how).total
     text, place = f"{bytes_} / W + {rounds} * alpha", "traffic.comm.time (eq-time, eq-ring-time)"
-    yield _line("time", text, letters, took, "second", place)
+    yield line("time", text, letters, took, "second", place)
 
 
 def _of_cost(args: Typed) -> Iterator[Formula]:
+    from mathlib.cli.costs import prices_of
     from mathlib.cli.options import named
     from mathlib.compute import cost, flops
 
@@ -279,14 +286,21 @@ def _of_cost(args: Typed) -> Iterator[Formula]:
     rate = peak * args.utilization
     T = cost.training_time(flop=C, devices=args.devices, achieved=rate)
     place = "compute.cost.training_time"
-    yield _line("time", "C / (n * u * X)", letters, T, "second", place)
+    yield line("time", "C / (n * u * X)", letters, T, "second", place)
     hours = cost.device_hours(devices=args.devices, seconds=T)
     letters |= {"T": T}
-    yield _line("device-hours", "n * T / 3600", letters, hours, "hours", "compute.cost")
-    if args.price is not None:
-        letters |= {"H": hours, "g": args.price}
-        paid = cost.price(device_hours=hours, price_per_hour=args.price)
-        yield _line("price", "H * g", letters, paid, "", "compute.cost.price")
+    yield line("device-hours", "n * T / 3600", letters, hours, "hours", "compute.cost")
+    for mode, each in prices_of(args, device).items():
+        letters |= {"H": hours, "g": each}
+        paid = cost.price(device_hours=hours, price_per_hour=each)
+        what = mode if mode == "price" else f"price {mode}"
+        yield line(what, "H * g", letters, paid, "", "compute.cost.price")
+
+
+def _of_time(args: Typed) -> Iterator[Formula]:
+    from mathlib.cli import why_time
+
+    yield from why_time.formulas(args)
 
 
 FORMULAS: dict[str, Callable[[Typed], Iterator[Formula]]] = {
@@ -295,5 +309,6 @@ FORMULAS: dict[str, Callable[[Typed], Iterator[Formula]]] = {
     "memory": _of_memory,
     "kv": _of_kv,
     "comm": _of_comm,
+    "time": _of_time,
     "cost": _of_cost,
 }

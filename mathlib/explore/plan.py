@@ -25,7 +25,7 @@ MODELS = (
 )
 CLUSTERS = (
     *("p3dn.24xlarge", "p4d.24xlarge", "dgx-a100", "p4de.24xlarge", "dgx-h100", "p5.48xlarge"),
-    *("p5en.48xlarge", "dgx-b200"),
+    *("p5en.48xlarge", "dgx-b200", "nd-mi300x-v5"),
 )
 RECIPES = (
     ("bf16, gradients in fp32", "mixed-adam-fp32-gradients"),

@@ -12,7 +12,7 @@ from mathlib.checks import InputError, instance, positive, whole
 from mathlib.plan import work
 from mathlib.plan.calibration import Rates
 from mathlib.plan.room import Room
-from mathlib.specs import Cluster, Device, Model, find_device, find_model
+from mathlib.specs import Cluster, Device, Model, find_device, find_model, table
 
 
 class Pass(NamedTuple):
@@ -121,6 +121,26 @@ class Machine:
         return max(sent * self.inside, out * once * self.outside) + self.rates.hop * log2(size)
 
 
+def host_of(cluster: Cluster) -> Host:
+    """A device's share of its node's host: what the data sheets say, times what published runs
+    reached of it.
+
+    Chapter: planning
+    """
+    nodes, reached = instance("cluster", cluster, Cluster), table("calibrations")["host"]
+    if not (nodes.host_memory and nodes.host_link and nodes.host_bandwidth):
+        raise InputError(
+            f"cluster = {nodes.name!r}: expected one whose host_memory, host_link and "
+            "host_bandwidth are told"
+        )
+    n = nodes.devices_per_node
+    return Host(
+        link=nodes.host_link * reached["link"],
+        memory=nodes.host_memory / n,
+        bandwidth=nodes.host_bandwidth * reached["update"] / n,
+    )
+
+
 def machine(
     model: str | Model,
     cluster: Cluster,
@@ -133,7 +153,7 @@ def machine(
     """What every layout of a model on a cluster has in common.
 
     `device`: where it is none of devices.toml, which the cluster names. `host`: where optimizer
-    states and activations may wait in its memory; data sheets of devices do not tell it.
+    states and activations may wait in its memory, as `host_of` has it.
 
     Chapter: planning
     """

@@ -15,18 +15,20 @@ from mathlib.plan.room import Room
 from mathlib.plan.search import (
     AXES,
     HELD,
+    HOST,
     Choice,
     Progress,
     Ranking,
     _choice,
     _layout,
     _left,
+    _limit,
     _room,
     search,
 )
 from mathlib.plan.step import NAMES, Machine, _seconds
-from mathlib.plan.ways import _meshes, _of_mesh, _sharded, ways
-from mathlib.plan.work import OFFLOAD, Way
+from mathlib.plan.ways import Shard, _meshes, _of_mesh, _sharded, ways
+from mathlib.plan.work import HERE, OFFLOAD, Away, Way
 from mathlib.specs import Layout, Model
 from mathlib.units import show
 
@@ -46,6 +48,9 @@ __all__ = [
     "ways",
     "why",
 ]
+
+
+MANY = 2**62  # sequences that nothing limits
 
 
 @dataclass(frozen=True)
@@ -177,10 +182,13 @@ def largest(
     reserve: float = 4e9,
     recipe: str | None = None,
     program: str = "megatron-core",
+    risk: float | None = None,
 ) -> Answer:
     """The largest batch that n devices hold without accumulation, p micro-batches in p stages; or
     the largest `micro_batch` of any layout. Of layouts that hold as many, the quickest.
 
+    With `risk` none counts whose chance of running out of memory is above that. Where `on` has a
+    host, states and activations may wait in its memory.
     A batch of micro-batches one after the other is as large as one likes. For one layout it is
     `memory.fit.largest_micro_batch`.
 
@@ -189,32 +197,50 @@ def largest(
     on, n = instance("on", on, Machine), whole("devices", devices)
     one_of("what", what, ("sequences", "micro_batch"))
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
-    best: tuple[int, float, Way] | None = None
-    for way in _at_once(on, room, left, n):
+    limit = _limit(left, risk, program)
+    best: tuple[int, float, Way, str] | None = None
+    for way, offload in _at_once(on, room, limit, n):
         count = way.micro_batch * (way.data * way.pipeline if what == "sequences" else 1)
         if best is None or count >= best[0]:
-            one = (count, -sum(_seconds(on, way)), way)
+            one = (count, -sum(_seconds(on, way, OFFLOAD[offload])), way, offload)
             best = one if best is None else max(best, one)
     if best is None:
         return Answer(what, 0, None, "one sequence on each is too much for every layout")
-    count, _, way = best
-    held = room.total(way)
-    more = room.total(way._replace(micro_batch=way.micro_batch + 1)) - left
-    beyond = f"micro_batch {way.micro_batch + 1}: {show(more, 'byte')} too much"
-    choice = _choice(on, _layout(way), held, left, program)
+    count, _, way, offload = best
+    held, one_more = (
+        sum(room.parts(way._replace(micro_batch=way.micro_batch + more), OFFLOAD[offload]))
+        for more in (0, 1)
+    )
+    too_much = f"{show(one_more - limit, 'byte')} too much" if one_more > limit else HOST
+    beyond = f"micro_batch {way.micro_batch + 1}: {too_much}"
+    choice = _choice(on, _layout(way), held, left, program, "", offload)
     return Answer(what, count, choice, beyond)
 
 
-def _at_once(on: Machine, room: Room, left: float, n: int) -> Iterator[Way]:
+def _at_once(on: Machine, room: Room, left: float, n: int) -> Iterator[tuple[Way, str]]:
     """Every way without accumulation, with the largest micro-batch that fits."""
     near = on.cluster.devices_per_node
     for mesh in _meshes(on.model, on.tokens, n, near):
         for way, shards in _of_mesh(on.model, mesh, near, 1, mesh.pipeline):
-            each = sum(room.passing(way))  # bytes of a sequence: all are linear in b
-            for (states, gathered), shard in zip(room.of_family(way, shards), shards, strict=True):
-                b = int((left - states - gathered) // each)
-                if b > 0:
-                    yield _sharded(way, shard)._replace(micro_batch=b)
+            for offload in OFFLOAD if on.host else ("none",):
+                away = OFFLOAD[offload]
+                each = sum(room.passing(way, away))  # bytes of a sequence: all are linear in b
+                standing = room.of_family(way, shards, away)
+                for (states, gathered), shard in zip(standing, shards, strict=True):
+                    b = int((left - states - gathered) // each)
+                    b = min(b, _on_host(on, room, way, shard, away))
+                    if b > 0:
+                        yield _sharded(way, shard)._replace(micro_batch=b), offload
+
+
+def _on_host(on: Machine, room: Room, way: Way, shard: Shard, away: Away) -> int:
+    """The largest micro-batch for which the host has room, of a way with one sequence."""
+    if on.host is None or away == HERE:
+        return MANY
+    standing = room.on_host(way, shard, Away(states=away.states))
+    each = room.on_host(way, shard, away) - standing
+    left = on.host.memory - standing
+    return int(left // each) if each else MANY if left >= 0 else 0
 
 
 def why(on: Machine, layout: Layout, other: Layout) -> Parts:

@@ -3,10 +3,48 @@
 n devices · seconds and device-hours; money in the currency of the price
 """
 
-from mathlib.checks import fraction, non_negative, positive
+from dataclasses import dataclass, field
+
+from mathlib.checks import fraction, keep_title, non_negative, one_of, positive
 from mathlib.compute.cost import HOUR
 from mathlib.parts import Parts
 from mathlib.plan.goodput import shares
+from mathlib.specs import row_as, table
+
+
+@dataclass(frozen=True)
+class Price:
+    """What an hour of a device cost on the day when a list was read, in USD."""
+
+    name: str
+    device: str  # a name in devices.toml
+    on_demand: float  # by the hour, nothing promised
+    reserved: float = 0  # with a contract, the least of the list; 0: no list has it
+    spot: float = 0  # for devices that may be taken back; 0: no list has it
+    source: str = field(default="", compare=False)
+    date: str = field(default="", compare=False)
+    title: str = field(default="", compare=False)  # whose, and what people call it; "": the name
+
+    def __post_init__(self) -> None:
+        keep_title(self)
+        one_of("device", self.device, table("devices"))
+        positive("on_demand", self.on_demand)
+        for name in ("reserved", "spot"):
+            non_negative(name, getattr(self, name))
+
+    @property
+    def modes(self) -> dict[str, float]:
+        """Those that the list has."""
+        each = {"on demand": self.on_demand, "reserved": self.reserved, "spot": self.spot}
+        return {mode: paid for mode, paid in each.items() if paid}
+
+
+def find_price(name: str) -> Price:
+    """A price by its name in prices.toml.
+
+    Chapter: planning
+    """
+    return row_as(Price, "prices", name, called="name")
 
 
 def either(*, device_time_between_failures: float, device_time_between_withdrawals: float) -> float:
@@ -62,3 +100,13 @@ def even_price(*, price_per_hour: float, goodput: float, goodput_with_withdrawal
         "goodput", goodput
     )
     return positive("price_per_hour", price_per_hour) * ratio
+
+
+def even_goodput(*, price_per_hour: float, spot_price_per_hour: float) -> float:
+    """The share of their goodput that devices at a spot price must keep to cost a job no more than
+    at the other price: `even_price` the other way round. Above 1: they never do.
+
+    Chapter: planning
+    """
+    other = positive("price_per_hour", price_per_hour)
+    return positive("spot_price_per_hour", spot_price_per_hour) / other

@@ -125,9 +125,7 @@ def search(
     """
     on, n, B = instance("on", on, Machine), whole("devices", devices), whole("sequences", sequences)
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
-    limit = left
-    if risk is not None:
-        limit = min(left, most_needed(memory=left, risk=risk, program=program))
+    limit = _limit(left, risk, program)
     found, near = _Found(whole("most", most)), on.cluster.devices_per_node
     b, meshes = whole("micro_batch", micro_batch), _meshes(on.model, on.tokens, n, near)
     families = (
@@ -177,6 +175,13 @@ def _left(on: Machine, memory: float | None, reserve: float) -> float:
     """Bytes that a layout may take."""
     there = on.device.room if memory is None else positive("memory", memory)
     return positive("memory - reserve", there - non_negative("reserve", reserve))
+
+
+def _limit(left: float, risk: float | None, program: str) -> float:
+    """Of these, bytes whose chance of being too much is at most `risk`, if that is asked."""
+    if risk is None:
+        return left
+    return min(left, most_needed(memory=left, risk=risk, program=program))
 
 
 class _Found:

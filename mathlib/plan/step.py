@@ -11,6 +11,7 @@ from mathlib.checks import InputError, flag, instance, one_of
 from mathlib.compute import flops
 from mathlib.parts import Parts
 from mathlib.plan import work
+from mathlib.plan.laws import ON_HOST
 from mathlib.plan.layer_time import Letters, Way, _layer, _pass
 from mathlib.plan.machine import Host, Machine, Pass, machine
 from mathlib.plan.work import HERE, Away
@@ -185,13 +186,12 @@ def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
     return Parts(title, "second", {name: time for name, time in parts.items() if time})
 
 
-def letters(on: Machine, layout: Layout) -> Letters:
-    """What the letters of each part's formula stand for, as the step was worked out with nothing in
-    the host's memory.
+def letters(on: Machine, layout: Layout, *, offload: str = "none") -> Letters:
+    """What the letters of each part's formula stand for, as the step was worked out.
 
     Chapter: planning
     """
-    on, lay = instance("on", on, Machine), instance("layout", layout, Layout)
+    lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
     m, p, v, L = lay.micro_batches, lay.pipeline, lay.chunks, on.model.layers
     layers, last = _layers(lay, L)
     one, of_a_layer = _layer(on, lay)
@@ -199,7 +199,7 @@ def letters(on: Machine, layout: Layout) -> Letters:
     t_x, _ = _shared(on, lay, lay.zero, lay.shard)
     t_b = _hides(_computing(on, lay, one), m)[lay.zero]
     P, S = _updated(_held(on, lay), lay.zero, lay.shard)
-    t_0 = sum(_seconds(on, lay)[:-1])
+    t_0 = sum(_seconds(on, lay, away)[:-1])
     return {
         **{name: given | {"m": m, "l": layers} for name, given in of_a_layer.items()},
         "loss on the last stage": {"m": m, "l": layers, "n": last, "t": t, "t_h": t_h},
@@ -208,7 +208,26 @@ def letters(on: Machine, layout: Layout) -> Letters:
         "data exchange": {"t_x": t_x, "t_b": t_b, "o": on.rates.data_hidden},
         "optimizer": {"P": P, "S": S, "W": on.stream},
         "crowding": {"c": on.rates.crowd, "n": _nodes(on, lay), "t_0": t_0},
+        **_host_letters(on, lay, away, one, {"P": P, "S": S}),
     }
+
+
+def _host_letters(
+    on: Machine, lay: Layout, away: Away, one: Pass, updated: dict[str, float]
+) -> Letters:
+    """Of what goes to the host's memory and back, where anything does."""
+    if on.host is None:
+        return {}
+    found: Letters = {}
+    W, m, p, v, L = on.host.link, lay.micro_batches, lay.pipeline, lay.chunks, on.model.layers
+    if away.states:
+        e = on.rates.gradient_bytes + work.HALF
+        found[ON_HOST] = updated | {"e": e, "W": W, "W_h": on.host.bandwidth}
+    if away.kept:
+        kept = {"K": on.room.layer(lay), "W": W, "t_b": one.computing}
+        where = {"m": m, "l": _layers(lay, L)[0], "p": p, "v": v, "L": L}
+        found["exchange with the host"] = kept | where
+    return found
 
 
 def _away(on: Machine, offload: str) -> Away:
@@ -219,14 +238,16 @@ def _away(on: Machine, offload: str) -> Away:
     return away
 
 
-def utilization(on: Machine, layout: Layout, *, executed: bool = False) -> float:
+def utilization(
+    on: Machine, layout: Layout, *, executed: bool = False, offload: str = "none"
+) -> float:
     """MFU, or HFU where what is computed twice counts: FLOP / (step time, devices, 16-bit peak).
 
     All query-key pairs count, those that a mask hides as well.
 
     Chapter: planning
     """
-    time, lay = step(on, layout).total, layout
+    time, lay = step(on, layout, offload=offload).total, layout
     again = lay.recompute if flag("executed", executed) else "none"
     done = flops.training(on.model, sequences=lay.sequences, tokens=on.tokens, recompute=again)
     return done.total / (time * lay.world * on.device.half)

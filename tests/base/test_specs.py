@@ -57,6 +57,21 @@ def test_every_device_and_cluster_can_be_read_and_says_where_it_is_from(kind):
         )
 
 
+@pytest.mark.parametrize("name", specs.table("clusters"))
+def test_a_host_is_told_whole_and_with_its_source_or_not_at_all(name):
+    one = specs.find_cluster(name)
+    told = [one.host_memory, one.host_link, one.host_bandwidth, one.host_source]
+    assert all(told) or not any(told)
+    device = specs.find_device(one.device)
+    assert one.host_link < device.memory_bandwidth and one.host_bandwidth < 1e12
+
+
+def test_what_calibrations_fit_to_is_made_of_by_a_cluster():
+    """AMD's cards beside NVIDIA's: who has a card's rates can plan on it."""
+    made = {row["device"] for row in specs.table("clusters").values()}
+    assert {"mi300x", "mi250x", "a100-80gb", "h100-sxm", "h200-sxm", "b200-sxm"} <= made
+
+
 def test_a_row_is_an_object_of_the_class_that_has_its_fields():
     found = specs.row_as(Cluster, "clusters", "dgx-h100", called="word")
     assert found == specs.find_cluster("dgx-h100") and found.source

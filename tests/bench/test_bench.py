@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from mathlib import launch
+from mathlib.cli.registry import MODULES
+from mathlib.explore import plan
 from mathlib.meters.trace import Event
+from mathlib.show.experiments import find
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -107,6 +110,12 @@ def test_a_search_finds_what_asking_one_by_one_finds(bench):
     assert planner.search(*asked).choices[0].seconds == pytest.approx(planner.one_by_one(*asked))
 
 
+def test_every_rank_of_a_million_is_in_a_group_of_each_axis(bench):
+    planner = bench("planner")
+    sizes = planner.AXES | {"dp": planner.RANKS // (8 * 2 * 16)}
+    assert planner.groups() == {axis: planner.RANKS // size for axis, size in sizes.items()}
+
+
 def test_one_device_is_recorded_with_the_formulas_beside_it(bench):
     found = bench("device").record("cpu", quick=True)
     assert found["device"] == "CPU" and found["machine"]["torch"] and found["date"]
@@ -118,3 +127,22 @@ def test_one_device_is_recorded_with_the_formulas_beside_it(bench):
     assert all(one["flop_per_second"] > 0 for one in found["products"])
     assert all(one["tokens_per_second"] > 0 for one in found["decode"])
     assert "CPU" in found["memory"][0]["missing"] and found["memory"][0]["foreseen_bytes"] > 0
+
+
+def test_a_command_is_timed_beside_a_python_that_does_nothing(bench):
+    times = bench("command").race(("--version",), 2)
+    assert {name: len(each) for name, each in times.items()} == {
+        "--version": 2,
+        "python -c pass": 2,
+    }
+    assert all(line.split()[0] in {"--version", *MODULES} for line in bench("command").LINES)
+
+
+def test_a_change_of_the_plan_is_a_search_of_ten_thousand_layouts_that_nobody_remembers(bench):
+    """Only counted here: their time is the bench's business."""
+    live = bench("live")
+    place, values = live.changed()
+    assert find("plan").controls[place].name == "tokens"
+    assert len(values) > plan.ranked.cache_info().maxsize, "a remembered answer is no search"
+    assert live.searched(find("plan").run(values[0])) >= 10_000
+    assert live.searched("<p>none</p>") == 0

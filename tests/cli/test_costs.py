@@ -6,6 +6,7 @@ from command_line import answered, args
 from mathlib.checks import InputError
 from mathlib.cli import costs
 from mathlib.compute import cost, flops
+from mathlib.plan import rent
 from mathlib.specs import find_device
 
 
@@ -55,3 +56,33 @@ def test_flops_and_cost_agree_on_a_run(capsys):
 def test_a_bill_that_cannot_be_made_is_refused(options, told):
     with pytest.raises(InputError, match=told):
         costs.cost_command(args(f"cost gpt2 --train 1B {options}"))
+
+
+def test_a_list_gives_a_bill_for_each_way_to_rent(capsys):
+    base = "cost gpt2 --train 10B --device h100-pcie --devices 8"
+    also = answered(f"{base} --rent hyperstack-h100-pcie", capsys)["also"]
+    one, hours = rent.find_price("hyperstack-h100-pcie"), also["device-hours"]["value"]
+    for mode, paid in one.modes.items():
+        fact = also[f"{mode}, {paid:g} an hour"]
+        assert fact == {"value": hours * paid, "unit": "USD"}
+    kept = {m: also[f"goodput spot must keep against {m}"]["value"] for m in list(one.modes)[:2]}
+    assert kept["on demand"] == pytest.approx(0.8) and kept["reserved"] > 1
+    explained = answered(f"why {base} --rent hyperstack-h100-pcie", capsys)["formulas"]
+    paid = {row["what"]: row["value"] for row in explained}
+    assert paid["price spot"] == pytest.approx(hours * one.spot)
+    alone = answered(f"{base} --rent hyperstack-h100-pcie".replace("-pcie", "-sxm"), capsys)["also"]
+    assert not any("goodput" in name for name in alone), "that list has no spot"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--rent hyperstack-h100-pcie --price 2", "leave --price out"),
+        ("--rent aws-p5en.48xlarge", "is a price of h200-sxm, not of h100-pcie"),
+        ("--rent hyperstack", "no such name; did you mean .*`mathlib prices` lists all"),
+    ],
+)
+def test_a_price_that_is_none_of_this_device_is_refused(options, told):
+    with pytest.raises(InputError, match=told):
+        line = f"cost gpt2 --train 1B --device h100-pcie --devices 8 {options}"
+        costs.cost_command(args(line))

@@ -7,6 +7,7 @@ from mathlib.checks import InputError
 from mathlib.cli import fitting, steps
 from mathlib.cli.options import model_of
 from mathlib.plan import planner
+from mathlib.plan.calibration import interval
 from mathlib.specs import Layout
 
 LINE = "fit llama2-7b --device a100-80gb"
@@ -45,3 +46,25 @@ def test_what_is_looked_for_is_not_given():
 def test_none_is_an_answer_too(capsys):
     answers = answered("fit llama3-70b --device a100-80gb --devices 1", capsys)["answers"]
     assert [one["value"] for one in answers] == [0, 0] and answers[0]["layout"] is None
+
+
+def test_an_answer_counts_what_the_program_keeps_and_how_likely_it_is_too_much(capsys):
+    line = f"{LINE} --devices 8 --tokens 4k"
+    (usual,), (own,), (careful,) = (
+        answered(f"{line}{more}", capsys)["answers"]
+        for more in ("", " --program megatron-flash", " --risk 10%")
+    )
+    typed = args(f"{line} --program megatron-flash")
+    on = steps.machine_of(typed, model_of(typed))
+    assert own["value"] == planner.largest(on, devices=8, program="megatron-flash").value
+    assert usual["risk"] > 0.1 >= careful["risk"] - 1e-9 and careful["value"] < usual["value"]
+    between = interval(usual["step"])
+    assert (usual["between"]["low"], usual["between"]["high"]) == (between.low, between.high)
+    fitting.fit_command(args(line))
+    assert "eight of ten runs like it were measured between" in capsys.readouterr().out
+
+
+def test_with_a_host_fewer_devices_are_enough(capsys):
+    line = "fit llama3-70b --cluster dgx-a100 --tokens 4k --batch 16"
+    (alone,), (hosted,) = (answered(f"{line}{o}", capsys)["answers"] for o in ("", " --offload"))
+    assert hosted["value"] < alone["value"] and hosted["offload"] in ("states", "both")

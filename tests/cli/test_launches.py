@@ -10,7 +10,7 @@ import pytest
 from command_line import answered, args
 
 from mathlib.checks import InputError
-from mathlib.cli import options
+from mathlib.cli import options, steps
 from mathlib.compute import params
 from mathlib.memory import fit
 from mathlib.specs import Layout, find_model, table
@@ -84,6 +84,21 @@ def test_deepspeeds_json_is_the_same_layout_typed(tmp_path, capsys):
     assert flags["unknown"] == ["nonsense"]
     assert "zero_optimization.offload_optimizer.device" in flags["ignored"]
     assert "train_batch_size (auto)" in flags["ignored"]
+
+
+def test_states_that_a_launch_keeps_on_the_host_are_timed_there(tmp_path, capsys):
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps(ZERO3), "utf-8")
+    base = "time llama2-7b --cluster dgx-a100 --data 8 --program deepspeed"
+    typed = answered(f"{base} --zero 3 --offload states", capsys)
+    read = answered(f"{base} --deepspeed {path}", capsys)
+    assert read["total"] == typed["total"]
+    assert read["flags"]["read"]["offload"] == "zero_optimization.offload_optimizer.device"
+    flags = '--megatron "--use-distributed-optimizer --optimizer-cpu-offload"'
+    of_megatron = answered(f"{base} {flags}", capsys)
+    assert of_megatron["total"] == answered(f"{base} --zero 1 --offload states", capsys)["total"]
+    with pytest.raises(InputError, match="--optimizer-cpu-offload: of AWS p5.48xlarge's host nob"):
+        steps.time_command(args(f"time llama2-7b --cluster p5.48xlarge --data 8 {flags}"))
 
 
 def test_without_half_precision_deepspeed_trains_in_fp32(tmp_path):

@@ -1,7 +1,7 @@
 """mathlib models and devices: the rows of the tables in whose name the word occurs."""
 
 import pytest
-from command_line import answered
+from command_line import answered, args
 
 from mathlib import specs
 from mathlib.checks import InputError
@@ -45,3 +45,12 @@ def test_clusters_recipes_and_runs_are_those_of_the_tables(capsys):
 def test_a_word_of_a_title_is_enough(capsys):
     (found,) = answered("clusters dgx-h100", capsys)["clusters"]
     assert answered('clusters "DGX H100"', capsys)["clusters"] == [found]
+
+
+def test_prices_come_with_their_day_and_their_source(capsys):
+    found = answered("prices", capsys)
+    assert found["unit"] == "USD an hour of a device"
+    assert [one["name"] for one in found["prices"]] == list(specs.table("prices"))
+    names.prices_command(args("prices aws-p5en"))
+    out = capsys.readouterr().out
+    assert "3.32" in out and "2026-08-06" in out and "source: github.com/dstackai" in out

@@ -18,7 +18,10 @@ BASES = {  # lines that answer, one for each way a command goes
         "step mixtral-8x7b --data 8 --tensor 2 --zero 1 --pipeline 2",
     ],
     "groups": ["--world 16", "--world 16 --order deepspeed", "--world 16 --order sagemaker"],
-    "time": ["llama2-7b --cluster dgx-a100 --data 8 --tensor 2 --pipeline 2 --zero 1"],
+    "time": [
+        "llama2-7b --cluster dgx-a100 --data 8 --tensor 2 --pipeline 2 --zero 1",
+        "llama2-7b --cluster dgx-a100 --data 8 --offload states",
+    ],
     "cost": [
         "gpt2 --train 1B --device a100-80gb --devices 8",
         "gpt2 --train 1B --device a100-80gb",
@@ -59,6 +62,12 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--within": "20ms",
     "--co2": "0.4",
     "--head-dim": "32",
+    "--host-bandwidth": "100GB/s",
+    "--host-link": "8GB/s",
+    "--host-memory": "1TB",
+    "--offload": "states",
+    "--rent": "lambda-a100-sxm",
+    "--risk": "10%",
 }
 LAUNCH = {"--megatron", "--deepspeed", "--torchrun", "--config", "--help", "--json"}
 
@@ -102,9 +111,12 @@ def test_no_option_is_ignored(name):
 
 def same_as_own(name, words):
     """A switch that says what the model has anyway changes nothing, and may be said; that sequence
-    parallelism sends as many bytes is an answer.
+    parallelism sends as many bytes is an answer, and so is that nothing here is risky, or that the
+    fewest devices need no host.
     """
-    if (name, words[0]) == ("comm", "--sequence-parallel"):
+    if (name, words[0]) in (("comm", "--sequence-parallel"), ("fit", "--offload")):
+        return True
+    if words[0] == "--risk":
         return True
     return words[0].startswith("--no-") or words[0] in (
         *("--qkv-bias", "--output-bias", "--mlp-bias", "--tied", "--gated", "--dropout"),

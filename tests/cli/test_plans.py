@@ -6,9 +6,13 @@ from command_line import answered, args
 from mathlib.checks import InputError
 from mathlib.cli import plans, steps, terminal
 from mathlib.cli.options import model_of
-from mathlib.plan import planner
-from mathlib.specs import Layout
+from mathlib.plan import planner, step
+from mathlib.plan.calibration import out_of_memory
+from mathlib.plan.keeps import find_keeps
+from mathlib.plan.room import Room
+from mathlib.specs import Layout, find_device
 
+LEFT = find_device("a100-80gb").room - 4e9
 LINE = "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 16"
 
 
@@ -81,3 +85,57 @@ def test_progress_says_how_far_and_how_to_end(monkeypatch):
     monkeypatch.setattr(terminal, "progress", said.append)
     plans.follow(planner.search.__globals__["Progress"](0.25, 20_000, 3, 1.5))
     assert said == ["25%, 20,000 layouts, best 1.5 s (Ctrl-C: enough)"]
+
+
+TIGHT = "plan llama3-70b --cluster dgx-a100 --devices 16 --batch 8 --tokens 4k --top 3"
+
+
+def test_a_row_says_how_likely_it_runs_out_of_memory_and_less_can_be_asked(capsys):
+    rows = answered(TIGHT, capsys)["layouts"]
+    assert rows[0]["risk"] > 0.5, "81.7 of 81.9 GB"
+    for one in rows:
+        assert one["risk"] == out_of_memory(needed=one["memory"]["value"], memory=LEFT)
+    careful = answered(f"{TIGHT.replace('--batch 8', '--batch 16')} --offload --risk 10%", capsys)
+    assert careful["layouts"] and all(one["risk"] <= 0.1 + 1e-9 for one in careful["layouts"])
+    plans.plan_command(args(TIGHT))
+    head, _, first, *_ = capsys.readouterr().out.splitlines()[2:]
+    column = head.split().index("OOM") - head.split().index("memory")
+    assert column == 1 and f"{rows[0]['risk']:.0%}" in first
+    with pytest.raises(InputError, match="none of .* layouts fits"):
+        plans.plan_command(args(f"{TIGHT} --risk 10%"))
+
+
+def test_layouts_that_wait_on_the_host_say_so_and_are_as_slow_as_they_are(capsys):
+    line = "plan llama3-70b --cluster dgx-a100 --devices 8 --batch 8 --tokens 4k --top 3"
+    with pytest.raises(InputError, match="none of .* layouts fits"):
+        plans.plan_command(args(line))
+    rows = answered(f"{line} --offload", capsys)["layouts"]
+    typed = args(f"{line} --offload")
+    on = steps.machine_of(typed, model_of(typed))
+    for one in rows:
+        assert one["offload"] in ("states", "both")
+        took = step.step(on, Layout(**one["layout"]), offload=one["offload"]).total
+        assert one["step"]["value"] == pytest.approx(took)
+        there = step.utilization(on, Layout(**one["layout"]), offload=one["offload"])
+        assert one["mfu"] == there < step.utilization(on, Layout(**one["layout"]))
+    plans.plan_command(args(f"{line} --offload"))
+    out = capsys.readouterr().out
+    assert "offload" in out.splitlines()[2].split() and "no run behind that interval" in out
+    quick = answered(f"{line} --offload --host-link 500GB/s --host-bandwidth 5TB/s", capsys)
+    assert quick["layouts"][0]["step"]["value"] < rows[0]["step"]["value"]
+    with pytest.raises(InputError, match="none of .* fits; .*"):
+        plans.plan_command(args(f"{line} --offload --host-memory 80GB"))
+
+
+def test_a_plan_says_what_it_takes_a_program_to_keep(capsys):
+    usual, own = (
+        answered(f"{LINE} --top 1{more}", capsys) for more in ("", " --program megatron-flash")
+    )
+    assert usual["keeps"].startswith("mixed-adam-fp32-gradients, a gate's product fused, 6 bytes")
+    assert own["keeps"].startswith("mixed-adam, ") and "whole vocabulary" in own["keeps"]
+    for data, program in ((usual, "megatron-core"), (own, "megatron-flash")):
+        room = Room(model_of(args(LINE)), 4096, keeps=find_keeps(program))
+        (row,) = data["layouts"]
+        assert row["memory"]["value"] == pytest.approx(room.total(Layout(**row["layout"])))
+    plans.plan_command(args(f"{LINE} --recipe mixed-adam"))
+    assert "memory counted as megatron-core fills it: mixed-adam, " in capsys.readouterr().out

@@ -6,9 +6,10 @@ from command_line import answered, args
 from mathlib.checks import InputError
 from mathlib.cli import steps
 from mathlib.cli.options import layout_of, model_of
+from mathlib.cli.registry import find_command
 from mathlib.plan import step
 from mathlib.plan.calibration import find_rates, interval
-from mathlib.plan.machine import machine
+from mathlib.plan.machine import host_of, machine
 from mathlib.specs import Layout, find_cluster
 
 
@@ -64,3 +65,56 @@ def test_a_last_stage_may_be_shorter_but_not_empty(capsys):
         steps.time_command(args(f"time {line} --device h100-sxm --chunks 2"))
     with pytest.raises(InputError, match="pipeline = 100: does not divide"):
         steps.time_command(args("time llama3-405b --device h100-sxm --pipeline 100"))
+
+
+def test_what_waits_on_the_host_is_the_librarys_and_asks_for_a_host(capsys):
+    line = "time llama2-13b --cluster dgx-a100 --data 8 --zero 1"
+    nodes = find_cluster("dgx-a100")
+    on = machine("llama2-13b", nodes, find_rates("a100-80gb"), host=host_of(nodes))
+    lay = Layout(data=8, zero=1)
+    data = answered(f"{line} --offload states", capsys)
+    assert data["total"] == step.step(on, lay, offload="states").total
+    assert data["also"]["MFU"]["value"] == step.utilization(on, lay, offload="states")
+    assert data["title"].endswith("states on the host, as in no run that was fitted")
+    quick = answered(f"{line} --offload states --host-link 64GB/s", capsys)
+    assert quick["total"] < data["total"], "what is typed goes before the data sheet"
+    other = "time llama2-13b --cluster p4de.24xlarge --data 8 --zero 1 --offload states"
+    with pytest.raises(InputError, match="nobody told --host-memory, --host-link, --host-bandw"):
+        steps.time_command(args(other))
+    told = "--host-memory 1152GiB --host-link 16GB/s --host-bandwidth 280GB/s"
+    assert answered(f"{other} {told}", capsys)["total"] > 0
+    with pytest.raises(InputError, match="--host-link: no effect"):
+        steps.time_command(args(f"{line} --host-link 64GB/s"))
+    with pytest.raises(InputError, match="offload = 'weights'"):
+        steps.time_command(args(f"{line} --offload weights"))
+
+
+def test_a_step_says_what_its_layout_needs_and_how_likely_that_is_too_much(capsys):
+    """The same as the plan says of the same layout."""
+    line = "llama2-7b --cluster dgx-a100 --devices 8 --batch 64 --top 3"
+    for row in answered(f"plan {line}", capsys)["layouts"]:
+        lay = Layout(**row["layout"])
+        options = f"--data {lay.data} --tensor {lay.tensor} --zero {lay.zero} --context-parallel "
+        options += f"{lay.context} --micro-batch {lay.micro_batch} --recompute {lay.recompute} "
+        options += f"--micro-batches {lay.micro_batches}"
+        options += " --sequence-parallel" if lay.sequence_parallel else ""
+        also = answered(f"time llama2-7b --cluster dgx-a100 {options}", capsys)["also"]
+        assert also["memory of the fullest device"]["value"] == row["memory"]["value"]
+        assert also["chance that it is too much"]["value"] == row["risk"]
+    too_much = answered("time gpt3-175b --cluster dgx-a100 --data 8", capsys)["also"]
+    assert too_much["chance that it is too much"]["value"] > 0.9
+    base = "time llama2-13b --cluster dgx-a100 --data 8 --zero 1"
+    here, there = (answered(f"{base}{o}", capsys)["also"] for o in ("", " --offload both"))
+    key = "memory of the fullest device"
+    assert there[key]["value"] < 0.7 * here[key]["value"]
+    assert there["waits on the host"]["value"] > here[key]["value"] - there[key]["value"]
+    assert there["a device's room there"]["value"] == 2e12 / 8 and "waits on the host" not in here
+
+
+@pytest.mark.parametrize("line", find_command("time").examples)
+def test_no_example_shows_a_step_that_runs_out_of_memory(line, capsys):
+    assert answered(line, capsys)["also"]["chance that it is too much"]["value"] < 0.15
+
+
+def test_amds_cards_have_a_cluster_too(capsys):
+    assert answered("time llama3-8b --device mi300x --data 8 --zero 3", capsys)["total"] > 0

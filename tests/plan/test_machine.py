@@ -1,11 +1,15 @@
 """Exchanges go at the pace of the link that they cross."""
 
+from dataclasses import replace
 from math import log2
+from statistics import median
 
 import pytest
 
+from mathlib.checks import InputError
+from mathlib.plan import work
 from mathlib.plan.calibration import Rates
-from mathlib.plan.machine import machine
+from mathlib.plan.machine import host_of, machine
 from mathlib.specs import find_cluster, find_device
 from mathlib.traffic import mesh
 
@@ -47,3 +51,30 @@ def test_a_token_goes_to_as_many_nodes_as_it_may() -> None:
     slow = [one.all_to_all(63e12, 64, 1) for one in (free, held)]
     assert slow == pytest.approx([56e12 * once / 50e9 for once in each])
     assert slow[0] > slow[1] > slow[0] * 4 / 8
+
+
+CPU_ADAM = {1e9: 0.22, 2e9: 0.51, 4e9: 1.03, 8e9: 2.41, 10e9: 2.57}  # parameters: seconds
+
+
+def test_a_host_updates_weights_as_quickly_as_was_published() -> None:
+    """ZeRO-Offload, arXiv:2101.06840, Table 4, on a DGX-2; the rate is fitted to its median."""
+    nodes = find_cluster("dgx-2")
+    whole = host_of(nodes).bandwidth * nodes.devices_per_node
+    off = [P * work.STATE / whole / took - 1 for P, took in CPU_ADAM.items()]
+    assert median(off) == pytest.approx(0, abs=0.01)
+    assert max(map(abs, off)) < 0.18
+
+
+def test_a_device_reaches_the_host_as_was_published() -> None:
+    """ZeRO-Infinity, arXiv:2104.07857, Figure 2b: 3.0 GB/s for each of 16, and 1.5 TB for all."""
+    host = host_of(find_cluster("dgx-2"))
+    assert host.link == pytest.approx(3.0e9) and host.memory == pytest.approx(1.5e12 / 16)
+
+
+def test_a_host_that_nobody_told_is_refused() -> None:
+    with pytest.raises(InputError, match=r"cluster = 'p4d.24xlarge': expected one whose host_mem"):
+        host_of(find_cluster("p4d.24xlarge"))
+    own = replace(
+        find_cluster("p4d.24xlarge"), host_memory=8e11, host_link=1e10, host_bandwidth=8e10
+    )
+    assert host_of(own).memory == 1e11 and host_of(own).link < 1e10 > host_of(own).bandwidth

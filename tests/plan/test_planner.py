@@ -10,6 +10,7 @@ from mathlib.layout import Layout
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.room import Room
+from mathlib.plan.work import OFFLOAD
 from mathlib.specs import find_cluster
 from mathlib.traffic import mesh
 
@@ -98,6 +99,33 @@ def test_the_largest_batch_is_what_every_layout_was_asked_for() -> None:
         assert not planner.verdict(ON, replace(lay, micro_batch=lay.micro_batch + 1))
         assert found.value == (lay.sequences if what == "sequences" else lay.micro_batch)
     assert not planner.largest(step.machine("llama3-70b", CLUSTER, RATES), devices=2)
+
+
+def test_the_largest_batch_is_as_careful_as_asked_and_as_the_program_keeps() -> None:
+    free = planner.largest(ON, devices=8)
+    careful = planner.largest(ON, devices=8, risk=0.1)
+    assert free.choice.risk > 0.1 >= careful.choice.risk - 1e-9 and careful.value < free.value
+    whole = planner.largest(ON, devices=8, program="megatron-flash")  # keeps whole logits
+    assert whole.value < free.value
+
+
+def test_a_host_holds_a_larger_batch_until_it_is_full() -> None:
+    def at(memory: float) -> planner.Answer:
+        host = step.Host(link=55e9, memory=memory, bandwidth=40e9)
+        return planner.largest(replace(ON, host=host), devices=8)
+
+    alone, hosted, tiny = planner.largest(ON, devices=8), at(256e9), at(1.0)
+    assert hosted.value > alone.value == tiny.value and tiny.choice.offload == "none"
+    lay, offload = hosted.choice.layout, OFFLOAD[hosted.choice.offload]
+    assert offload.kept
+    room, left = Room(ON.model, 4096), ON.device.room - 4e9
+
+    def held(b: int) -> bool:
+        more = replace(lay, micro_batch=b)
+        there = room.on_host(more, (lay.zero, lay.shard), offload)
+        return sum(room.parts(more, offload)) <= left and there <= 256e9
+
+    assert held(lay.micro_batch) and not held(lay.micro_batch + 1)
 
 
 def test_an_inverse_question_can_be_stopped() -> None:

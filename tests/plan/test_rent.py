@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mathlib import specs
+from mathlib.checks import InputError
 from mathlib.plan import goodput, interruptions, rent
 
 HOUR = 3600.0
@@ -51,3 +53,37 @@ def test_at_the_even_price_both_bills_are_the_same(price, withdrawals):
     )
     assert even * spot.total == pytest.approx(price * reserved.total)
     assert even < price
+
+
+@pytest.mark.parametrize("name", specs.table("prices"))
+def test_a_price_says_whose_it_is_where_it_stands_and_when_it_was_read(name):
+    one = rent.find_price(name)
+    assert one.title != name and len(one.source) > 20 and one.date.count("-") == 2
+    assert one.modes["on demand"] == one.on_demand
+    assert all(0.1 < paid <= one.on_demand for paid in one.modes.values()), "by the hour is dearest"
+
+
+def test_spot_and_reserved_are_there_beside_each_other():
+    both = [rent.find_price(name) for name in specs.table("prices")]
+    assert sum("spot" in one.modes for one in both) >= 3
+    assert sum("reserved" in one.modes for one in both) >= 3
+    dearer = [one for one in both if one.spot > one.reserved > 0]
+    assert dearer, "a list on which spot never pays against a contract"
+    for one in dearer:
+        asked = {"price_per_hour": one.reserved, "spot_price_per_hour": one.spot}
+        assert rent.even_goodput(**asked) > 1
+
+
+@given(st.floats(0.1, 10), st.floats(0.05, 1))
+def test_an_even_goodput_is_an_even_price_the_other_way_round(price, kept):
+    spot = rent.even_price(price_per_hour=price, goodput=1.0, goodput_with_withdrawals=kept)
+    assert rent.even_goodput(price_per_hour=price, spot_price_per_hour=spot) == pytest.approx(kept)
+
+
+def test_a_price_of_nothing_is_refused():
+    with pytest.raises(InputError, match="device = 'gpu'"):
+        rent.Price("mine", "gpu", 1.0)
+    with pytest.raises(InputError, match="on_demand = 0"):
+        rent.Price("mine", "h100-sxm", 0)
+    with pytest.raises(InputError, match="name = 'hyper'"):
+        rent.find_price("hyper")

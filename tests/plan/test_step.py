@@ -147,6 +147,14 @@ def test_a_host_updates_weights_as_fast_as_its_link_and_its_memory() -> None:
         assert there.total - here.total == pytest.approx(expected - here.amount("optimizer"))
 
 
+def test_what_waits_on_the_host_counts_in_the_utilization() -> None:
+    on = step.machine(LLAMA, NODE, PERFECT, tokens=2048, host=HOST)
+    lay = Layout(data=8, zero=1, micro_batches=4)
+    here, there = (step.utilization(on, lay, offload=what) for what in ("none", "states"))
+    took = [step.step(on, lay, offload=what).total for what in ("none", "states")]
+    assert there / here == pytest.approx(took[0] / took[1]) and there < here
+
+
 def test_activations_travel_behind_computing_where_the_link_is_fast_enough() -> None:
     lay = Layout(micro_batches=4)
     on = step.machine(LLAMA, NODE, PERFECT, tokens=2048, host=replace(HOST, link=1e12))
