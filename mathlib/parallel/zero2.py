@@ -94,4 +94,5 @@ class Zero2(Zero1):
         """Gradients are where they belong since the end of backward."""
         if self.backward is not None:
             raise RuntimeError(BROKEN_OFF)
-        self._refuse_missing(p for s in self.shards if s.shard.grad is None for p in s.names)
+        without = (s for s in self.shards if s.shard.grad is None)
+        self._refuse_missing(p for s in without for p in s.names)
