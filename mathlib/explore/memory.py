@@ -3,12 +3,10 @@ hold.
 """
 
 from html import escape
-from typing import Any
 
 from mathlib import specs
 from mathlib.compute import params
-from mathlib.memory import activations, fit, moments, precision, sharded, states
-from mathlib.parts import Parts
+from mathlib.memory import activations, fit, moments, precision, states
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
@@ -122,7 +120,7 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         "none",
     ),
     Toggle("flash", "FlashAttention", True),
-    code=(fit.training, sharded.peak, moments.moments, states.per_parameter, activations.layer),
+    code=(fit.training, moments.moments, states.per_parameter, activations.layer),
 )
 def explorer(
     model: str,
@@ -146,12 +144,14 @@ def explorer(
         micro_batches=pipeline,
         recompute=recompute,
     )
-    how: dict[str, Any] = {
-        "recipe": recipe,
-        "tokens": tokens,
-        "attention": "flash" if flash else "standard",
-    }
-    needed, chip = at_most(model, layout, **how), specs.find_device(device)
+    needed = fit.training(
+        model,
+        layout,
+        recipe=recipe,
+        tokens=tokens,
+        attention="flash" if flash else "standard",
+    )
+    chip = specs.find_device(device)
     parts = {name: needed.amount(name) for name in needed if needed.amount(name)}
     chart = svg.bars(
         [("On one device", parts)],
@@ -165,16 +165,6 @@ def explorer(
         f"{said}{chart}<p>{escape(needed.title)}.</p>"
         f"<p>Model states by the formula, all gradients among them:</p>{law}"
     )
-
-
-def at_most(model: str, layout: specs.Layout, **how: Any) -> Parts:
-    """The fullest moment; with ZeRO stages 2 and 3 that of their programs, over NCCL.
-
-    These were run without pipeline stages; beside such stages one gathered layer is counted.
-    """
-    if layout.zero >= 2 and layout.shard > 1 and layout.pipeline == 1:
-        return sharded.peak(model, layout, scatter="reduce-scatter", **how)
-    return fit.training(model, layout, **how)
 
 
 def _fits_or_not(layout: specs.Layout, told: fit.Verdict) -> str:

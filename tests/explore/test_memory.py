@@ -5,7 +5,7 @@ from charts import boxes, drawn, outside, said
 
 from mathlib import specs
 from mathlib.explore import memory
-from mathlib.memory import fit, precision, sharded
+from mathlib.memory import fit, precision
 from mathlib.show import says
 from mathlib.show.experiments import find
 
@@ -72,21 +72,6 @@ def test_the_bar_of_one_device_is_what_fit_says():
 
 def test_sharding_brings_it_below_the_limit():
     assert "over the limit" in shown("memory") and "over the limit" not in shown("memory", zero=3)
-
-
-@pytest.mark.parametrize("zero", [2, 3])
-def test_sharded_it_says_what_the_zero_chapter_says(zero):
-    layout = specs.Layout(data=64, zero=zero, recompute="full")
-    needed = sharded.peak("llama2-7b", layout, scatter="reduce-scatter")
-    html = shown("memory", zero=zero, data=64, recompute="full")
-    assert needed.title in html and f"{says.size(needed.total)} of " in html
-    assert needed.total != pytest.approx(fit.training("llama2-7b", layout).total, rel=0.02)
-
-
-def test_stage_1_is_the_same_by_both_accounts():
-    layout = specs.Layout(data=8, zero=1)
-    needed = sharded.peak("llama2-7b", layout, scatter="reduce-scatter")
-    assert needed.total == fit.training("llama2-7b", layout).total
 
 
 @pytest.mark.parametrize("zero", [0, 3])
