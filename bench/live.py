@@ -46,27 +46,9 @@ FIRST = """async (id) => {
     if (root.dataset.state === 'failed') throw new Error(root.textContent);
     return (performance.now() - began) / 1000;
 }"""
-CHANGE = """async ([place, count]) => {
-    const root = document.querySelector('.mlx');
-    const input = root.querySelector(`[id$="-${place}"]`);
-    const times = [];
-    for (let i = 0; i < count; i++) {
-        input.value = i % (1 + +input.max);
-        const began = performance.now();
-        const done = new Promise((next) => {
-            const watch = new MutationObserver(() => { watch.disconnect(); next(); });
-            watch.observe(root, { attributeFilter: ['data-runs'] });
-        });
-        input.dispatchEvent(new Event('input'));
-        await done;
-        root.getBoundingClientRect();  // style and layout are done
-        times.push((performance.now() - began) / 1000);
-    }
-    return times;
-}"""
-MOVE = """async ([id, count]) => {
+MOVE = """async ([id, count, control]) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
-    const input = root.querySelector('input[type=range]');
+    const input = root.querySelector(control);
     const values = 1 + Math.round((input.max - input.min) / input.step);
     const times = [];
     for (let i = 0; i < count; i++) {
@@ -130,7 +112,7 @@ def moves(browser: object, address: str, id: str, count: int) -> rounds.Times:
     values = control.offers()
     page = opened(browser, address)
     page.evaluate(FIRST, f'"id": "{id}"')
-    ours = page.evaluate(MOVE, [f'"id": "{id}"', count])
+    ours = page.evaluate(MOVE, [f'"id": "{id}"', count, "input[type=range]"])
     page.context.close()
     one.run()
     places = [values[i % len(values)] for i in range(count)]
@@ -160,7 +142,7 @@ def changes(browser: object, address: str, count: int) -> tuple[rounds.Times, in
     one, (place, values) = find("plan"), changed()
     page = opened(browser, address)
     page.evaluate(FIRST, '"id": "plan"')
-    ours = page.evaluate(CHANGE, [place, count])
+    ours = page.evaluate(MOVE, ['"id": "plan"', count, f'[id$="-{place}"]'])
     page.context.close()
     one.run()
     asked = [values[i % len(values)] for i in range(count)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import rounds
 from shapes import shape
-from zero import CANDIDATES
+from zero import CANDIDATES, PAIRS
 
 from mathlib import launch
 from mathlib.meters.slow_wires import wires
@@ -16,7 +16,6 @@ from mathlib.model import gpt
 from mathlib.specs import Model
 
 LINKS = (100e6, 25e6)  # bytes a second
-PAIRS = {"ZeRO-1": "ZeroRedundancyOptimizer", "ZeRO-3": "FSDP2", "MiCS": "HSDP"}
 
 
 def race(names: list[str], model: Model, link: float, count: int) -> rounds.Times:

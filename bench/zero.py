@@ -78,6 +78,8 @@ CANDIDATES: dict[str, Callable[[torch.nn.Module], Step]] = {
     "HSDP": lambda model: fsdp2(model, replicas=dist.get_world_size() // 2),
 }
 
+PAIRS = {"ZeRO-1": "ZeroRedundancyOptimizer", "ZeRO-3": "FSDP2", "MiCS": "HSDP"}
+
 
 def race(names: list[str], model: Model, quick: bool) -> rounds.Times:
     steps = {name: CANDIDATES[name](gpt.GPT(model)) for name in names}
@@ -125,12 +127,11 @@ def saving(folder: str, model: Model, quick: bool, steps: int = 8) -> tuple[roun
 
 
 def rows(quick: bool) -> Iterator[dict]:
-    pairs = {"ZeRO-1": "ZeroRedundancyOptimizer", "ZeRO-3": "FSDP2", "MiCS": "HSDP"}
     sizes = [(2, 8, 256), (4, 8, 256)]
     if not quick:
         sizes += [(2, 4, 256), (2, 16, 256), (2, 8, 128), (2, 8, 512)]
     for ranks, layers, width in sizes:
-        for ours, theirs in pairs.items():
+        for ours, theirs in PAIRS.items():
             if ours == "MiCS" and ranks < 4:
                 continue
             model = shape(layers, width)
