@@ -7,8 +7,9 @@ the experiment once.
 
 A move, ours: Python is live; from the event of the first slider until the new picture stands in
 the page, with style and layout and without painting. The slider goes through all its values,
-again and again. Theirs: the same call with the same value in a CPython that has run it before,
-right after.
+again and again, one a frame, which is as often as a browser tells of a hand that drags it: what
+the page has computed ahead in that time, or shown before, it has at hand. Theirs: the same call
+with the same value in a CPython that has run it before, right after.
 
 A change, ours: the page that plans a run is live; from the event of the slider of tokens, after
 which all layouts are searched anew, until the new answer stands in the page. The slider has more
@@ -52,6 +53,7 @@ MOVE = """async ([id, count, control]) => {
     const values = 1 + Math.round((input.max - input.min) / input.step);
     const times = [];
     for (let i = 0; i < count; i++) {
+        await new Promise((next) => requestAnimationFrame(() => setTimeout(next))); // painted
         input.value = +input.min + (i % values) * +input.step;
         const began = performance.now();
         const done = new Promise((next) => {

@@ -1,7 +1,8 @@
 // An experiment on a page: the stored result stays until the reader moves a control, then Python draws it anew.
 import { address, settings } from './address.mjs';
+import { answer, foresee } from './answers.mjs';
 import { build } from './controls.mjs';
-import { element } from './dom.mjs';
+import { element, parsed } from './dom.mjs';
 import { computing, run, stop, warm } from './python.mjs';
 import { put } from './result.mjs';
 import { download } from './runtime.mjs';
@@ -58,6 +59,8 @@ export function enliven(root, position) {
   let busy = false;
   let stale = false;
   let silence;
+  let held; // the control that was reached for last
+  let turn = 0;
   const halt = element('button', { type: 'button' }, 'Stop');
   const share = element('progress', { max: 1, value: 0, 'aria-label': 'Search' });
   const sofar = element('small', { 'aria-hidden': 'true' });
@@ -104,10 +107,11 @@ export function enliven(root, position) {
     };
   };
 
-  const draw = (html) => {
+  const highest = new ResizeObserver(() => { output.style.minHeight = `${output.offsetHeight}px`; }); // what stands below does not jump
+  const draw = (nodes) => {
     document.documentElement.classList.add('mlx-playing'); // what is out of sight rests, see experiments.css
-    output.style.minHeight = `${output.offsetHeight}px`; // what stands below does not jump
-    put(output, html);
+    highest.observe(output);
+    put(output, nodes);
   };
 
   const far = (part, words) => {
@@ -116,10 +120,10 @@ export function enliven(root, position) {
   };
 
   // The answer to what is set, or nothing if newer settings have stopped the search for it.
-  async function answer(asked) {
+  async function search(asked) {
     far(0, '');
     try {
-      return await run(id, asked, progress, far);
+      return parsed(await run(id, asked, progress, far));
     } catch (error) {
       if (!error.stopped || !stale) throw error;
       return undefined;
@@ -152,9 +156,9 @@ export function enliven(root, position) {
         stale = false;
         const asked = { ...values };
         if (running) slow ??= setTimeout(() => aged(`${long ? 'Searching' : 'Computing'}: this is still the old result.`, ...(long ? [share, sofar, halt] : [])), SLOW);
-        const html = await answer(asked);
-        if (html === undefined || stale && root.dataset.state !== 'live') continue;
-        draw(html);
+        const nodes = await (long ? search(asked) : answer(id, asked, progress));
+        if (!nodes || stale && root.dataset.state !== 'live') continue;
+        draw(nodes);
         shown = asked;
         clearTimeout(slow);
         slow = undefined;
@@ -174,9 +178,17 @@ export function enliven(root, position) {
       else give_up(error);
     }
     busy = false;
+    ahead();
+  }
+
+  // Where the control that the reader holds could go next is computed while nothing else is.
+  function ahead() {
+    const mine = ++turn;
+    if (held && !long && root.dataset.state === 'live') foresee(id, held, { ...shown }, () => mine === turn && !busy);
   }
 
   const built = controls.map((control, i) => build(control, `mlx-${position}-${i}`, (value) => {
+    held = control;
     values[control.name] = value;
     update();
   }));
@@ -211,6 +223,10 @@ export function enliven(root, position) {
   root.querySelector('.mlx-controls').remove();
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
   start_at_rest(box);
+  box.addEventListener('focusin', ({ target }) => {
+    held = controls[built.findIndex(({ input }) => input === target)];
+    if (!busy) ahead();
+  });
   if (above) output.before(box, status, spoken, old);
   else output.after(old, box, status, spoken);
   values = settings(id, built, defaults);

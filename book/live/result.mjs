@@ -1,5 +1,5 @@
 // What a result offers besides being read: rows that set a control, files to save. What was open or had the focus keeps it.
-import { element, insert } from './dom.mjs';
+import { element } from './dom.mjs';
 
 function save(pre) {
   const place = URL.createObjectURL(new Blob([pre.textContent], { type: 'text/plain' }));
@@ -20,12 +20,12 @@ function offer(place) {
   }
 }
 
-// Without `html`, the result that stands there is made to offer what it can.
-export function put(place, html) {
-  if (html === undefined) return offer(place);
+// Without `nodes`, the result that stands there is made to offer what it can.
+export function put(place, nodes) {
+  if (!nodes) return offer(place);
   const open = new Set([...place.querySelectorAll('details[data-keep][open]')].map((one) => one.dataset.keep));
   const held = place.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
-  insert(place, html);
+  place.replaceChildren(nodes);
   offer(place);
   for (const one of place.querySelectorAll('details[data-keep]')) one.open = open.has(one.dataset.keep);
   if (held) place.querySelector(`[data-focus="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });

@@ -1,38 +1,43 @@
 """How things look: pictures, tables, experiments. Importing it teaches every sum of parts to draw
-itself.
+itself; what notebooks call is loaded when it is asked for, so that a page's Python, which draws
+without most of it, starts sooner.
 """
 
-from mathlib import parts as _parts
-from mathlib.show.charts import byte_bars, curves
-from mathlib.show.comparison import compare
-from mathlib.show.drawing import graph
-from mathlib.show.figures import figure
-from mathlib.show.gantt import schedule_chart
-from mathlib.show.ledger import verdict
-from mathlib.show.link_chart import links
-from mathlib.show.memory_chart import memory_line
-from mathlib.show.pictures import parts_bar, parts_picture
-from mathlib.show.prediction import predict
-from mathlib.show.tables import source, table
-from mathlib.show.timelines import ranks_timeline
-from mathlib.show.widgets import explore
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "byte_bars",
-    "compare",
-    "curves",
-    "explore",
-    "figure",
-    "graph",
-    "links",
-    "memory_line",
-    "parts_bar",
-    "predict",
-    "ranks_timeline",
-    "schedule_chart",
-    "source",
-    "table",
-    "verdict",
-]
+from mathlib import parts as _parts
+from mathlib.show.pictures import parts_picture
+
+_HOMES = {
+    "byte_bars": "charts",
+    "compare": "comparison",
+    "curves": "charts",
+    "explore": "widgets",
+    "figure": "figures",
+    "graph": "drawing",
+    "links": "link_chart",
+    "memory_line": "memory_chart",
+    "parts_bar": "pictures",
+    "predict": "prediction",
+    "ranks_timeline": "timelines",
+    "schedule_chart": "gantt",
+    "source": "tables",
+    "table": "tables",
+    "verdict": "ledger",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
 
 _parts.renderer = parts_picture
