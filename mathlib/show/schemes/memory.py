@@ -126,7 +126,9 @@ def _phases(page: Canvas, left: float, foot: float) -> None:
         page.text(middle, foot + 18, phase, anchor="middle", size=page.small)
 
 
-def bytes_of_a_parameter(*recipes: str, caption: str = "", name: str = "") -> Shown:
+def bytes_of_a_parameter(
+    *recipes: str | precision.Recipe, caption: str = "", name: str = ""
+) -> Shown:
     """One square a byte: what each recipe keeps of a single parameter."""
     chosen = recipes or ("adam-fp32", "mixed-adam", "mixed-adam-fp32-gradients")
     totals = {one: precision.bytes_per_parameter(one) for one in chosen}
@@ -137,7 +139,7 @@ def bytes_of_a_parameter(*recipes: str, caption: str = "", name: str = "") -> Sh
     return figure(draw, caption=said.rstrip(".") + ".", name=name)
 
 
-def _bytes(width: float, totals: Mapping[str, Parts]) -> str:
+def _bytes(width: float, totals: Mapping[str | precision.Recipe, Parts]) -> str:
     page = Canvas(width, "The bytes of one parameter")
     most = max(int(parts.total + 0.999) for parts in totals.values())
     cell = min(30.0, (width - 60) / most)
