@@ -112,10 +112,6 @@ SCHEMES = {
     "sums.additions, odd": lambda: sums.additions(5),
     "data_parallel.sent_by_a_rank": data_parallel.sent_by_a_rank,
     "data_parallel.replicas": data_parallel.replicas,
-    "data_parallel.buckets": data_parallel.buckets,
-    "data_parallel.buckets, slow": lambda: data_parallel.buckets(
-        layers=16, bandwidth=2e10, bucket=1e9
-    ),
     "data_parallel.four_versions": data_parallel.four_versions,
     "data_parallel.order_of_buckets": data_parallel.order_of_buckets,
     "data_parallel.accumulation": data_parallel.accumulation,

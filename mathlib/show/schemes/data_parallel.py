@@ -1,25 +1,20 @@
-"""Schemes of the data-parallel chapter: replicas, buckets on the wire, versions, accumulation."""
+"""Schemes of the data-parallel chapter: replicas, bytes, versions, accumulation."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from mathlib.checks import whole
-from mathlib.show import says, svg
+from mathlib.show import svg
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
-from mathlib.show.kit.sheet import WARNING, place
-from mathlib.show.roles import ROLES, Look, looks, rank_look
+from mathlib.show.kit.sheet import place
+from mathlib.show.roles import ROLES, looks, rank_look
 from mathlib.show.tables import Shown
-from mathlib.traffic import overlap
 
 REPLICAS = (
     "The weights are equal on all ranks, the data are not: only gradients have to meet, and "
     "afterwards all ranks take the same step."
-)
-BUCKETS = (
-    "Backward goes from the last layer to the first; a full bucket leaves at once, so that only "
-    "the last one keeps the optimizer waiting."
 )
 SENT = (
     "What a rank sends, piece by piece: one piece less than all in each half, so that two ranks "
@@ -77,57 +72,6 @@ def _replicas(width: float, ranks: int) -> str:
         f"{ranks} ranks with equal weights, each with its slice of the batch, find gradients of "
         "their own, take the mean of all, and update alike"
     )
-
-
-def buckets(*, caption: str = BUCKETS, name: str = "", **step: Any) -> Shown:
-    """Buckets filled from the last layer to the first, beside the wire: overlap.bucketed, whose
-    arguments `step` are.
-    """
-    given: dict[str, Any] = {"layers": 8, "ranks": 8, "backward": 0.1, "payload": 2e9}
-    given |= {"bucket": 5e8, "bandwidth": 5e10, "latency": 1e-5} | step
-    found = overlap.bucketed(**given)
-    at_once = overlap.bucketed(**given | {"bandwidth": 1e30, "latency": 0})
-    full = [bucket.start for bucket in at_once.buckets]  # nothing waits for such a wire
-    return figure(partial(_buckets, step=found, full=full), caption=caption, name=name)
-
-
-def _buckets(width: float, step: overlap.Step, full: Sequence[float]) -> str:
-    page = Canvas(width, "Buckets leave while backward goes on")
-    last = step.backward[-1].end
-    left = page.wide("backward") + 12
-    scale = (width - left - 4) / max(last, step.buckets[-1].end)
-    top = page.bottom + 8
-    low = top + 30 + 44
-    page.text(0, top + 20, "backward")
-    page.text(0, low + 20, "wire")
-    layers = [_span(page, s, ROLES["backward"], left, top, scale) for s in step.backward]
-    sent = [_span(page, s, ROLES["communication"], left, low, scale) for s in step.buckets]
-    for bucket, when in zip(sent, full, strict=True):
-        layer = next(i for i, s in enumerate(step.backward) if s.end >= when * (1 - 1e-9))
-        page.drop(layers[layer], bucket, leaves=left + when * scale - 2)
-    done, end = left + last * scale, left + step.buckets[-1].end * scale
-    page.line(f"M{place(done, top - 4)}V{low + 42:.1f}", dash="3 3", opacity=0.6)
-    if end > done + 2:
-        page.line(f"M{place(done, low + 38)}H{end:.1f}", colour=WARNING, width=2.5)
-    wait = f"the optimizer waits {says.time(max(0.0, step.exposed))}"
-    said = "the optimizer waits"
-    page.text(width - 4, low + 58, said, anchor="end", size=page.small, bold=True)
-    page.text(left, low + 58, "hidden behind backward", size=page.small, quiet=True)
-    return page.done(
-        f"{len(step.backward)} layers in {len(step.buckets)} buckets; {step.hidden:.0%} of the "
-        f"communication is hidden, {wait}"
-    )
-
-
-def _span(
-    page: Canvas, span: overlap.Span, look: Look, left: float, y: float, scale: float
-) -> Shape:
-    """One box on the time line, with its name or its number inside where they fit."""
-    wide = (span.end - span.start) * scale
-    number = span.what.rpartition(" ")[2]
-    label = next((w for w in (span.what, number) if page.wide(w, page.small) + 6 < wide), "")
-    strip = page.strip([(label, 1, look)], wide=max(wide, 0.5), high=30)
-    return page.at(strip, left + span.start * scale, y)
 
 
 def sent_by_a_rank(*ranks: int, caption: str = SENT, name: str = "") -> Shown:

@@ -1,20 +1,9 @@
-"""Replicas, buckets and accumulation, as the formulas have them."""
+"""Replicas, bytes and accumulation, as the formulas have them."""
 
 import pytest
 from charts import SPACE, boxes, drawn, said, words
 
 from mathlib.show.schemes import data_parallel
-from mathlib.traffic import overlap
-
-STEP = {
-    "layers": 4,
-    "ranks": 8,
-    "backward": 0.1,
-    "payload": 1e9,
-    "bucket": 5e8,
-    "bandwidth": 2e10,
-    "latency": 0.0,
-}
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
@@ -22,19 +11,6 @@ def test_every_rank_has_all_but_the_exchange(ranks):
     written = words(drawn(data_parallel.replicas(ranks)))
     assert written.count("weights") == written.count("gradients") == ranks
     assert written.count("all-reduce: the mean") == 1
-
-
-def test_buckets_are_drawn_where_they_are_sent():
-    step = overlap.bucketed(**STEP)
-    chart = drawn(data_parallel.buckets(**STEP))
-    drawn_boxes = list(boxes(chart).values())
-    backward, wire = drawn_boxes[:4], drawn_boxes[4:]
-    assert len(wire) == len(step.buckets) == 2
-    scale = backward[0][2] / (step.backward[0].end - step.backward[0].start)
-    for (x, _, wide, _), span in zip(wire, step.buckets, strict=True):
-        assert x - backward[0][0] == pytest.approx(span.start * scale, abs=0.2)
-        assert wide == pytest.approx((span.end - span.start) * scale, abs=0.2)
-    assert f"{step.hidden:.0%} of the communication is hidden" in said(chart)
 
 
 def test_a_rank_sends_all_pieces_but_one_in_either_half():
