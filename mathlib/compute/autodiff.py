@@ -1,8 +1,8 @@
 """Reverse-mode automatic differentiation: what torch.autograd does, on lists of lists.
 
-A value remembers its parents, and for each a pull: from G = dL/dvalue to the parent's share (Baydin
+A value remembers its parents, and for each a pull: from G = dloss/dvalue to its share (Baydin
 et al. 2018, 3.2). What was made last is visited first, and a leaf when its last share is there.
-Y = A B is one product; its pulls dL/dA = G B^T and dL/dB = A^T G are two. `made` and `pulled` count
+Y = A B is one product; its pulls G_A = G_Y B^T and G_B = A^T G_Y are two. `made` and `pulled` count
 multiplications.
 """
 
@@ -75,7 +75,7 @@ def added(before: Rows | None, more: Rows) -> Rows:
 
 
 def one(loss: Rows) -> Rows:
-    """dL/dL, which is 1, where the loss is a single number.
+    """The slope of the loss by itself, which is 1, where the loss is a single number.
 
     Chapter: autograd
     """

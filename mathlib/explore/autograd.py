@@ -8,7 +8,7 @@ from mathlib.show.says import plain
 
 
 def squared_error(x: float, w: float, b: float, t: float) -> dict[str, Value]:
-    """Every value of L = (relu(w x + b) - t)^2, in the order in which it is made."""
+    """Every value of loss = (relu(w x + b) - t)^2, in the order in which it is made."""
     made = {
         "x": Value(x, needs_grad=False),
         "w": Value(w),
@@ -19,7 +19,7 @@ def squared_error(x: float, w: float, b: float, t: float) -> dict[str, Value]:
     made["w x + b"] = made["w x"] + made["b"]
     made["relu"] = made["w x + b"].relu()
     made["e"] = made["relu"] + made["-t"]
-    made["L = e e"] = made["e"] * made["e"]
+    made["loss = e e"] = made["e"] * made["e"]
     return made
 
 
@@ -35,7 +35,7 @@ def squared_error(x: float, w: float, b: float, t: float) -> dict[str, Value]:
 )
 def backward(step: int, x: float, w: float, b: float, t: float) -> str:
     made = squared_error(x, w, b, t)
-    loss, before_relu = made["L = e e"], made["w x + b"]
+    loss, before_relu = made["loss = e e"], made["w x + b"]
     gradients = {value: rows[0][0] for value, rows in loss.backward().items()}
     done = [value for value in reversed(loss.graph()) if value in gradients][:step]
     arrived = {value: gradients[value] for value in done}
@@ -50,7 +50,7 @@ def backward(step: int, x: float, w: float, b: float, t: float) -> str:
     last = "Nothing has moved yet."
     if done:
         name = {value: word for word, value in made.items()}[done[-1]]
-        last = f"The last one: dL/d({name}) = {plain(gradients[done[-1]])}."
+        last = f"The last one, at {name}: G = {plain(gradients[done[-1]])}."
     why = ""
     if dead and step > 3:
         why = " relu passes nothing back, for its input is not positive."

@@ -1,7 +1,8 @@
 """The order of a backward pass: when each tensor that was saved for it dies, and when each gradient
 is there.
 
-Saved tensors count by their storage, once however many look at it; parameters are left out.
+Saved tensors count by their storage, once however many look at it; parameters are left out. What
+torch's checkpoint makes again in backward is heard as well.
 """
 
 import weakref
@@ -10,11 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+from unittest import mock
 
 from torch import Tensor, nn
 from torch.autograd.graph import Node, saved_tensors_hooks
+from torch.utils import checkpoint
 
 ELSEWHERE = "loss"  # what runs outside of all parts
+_SECOND_RUN = checkpoint._recomputation_hook
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,32 @@ class _Recorder:
         self.parameters: dict[Tensor, tuple[str, str]] = {}  # part and name
 
     def pack(self, tensor: Tensor) -> _Held:
-        held, storage = _Held(tensor), tensor.untyped_storage()
+        held = _Held(tensor)
+        self.keep(tensor, held)
+        return held
+
+    def keep(self, tensor: Tensor, holder: object) -> None:
+        """A tensor is saved, for as long as its holder lives."""
+        storage = tensor.untyped_storage()
         key, part = storage._cdata, self.inside[-1]
         if key not in self.weights:
             if not self.holders[key]:
                 self.events.append(Event("saved", part, storage.nbytes()))
             self.holders[key] += 1
-            weakref.finalize(held, self.let_go, key, part, storage.nbytes())
-        return held
+            weakref.finalize(holder, self.let_go, key, part, storage.nbytes())
+
+    def second_run(self, *of: Any) -> saved_tensors_hooks:
+        """The hooks that checkpoint puts in place of ours for its second run; they tell us, too."""
+        hooks = _SECOND_RUN(*of)
+        store = hooks.pack_hook
+
+        def pack(tensor: Tensor) -> object:
+            kept = tensor.detach()  # what checkpoint stores when it needs no gradient
+            self.keep(kept, kept)
+            return store(kept)
+
+        hooks.pack_hook = pack
+        return hooks
 
     def let_go(self, key: int, part: str, size: int) -> None:
         self.holders[key] -= 1
@@ -99,7 +122,8 @@ def _hooked(
     with ExitStack() as hooks:
         for part, module in [(part, one) for part, several in parts.items() for one in several]:
             enter = module.register_forward_pre_hook(partial(recorder.enter, part))
-            leave = module.register_forward_hook(recorder.leave)
+            # always: checkpoint stops a second run when it has what it needs
+            leave = module.register_forward_hook(recorder.leave, always_call=True)
             hooks.callback(enter.remove)
             hooks.callback(leave.remove)
             for parameter in module.parameters():
@@ -110,6 +134,8 @@ def _hooked(
                 told = partial(recorder.arrived, "gradient")
                 hooks.callback(parameter.register_post_accumulate_grad_hook(told).remove)
         hooks.enter_context(saved_tensors_hooks(recorder.pack, lambda held: held.tensor))
+        again = mock.patch.object(checkpoint, "_recomputation_hook", recorder.second_run)
+        hooks.enter_context(again)
         yield
 
 

@@ -33,11 +33,11 @@ def test_the_values_are_those_of_torch():
     loss = (torch.relu(w * x + b) - t) ** 2
     loss.backward()
     made = squared_error(x, 1.0, 0.5, t)
-    gradients = made["L = e e"].backward()
-    assert made["L = e e"].rows[0][0] == loss.item()
+    gradients = made["loss = e e"].backward()
+    assert made["loss = e e"].rows[0][0] == loss.item()
     assert [gradients[made[name]][0][0] for name in "wb"] == [w.grad.item(), b.grad.item()]
     noted = " | ".join(words(drawn(shown(x=x, w=1.0, b=0.5, t=t, step=7))))
-    for lines in ("L = e e | 1 | G = 1", "w | 1 | G = 3", "b | 0.5 | G = 2"):
+    for lines in ("loss = e e | 1 | G = 1", "w | 1 | G = 3", "b | 0.5 | G = 2"):
         assert lines in noted
 
 
@@ -57,9 +57,9 @@ def test_a_value_that_goes_in_twice_has_one_arrow():
 
 
 def test_the_last_one_is_named_and_every_box_has_a_name_of_its_own():
-    lasts = ["L = e e", "e", "relu", "w x + b", "b", "w x", "w"]
+    lasts = ["loss = e e", "e", "relu", "w x + b", "b", "w x", "w"]
     for step, name in enumerate(lasts, 1):
-        assert f"The last one: dL/d({name}) = " in shown(step=step)
+        assert f"The last one, at {name}: G = " in shown(step=step)
     told = drawn(shown()).findtext(f"{SPACE}desc")
     assert "w x leads to w;" in told and "w x + b leads to b;" in told
 

@@ -2,6 +2,8 @@
 with the last use of its parameter.
 """
 
+from itertools import accumulate
+
 import pytest
 import torch
 from torch import nn
@@ -70,21 +72,29 @@ def test_a_tensor_that_two_operations_keep_counts_once_and_dies_with_the_last(ch
 
 
 class Again(nn.Module):
-    def __init__(self, inside):
+    def __init__(self, inside, **how):
         super().__init__()
-        self.inside = inside
+        self.inside, self.how = inside, how
 
     def forward(self, x):
-        return checkpoint(self.inside, x, use_reentrant=True)
+        return checkpoint(self.inside, x, **self.how)
 
 
-def test_what_is_saved_around_an_inner_part_is_the_outer_ones(chain):
+VARIANTS = [
+    {"use_reentrant": True},
+    {"use_reentrant": False},
+    {"use_reentrant": False, "early_stop": False},
+]
+
+
+@pytest.mark.parametrize("how", VARIANTS, ids=["older", "newer", "newer, to its end"])
+def test_what_is_saved_around_an_inner_part_is_the_outer_ones(chain, how):
     """A layer in a layer, recomputed: its input is kept around the inner one, and what the second
     run saves comes in backward, part by part.
     """
     model, _ = chain
     for i in (1, 2):
-        model[i] = Again(nn.Sequential(model[i], nn.ReLU()))
+        model[i] = Again(nn.Sequential(model[i], nn.ReLU()), **how)
     parts = {"0": [model[0]], "1": [model[1], model[1].inside], "2": [model[2], model[2].inside]}
     events = arrivals.follow(lambda: model(torch.randn(2, 4)).sum(), model, parts)
     kept = [(e.what, e.part) for e in events if e.what in ("saved", "turn", "released")]
@@ -97,9 +107,30 @@ def test_what_is_saved_around_an_inner_part_is_the_outer_ones(chain):
 
 def test_hooks_are_gone_afterwards(chain):
     model, parts = chain
+    second_run = torch.utils.checkpoint._recomputation_hook
     arrivals.follow(lambda: model(torch.randn(2, 4)).sum(), model, parts)
+    assert torch.utils.checkpoint._recomputation_hook is second_run
     assert not model[0]._forward_pre_hooks and not model[0]._forward_hooks
     assert not model[0].weight._post_accumulate_grad_hooks
+
+
+@pytest.mark.parametrize("how", VARIANTS, ids=["older", "newer", "newer, to its end"])
+def test_recomputed_blocks_of_a_gpt_are_never_alive_together(how):
+    """At the fullest moment one block is there in full, and the inputs of the blocks below it."""
+    model, batch = gpt.GPT(gpt.small(layers=3, vocab=57)), data.batch(2, gpt.small().context)
+    parts = {f"block {i}": [block] for i, block in enumerate(model.blocks)}
+    plain = arrivals.follow(lambda: model.loss(*batch), model, parts)
+    one = sum(e.size for e in plain if e.what == "saved" and e.part == "block 2")
+    model.blocks = nn.ModuleList(Again(block, **how) for block in model.blocks)
+    parts = {f"block {i}": [block, block.inside] for i, block in enumerate(model.blocks)}
+    events = arrivals.follow(lambda: model.loss(*batch), model, parts)
+    turn = [event.what for event in events].index("turn")
+    inputs = [e.size for e in events[:turn] if e.part in parts]
+    signs = {"saved": 1, "released": -1}
+    alive = [*accumulate(e.size * signs.get(e.what, 0) for e in events if e.part in parts)]
+    assert alive[-1] == 0 and len(inputs) == 3 and max(alive) == 2 * inputs[0] + one
+    again = [e.name.replace(".inside.", ".") for e in events if e.what == "gradient"]
+    assert again == names(plain, "gradient")
 
 
 def test_of_a_gpt_every_saved_byte_is_there_and_the_tied_table_comes_last():

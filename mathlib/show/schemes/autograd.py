@@ -23,8 +23,9 @@ FLOW = (
 )
 ARRIVAL = "What was made last is visited first, and a leaf as soon as its last share has come."
 LIVES = (
-    "Forward goes up and backward comes down: what is saved last dies first, and a gradient "
-    "arrives when backward has passed every use of its parameter. All heights have one scale."
+    "The events of a step from left to right, at equal distances: an order and no clock. Forward "
+    "goes up and backward comes down: what is saved last dies first, and a gradient arrives when "
+    "backward has passed every use of its parameter. All heights have one scale."
 )
 WORK = (
     "Multiplications: in a box those that made the value, at an arrow those of the pull. A product "

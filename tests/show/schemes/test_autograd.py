@@ -25,7 +25,7 @@ def test_values_go_up_and_gradients_come_down():
     """As in the other pictures of the chapter."""
     chart = drawn(autograd.values_and_gradients(loss()))
     heights = {text.text: float(text.get("y")) for text in chart.iter(f"{SPACE}text")}
-    assert heights["L = e e"] < heights["e"] < heights["relu"] < heights["w x"] < heights["w"]
+    assert heights["loss = e e"] < heights["e"] < heights["relu"] < heights["w x"] < heights["w"]
 
 
 def test_a_product_is_paid_for_once_forward_and_once_a_factor_backward():
@@ -44,7 +44,7 @@ def test_nothing_is_paid_on_the_way_to_data():
 
 def test_what_was_made_last_is_first_and_a_leaf_comes_with_its_last_share():
     turns = said(drawn(autograd.order_of_arrival(loss()))).split("; then ")
-    assert turns[0] == "L = e e with 1, made as number 5" and turns[1].startswith("e with 2")
+    assert turns[0] == "loss = e e with 1, made as number 5" and turns[1].startswith("e with 2")
     assert turns[4:] == ["b with 2", "w x with 2, made as number 1", "w with 3"]
 
 
