@@ -69,6 +69,8 @@ def test_where_it_does_not_fit_each_way_out_comes_with_what_it_needs(capsys):
         ("--device A100", "did you mean a100-40gb or a100-80gb"),
         ("--recipe adafactor", "depend on the shape of each matrix"),
         ("--recipe adamw", "mixed-adam is the usual; `mathlib recipes` lists all"),
+        ("--pipeline 5", "accepted: 1, 2, 4, 8, 16, 32; `mathlib time` gives the last stage fewer"),
+        ("--pipeline 27", "accepted: 1, 2, 4, 8, 16, 32$"),
         ("--zero 1", "no effect on one replica"),
         ("--sequence-parallel", "no effect without tensor parallelism"),
         ("--expert-tensor 1", "no effect on a model without experts"),
