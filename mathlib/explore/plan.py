@@ -13,7 +13,7 @@ from mathlib.checks import InputError
 from mathlib.from_config import from_config
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
-from mathlib.plan.machine import host_of
+from mathlib.plan.machine import Host, host_of
 from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD
 from mathlib.show import memory_laws, says, step_laws, svg
@@ -68,20 +68,31 @@ def read(config: str) -> Model:
 
 @lru_cache(8)
 def ranked(
-    model: Model, cluster: str, devices: int, sequences: int, tokens: int, recipe: str, host: bool
+    model: Model,
+    cluster: str,
+    devices: int,
+    sequences: int,
+    tokens: int,
+    recipe: str,
+    host: bool,
 ) -> tuple[step.Machine, planner.Ranking, tuple[planner.Choice, ...]]:
     """What layouts of a model meet on a cluster, their ranking, the table's rows.
 
     Whoever chooses a row asks again.
     """
     nodes = specs.find_cluster(cluster)
-    if host and not nodes.host_memory:
-        raise InputError(f"nobody told how large and quick the host's memory of {nodes.title} is")
-    there = host_of(nodes) if host else None
-    on = step.machine(model, nodes, find_rates(nodes.device), tokens=tokens, host=there)
+    there: dict[str, Any] = {"host": _host(nodes) if host else None, "tokens": tokens}
+    on = step.machine(model, nodes, find_rates(nodes.device), **there)
     how: dict[str, Any] = {"recipe": recipe, "most": KEPT, "tell": _far}
     found = planner.search(on, devices=devices, sequences=sequences, **how)
     return on, found, mixes(found.choices)
+
+
+def _host(nodes: specs.Cluster) -> Host:
+    """A device's share of the host's memory, where that is known."""
+    if not nodes.host_memory:
+        raise InputError(f"nobody told how large and quick the host's memory of {nodes.title} is")
+    return host_of(nodes)
 
 
 def _far(search: planner.Progress) -> None:
