@@ -217,9 +217,9 @@ def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
     elif empty or not uneven:
         try:
             divides("pipeline", lay.pipeline, "layers", model.layers)
-        except InputError as why:
+        except InputError as refusal:
             other = "" if empty else "; `mathlib time` gives the last stage fewer layers"
-            raise InputError(f"{why}{other}") from None
+            raise InputError(f"{refusal}{other}") from None
     for name, why in _idle(args, model, lay).items():
         if name in args.given:
             raise InputError(f"{name} = {getattr(args, name)}: no effect {why}; leave it out")
