@@ -101,16 +101,23 @@ def memory_command(args: Typed) -> None:
         ("micro-batches", lay.micro_batches, ""),
         ("tokens of a step", lay.sequences * int(args.tokens or model.context), "token"),
     ]
-    there = device_of(args)
+    there, keeps = device_of(args), counted_as(model, how["recipe"])
     if there is None:
-        return answer(args, parts, facts)
+        return answer(args, parts, facts, keeps=keeps)
     verdict = fit.fits(parts, there)
     facts += [
         ("room", verdict.memory, "byte"),
         ("left", verdict.memory - verdict.needed, "byte"),
     ]
     ways = [] if verdict else list(ways_out(model, lay, verdict.memory, how))
-    answer(args, parts, facts, verdict=str(verdict), ways=ways)
+    answer(args, parts, facts, verdict=str(verdict), ways=ways, keeps=keeps)
+
+
+def counted_as(model: Model, recipe: str) -> str:
+    """By whose conventions memory was counted, and where others are used."""
+    gate = ", a gate's product not fused" if model.gated else ""
+    other = "`mathlib plan`, `time` and `fit` count the kernels and copies of a --program"
+    return f"memory counted as PyTorch's own operations fill it: {recipe}{gate}\n{other}"
 
 
 def ways_out(model: Model, lay: Layout, memory: float, how: dict[str, Any]) -> Iterator[str]:

@@ -211,10 +211,15 @@ def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
     rest: dict[str, Any] = {"shard": args.shard or 0, "expert_tensor": args.expert_tensor or 0}
     lay = Layout(**sizes, **how, **rest, micro_batches=m, recompute=args.recompute)
     tensor_degree(model, lay.tensor)
+    empty = (lay.pipeline - 1) * ceil_div(model.layers, lay.pipeline) >= model.layers
     if lay.chunks > 1:
         lay.layers_of_stage(model.layers)
-    elif not uneven or (lay.pipeline - 1) * ceil_div(model.layers, lay.pipeline) >= model.layers:
-        divides("pipeline", lay.pipeline, "layers", model.layers)
+    elif empty or not uneven:
+        try:
+            divides("pipeline", lay.pipeline, "layers", model.layers)
+        except InputError as refusal:
+            other = "" if empty else "; `mathlib time` gives the last stage fewer layers"
+            raise InputError(f"{refusal}{other}") from None
     for name, why in _idle(args, model, lay).items():
         if name in args.given:
             raise InputError(f"{name} = {getattr(args, name)}: no effect {why}; leave it out")

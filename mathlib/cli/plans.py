@@ -10,7 +10,7 @@ from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_tokens, model_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import RESERVE, add_host, add_machine, machine_of
+from mathlib.cli.steps import RESERVE, add_host, add_machine, counted_as, kept, machine_of
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
@@ -85,17 +85,6 @@ def search_of(args: Typed) -> dict[str, Any]:
     return how | {"recipe": recipe, "risk": args.risk}
 
 
-def kept(args: Typed) -> str:
-    """What of a step the program is taken to hold in memory."""
-    from mathlib.plan.keeps import find_keeps
-
-    keeps = find_keeps(args.program)
-    gate = "a gate's product fused" if keeps.fused_gate else "a gate's product not fused"
-    whose = "of the whole vocabulary " if keeps.whole_logits else ""
-    loss = f"{keeps.logit:g} bytes a logit {whose}in the loss"
-    return f"{args.recipe or keeps.recipe}, {gate}, {loss}"
-
-
 @command(
     "plan",
     "the quickest layouts on so many devices, ranked, with the reasons",
@@ -125,8 +114,8 @@ def plan_command(args: Typed) -> None:
         raise InputError(f"{model.name} on {args.devices} {on.device.name}: {found}")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
-    table, memory = ranked(on, found.choices), kept(args)
-    counted = wrapped(f"memory counted as {args.program} fills it: {memory}")
+    table, memory = ranked(on, found.choices), kept(args.program, args.recipe)
+    counted = wrapped(counted_as(args.program, memory))
     text = [terminal.paint(wrapped(title), "strong"), table, f"{told(found)}\n{counted}"]
     show(args, "\n\n".join(text), {"title": title, "keeps": memory} | ranking_data(on, found))
 

@@ -48,7 +48,8 @@ FLAGS = of(read=each(TEXT), ignored=many(TEXT), unknown=many(TEXT))  # of anothe
 DEFS = {"parts": PARTS}
 SUM = PARTS | {  # what params, flops, memory, kv, time and comm step answer
     "properties": PARTS["properties"]
-    | {"also": each(FACT), "verdict": either(TEXT, NULL), "ways": many(TEXT), "flags": FLAGS},
+    | {"also": each(FACT), "verdict": either(TEXT, NULL), "ways": many(TEXT), "flags": FLAGS}
+    | {"keeps": TEXT},
     "required": [*PARTS["required"], "also", "verdict"],
 }
 LAYOUT = each(either(NUMBER, TEXT, FLAG))

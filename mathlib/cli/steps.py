@@ -152,6 +152,23 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
     return facts
 
 
+def kept(program: str, recipe: str | None = None) -> str:
+    """What of a step a program is taken to hold in memory."""
+    from mathlib.plan.keeps import find_keeps
+
+    keeps = find_keeps(program)
+    gate = "a gate's product fused" if keeps.fused_gate else "a gate's product not fused"
+    whose = "of the whole vocabulary " if keeps.whole_logits else ""
+    loss = f"{keeps.logit:g} bytes a logit {whose}in the loss"
+    return f"{recipe or keeps.recipe}, {gate}, {loss}"
+
+
+def counted_as(program: str, keeps: str) -> str:
+    """By whose conventions memory was counted, and where others are used."""
+    other = "`mathlib memory` counts PyTorch's own operations, which keep other bytes"
+    return f"memory counted as {program} fills it: {keeps}\n{other}"
+
+
 @command(
     "time",
     "seconds of a training step by part, MFU, where measured runs lie, and whether it fits",
@@ -187,4 +204,4 @@ def time_command(args: Typed) -> None:
     ]
     if args.train is not None:
         facts.append(("whole run", args.train / tokens * parts.total, "second"))
-    answer(args, parts, facts)
+    answer(args, parts, facts, keeps=counted_as(args.program, kept(args.program)))

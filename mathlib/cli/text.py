@@ -85,22 +85,26 @@ def answer(
     body: str = "",
     verdict: str = "",
     ways: Sequence[str] = (),
+    keeps: str = "",
 ) -> None:
-    """The parts of a sum, what else follows from it, what it means, and what would help."""
+    """The parts of a sum, what else follows from it, what it means, what would help, and by whose
+    conventions memory was counted.
+    """
     good = verdict.startswith("fits")
     text = [
         terminal.paint(wrapped(parts.title), "strong"),
         body or parts_table(parts, args.depth if args.knows("depth") else 1),
         facts_table(facts),
         *filter(None, [terminal.paint(wrapped(verdict), "good" if good else "bad")]),
-        *filter(None, ["\n".join(ways)]),
+        *filter(None, ["\n".join(ways), wrapped(keeps)]),
     ]
     show(
         args,
         "\n\n".join(text),
         parts.as_dict()
         | {"also": facts_dict(facts), "verdict": verdict or None}
-        | ({"ways": list(ways)} if ways else {}),
+        | ({"ways": list(ways)} if ways else {})
+        | ({"keeps": keeps} if keeps else {}),
     )
 
 

@@ -13,6 +13,9 @@ from mathlib.checks import InputError
 from mathlib.from_config import from_config
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
+from mathlib.plan.machine import Host, host_of
+from mathlib.plan.room import Room
+from mathlib.plan.work import OFFLOAD
 from mathlib.show import memory_laws, says, step_laws, svg
 from mathlib.show.experiments import Choice, Range, Text, doubling, experiment, tell
 from mathlib.show.launch_flags import launch_line
@@ -32,6 +35,12 @@ RECIPES = (
     ("bf16, gradients in bf16", "mixed-adam"),
     ("bf16, Adam in 8 bits", "mixed-adam-8bit"),
 )
+HOST = (("nothing", "no"), ("states and activations, if it pays", "yes"))
+WAITS = {
+    "states": "states on the host",
+    "activations": "activations on the host",
+    "both": "states and activations on the host",
+}
 ROWS = 10
 KEPT = 500  # of the quickest layouts, among which those that differ in their mix are looked for
 INDEX = re.compile(r"\b([a-z])_([a-z])\b")  # a letter with an index, in a sentence
@@ -59,17 +68,31 @@ def read(config: str) -> Model:
 
 @lru_cache(8)
 def ranked(
-    model: Model, cluster: str, devices: int, sequences: int, tokens: int, recipe: str
+    model: Model,
+    cluster: str,
+    devices: int,
+    sequences: int,
+    tokens: int,
+    recipe: str,
+    host: bool,
 ) -> tuple[step.Machine, planner.Ranking, tuple[planner.Choice, ...]]:
     """What layouts of a model meet on a cluster, their ranking, the table's rows.
 
     Whoever chooses a row asks again.
     """
     nodes = specs.find_cluster(cluster)
-    on = step.machine(model, nodes, find_rates(nodes.device), tokens=tokens)
+    there: dict[str, Any] = {"host": _host(nodes) if host else None, "tokens": tokens}
+    on = step.machine(model, nodes, find_rates(nodes.device), **there)
     how: dict[str, Any] = {"recipe": recipe, "most": KEPT, "tell": _far}
     found = planner.search(on, devices=devices, sequences=sequences, **how)
     return on, found, mixes(found.choices)
+
+
+def _host(nodes: specs.Cluster) -> Host:
+    """A device's share of the host's memory, where that is known."""
+    if not nodes.host_memory:
+        raise InputError(f"nobody told how large and quick the host's memory of {nodes.title} is")
+    return host_of(nodes)
 
 
 def _far(search: planner.Progress) -> None:
@@ -89,7 +112,7 @@ def mixes(choices: list[planner.Choice]) -> tuple[planner.Choice, ...]:
     return tuple(firsts.values())[:ROWS]
 
 
-def words(layout: Layout) -> str:
+def words(layout: Layout, offload: str = "none") -> str:
     """A layout in a few words: what is one or off is left out."""
     lay = layout
     named = [
@@ -103,6 +126,7 @@ def words(layout: Layout) -> str:
         (lay.zero > 0 and lay.shard < lay.replicas, f"over {lay.shard} ranks"),
         (lay.micro_batch > 1, f"micro-batch {lay.micro_batch}"),
         (lay.recompute != "none", f"recompute {lay.recompute}"),
+        (offload != "none", WAITS.get(offload, "")),
     ]
     return ", ".join(text for said, text in named if said) or "one device"
 
@@ -117,6 +141,7 @@ def words(layout: Layout) -> str:
     doubling("sequences", "Sequences a step", 1, 8192, 512),
     doubling("tokens", "Tokens of a sequence", 512, 131072, 8192),
     Choice("recipe", "Numbers kept", RECIPES, "mixed-adam-fp32-gradients"),
+    Choice("host", "May wait in the host's memory", HOST, "no"),
     Range("row", "Row of the table", 1, ROWS, 1, 1),
     code=(ranked, mixes),
     main=5,
@@ -131,11 +156,12 @@ def plan(
     sequences: int,
     tokens: int,
     recipe: str,
+    host: str,
     row: int,
 ) -> str:
     try:
         asked = read(config) if config else specs.find_model(model)
-        on, found, rows = ranked(asked, cluster, devices, sequences, tokens, recipe)
+        on, found, rows = ranked(asked, cluster, devices, sequences, tokens, recipe, host == "yes")
     except InputError as refusal:  # said here: other settings to offer would be searched through
         return f'<p class="mlx-say mlx-refused">{escape(f"Not possible: {refusal}.")}</p>'
     if not found:
@@ -157,15 +183,16 @@ def _said(on: step.Machine, found: planner.Ranking, devices: int) -> str:
     if between:
         low, high = says.time(between.low), says.time(between.high)
         sure = f" Of ten published runs like it, eight would lie between {low} and {high}."
+        sure += "" if best.offload == "none" else " None of these kept anything on the host."
     return (
         f'<p class="mlx-say">{_on(on, devices)}: <b>{says.time(best.seconds)} a step</b>, '
-        f"{_mfu(on, best.layout)} MFU, with {escape(words(best.layout))}.{sure}</p>"
+        f"{_mfu(on, best)} MFU, with {escape(words(best.layout, best.offload))}.{sure}</p>"
         f"<p>{found.tried:,} layouts were tried, and {found.fitting:,} fit.</p>"
     )
 
 
-def _mfu(on: step.Machine, layout: Layout) -> str:
-    return f"{step.utilization(on, layout):.0%}"
+def _mfu(on: step.Machine, one: planner.Choice) -> str:
+    return f"{step.utilization(on, one.layout, offload=one.offload):.0%}"
 
 
 def _nothing_fits(on: step.Machine, found: planner.Ranking, devices: int) -> str:
@@ -189,8 +216,8 @@ def _table(on: step.Machine, rows: tuple[planner.Choice, ...], chosen: int) -> s
     lines = [["Row", "Layout", "Step", "MFU", "Memory"]]
     for i, one in enumerate(rows, 1):
         size, time = says.size(one.memory), says.time(one.seconds)
-        layout = words(one.layout).replace(" ", "\u00a0").replace(",\u00a0", ", ")
-        lines.append([str(i), layout, time, _mfu(on, one.layout), size])
+        layout = words(one.layout, one.offload).replace(" ", "\u00a0").replace(",\u00a0", ", ")
+        lines.append([str(i), layout, time, _mfu(on, one), size])
     html = html_table(lines, MIX, "mlx-table mlx-rows")
     for i in range(1, len(lines)):
         here = ' aria-current="true"' if i == chosen else ""
@@ -201,10 +228,10 @@ def _table(on: step.Machine, rows: tuple[planner.Choice, ...], chosen: int) -> s
 
 def _pictures(on: step.Machine, rows: tuple[planner.Choice, ...], n: int, recipe: str) -> str:
     """Memory of row n against the device, and its step by part beside that of the quickest."""
-    best, chosen = rows[0].layout, rows[n - 1].layout
-    name = f"Row {n}: {words(chosen)}"
+    best, chosen = rows[0], rows[n - 1]
+    name = f"Row {n}: {words(chosen.layout, chosen.offload)}"
     memory = svg.bars(
-        [(name, memory_laws.parts(on, chosen, recipe))],
+        [(name, memory_laws.parts(on, chosen.layout, recipe, chosen.offload))],
         title="Memory of the fullest device",
         show=says.size,
         limit=on.device.room,
@@ -212,24 +239,33 @@ def _pictures(on: step.Machine, rows: tuple[planner.Choice, ...], n: int, recipe
     )
     bars = [(name, _times(on, chosen))]
     if n > 1:
-        bars.insert(0, (f"Row 1: {words(best)}", _times(on, best)))
+        bars.insert(0, (f"Row 1: {words(best.layout, best.offload)}", _times(on, best)))
     time = svg.bars(bars, title="Where the time of a step goes", show=says.time)
-    lost, risk = rows[n - 1].reason, rows[n - 1].risk
+    lost, risk = chosen.reason, chosen.risk
     said = f"Row {n} is {escape(lost)}. " if n > 1 and lost else ""
     said += f"The chance that it runs out of memory is {risk:.0%}, by runs predicted like it."
-    return f"{memory}{time}<p>{said}</p>"
+    return f"{memory}{time}<p>{said}{_waiting(on, chosen, recipe)}</p>"
 
 
-def _times(on: step.Machine, layout: Layout) -> dict[str, float]:
-    parts = step.step(on, layout)
+def _waiting(on: step.Machine, one: planner.Choice, recipe: str) -> str:
+    """How much of a device waits on the host, and how much may."""
+    if on.host is None or one.offload == "none":
+        return ""
+    lay, room = one.layout, Room(on.model, on.tokens, recipe)
+    waits = says.size(room.on_host(lay, (lay.zero, lay.shard), OFFLOAD[one.offload]))
+    return f" {waits} of a device wait on the host, which has {says.size(on.host.memory)} for each."
+
+
+def _times(on: step.Machine, one: planner.Choice) -> dict[str, float]:
+    parts = step.step(on, one.layout, offload=one.offload)
     return {name: parts.amount(name) for name in parts}
 
 
 def _formulas(on: step.Machine, chosen: planner.Choice, recipe: str, n: int) -> str:
     """Every part of the step and of the memory, with its formula and the numbers in it."""
     time, space = (
-        step_laws.seconds(on, chosen.layout),
-        memory_laws.memory(on, chosen.layout, recipe),
+        step_laws.seconds(on, chosen.layout, chosen.offload),
+        memory_laws.memory(on, chosen.layout, recipe, chosen.offload),
     )
     return _laws(f"Row {n}: every part of the step, with its formula", "time", time, says.time) + (
         _laws(f"Row {n}: every part of the memory, with its formula", "memory", space, says.size)
@@ -249,7 +285,7 @@ def _laws(title: str, keep: str, laws: list[step_laws.Law], show: Callable[[floa
 def _files(on: step.Machine, found: planner.Ranking, chosen: planner.Choice, recipe: str) -> str:
     """The layout as a launch line and as JSON; the page offers to save them."""
     shape = (on.model, chosen.layout, on.cluster)
-    line = launch_line(*shape, tokens=on.tokens, recipe=recipe)
+    line = launch_line(*shape, tokens=on.tokens, recipe=recipe, offload=chosen.offload)
     told = json.dumps(record(on, found, chosen, recipe), indent=1)
     return "".join(
         f'<details data-keep="{file}"><summary>{title}</summary>'
@@ -265,7 +301,7 @@ def record(
     on: step.Machine, found: planner.Ranking, chosen: planner.Choice, recipe: str
 ) -> dict[str, Any]:
     """A plan as plain data, in seconds and bytes, to six digits."""
-    memory = memory_laws.parts(on, chosen.layout, recipe)
+    memory = memory_laws.parts(on, chosen.layout, recipe, chosen.offload)
     told: dict[str, Any] = {
         "model": asdict(on.model) | {"source": on.model.source},
         "cluster": on.cluster.name,
@@ -273,12 +309,13 @@ def record(
         "tokens": on.tokens,
         "recipe": recipe,
         "layout": asdict(chosen.layout) | {"devices": chosen.layout.world},
-        "seconds": {name: _short(time) for name, time in _times(on, chosen.layout).items()},
+        "offload": chosen.offload,
+        "seconds": {name: _short(time) for name, time in _times(on, chosen).items()},
         "step": _short(chosen.seconds),
         "bytes": {name: _short(size) for name, size in memory.items()},
         "memory": _short(chosen.memory),
         "out of memory": _short(chosen.risk),
-        "mfu": _short(step.utilization(on, chosen.layout)),
+        "mfu": _short(step.utilization(on, chosen.layout, offload=chosen.offload)),
         "layouts": {"tried": found.tried, "fit": found.fitting},
     }
     if found.between:

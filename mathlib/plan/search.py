@@ -310,5 +310,5 @@ def _reason(on: Machine, best: _One, other: _One) -> str:
     for name, seconds in sorted(more.items(), key=lambda one: -one[1])[:3]:
         if seconds > 0 and so_far < 0.9 * slower:
             so_far += seconds
-            causes.append(f"{name} +{show(seconds, 'second')}")
+            causes.append(f"{name} +{show(seconds, 'second', digits=3)}")
     return f"{slower / total:.1%} slower: {', '.join(causes)}"

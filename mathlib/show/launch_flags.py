@@ -14,20 +14,29 @@ GRADIENTS = {
 }
 
 
-def launch_line(model: Model, layout: Layout, cluster: Cluster, *, tokens: int, recipe: str) -> str:
+def launch_line(
+    model: Model,
+    layout: Layout,
+    cluster: Cluster,
+    *,
+    tokens: int,
+    recipe: str,
+    offload: str = "none",
+) -> str:
     """What starts the run on every node, a flag a line; what no flag says stands in comments."""
     flags = [
         *_shape(model),
         *_spread(layout, model),
         *_states(layout, recipe),
         *_again(layout),
+        *_host(offload),
         f"--micro-batch-size {layout.micro_batch}",
         f"--global-batch-size {layout.sequences}",
         f"--seq-length {tokens}",
         f"--max-position-embeddings {max(tokens, model.context)}",
     ]
     lines = [_torchrun(layout, cluster), *flags]
-    return "\n".join([*_unsaid(model, recipe), " \\\n    ".join(lines)]) + "\n"
+    return "\n".join([*_unsaid(model, recipe, offload), " \\\n    ".join(lines)]) + "\n"
 
 
 def _torchrun(layout: Layout, cluster: Cluster) -> str:
@@ -103,11 +112,20 @@ def _again(layout: Layout) -> Iterator[str]:
         yield "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
 
 
-def _unsaid(model: Model, recipe: str) -> Iterator[str]:
+def _host(offload: str) -> Iterator[str]:
+    """What waits in the host's memory."""
+    if offload in ("states", "both"):
+        yield "--optimizer-cpu-offload --optimizer-offload-fraction 1.0"
+        yield "--use-precision-aware-optimizer"
+
+
+def _unsaid(model: Model, recipe: str, offload: str) -> Iterator[str]:
     """What these flags leave out."""
     yield "# Add your data, tokenizer, learning rate and checkpoints; run it on every node."
     if recipe not in GRADIENTS:
         yield "# The planned optimizer keeps its states in 8 bits, which no flag here asks for."
+    if offload in ("activations", "both"):
+        yield "# Activations are planned to wait in the host's memory, which no flag here asks for."
     if model.latent:
         yield "# Latent attention has flags of its own, which are not here."
     if model.experts and model.experts.shared:

@@ -5,6 +5,7 @@ from math import ceil
 from mathlib.memory import activations, states
 from mathlib.plan import step, work
 from mathlib.plan.room import Room
+from mathlib.plan.work import OFFLOAD, Away
 from mathlib.show import says
 from mathlib.show.equation import Number
 from mathlib.show.step_laws import Law, law, sized
@@ -13,19 +14,19 @@ from mathlib.specs import Layout
 HELD = ("model states", "activations", "logits", "working tensors")  # as Room.parts has them
 
 
-def parts(on: step.Machine, layout: Layout, recipe: str) -> dict[str, float]:
+def parts(on: step.Machine, layout: Layout, recipe: str, offload: str = "none") -> dict[str, float]:
     """Bytes of the fullest device by part, as the planner has them."""
-    held = Room(on.model, on.tokens, recipe).parts(layout)
+    held = Room(on.model, on.tokens, recipe).parts(layout, OFFLOAD[offload])
     return {name: amount for name, amount in zip(HELD, held, strict=True) if amount}
 
 
-def memory(on: step.Machine, layout: Layout, recipe: str) -> list[Law]:
+def memory(on: step.Machine, layout: Layout, recipe: str, offload: str = "none") -> list[Law]:
     """What fills the fullest device, with the formulas."""
-    amounts = parts(on, layout, recipe)
+    amounts, away = parts(on, layout, recipe, offload), OFFLOAD[offload]
     has = work.held(*(on.model, layout.tensor, layout.pipeline, layout.expert, layout.expert_split))
     laws = [
-        _states(on, layout, recipe, has, amounts),
-        _activations(on, layout, amounts),
+        _states(on, layout, recipe, has, amounts, away),
+        _activations(on, layout, amounts, away),
         _logits(on, layout, amounts),
         _working(on, layout, recipe, has, amounts),
     ]
@@ -33,17 +34,27 @@ def memory(on: step.Machine, layout: Layout, recipe: str) -> list[Law]:
 
 
 def _states(
-    on: step.Machine, lay: Layout, recipe: str, has: work.Held, amounts: dict[str, float]
+    on: step.Machine,
+    lay: Layout,
+    recipe: str,
+    has: work.Held,
+    amounts: dict[str, float],
+    away: Away,
 ) -> Law:
     """Weights, gradients, master weights and optimizer states."""
     L, p = on.model.layers, lay.pipeline
     uneven = ceil(L / (p * lay.chunks)) * lay.chunks * p / L
     tables = has.table * (2 if p == 1 and not on.model.tied else 1)
     among = (lay.shard, lay.expert_shard) if lay.zero else (1, 1)
-    kappa, beta = (states.per_parameter(recipe, zero=lay.zero, shard=S).total for S in among)
+    copies = [states.per_parameter(recipe, zero=lay.zero, shard=S) for S in among]
+    stay = ("weights", "gradients") if away.states else tuple(copies[0])
+    kappa, beta = (sum(one.amount(name) for name in stay) for one in copies)
     P, E = has.dense * uneven + tables, has.experts * uneven
     numbers: dict[str, Number] = {"P": (P, says.count(P)), "kappa": sized(kappa)}
     words = "P parameters of a stage, with κ bytes of weight, gradient and optimizer for each."
+    if away.states:
+        words = "P parameters of a stage, with κ bytes of weight and gradient for each. The rest "
+        words += "waits in the host's memory."
     text = "M = P * kappa"
     if E:
         text += " + E * beta"
@@ -52,12 +63,17 @@ def _states(
     return law(HELD[0], sized(amounts[HELD[0]]), words, text, numbers)
 
 
-def _activations(on: step.Machine, lay: Layout, amounts: dict[str, float]) -> Law:
+def _activations(on: step.Machine, lay: Layout, amounts: dict[str, float], away: Away) -> Law:
     """Of the first stage or, where that has more with its logits, the last."""
     p, v = lay.pipeline, lay.chunks
-    stage = p - 1 if "logits" in amounts else 0
+    stage = p - 1 if "logits" in amounts and not away.kept else 0
     n = activations.in_flight(pipeline=p, micro_batches=lay.micro_batches, chunks=v, stage=stage)
     layers, kept = ceil(on.model.layers / (p * v)) * v, amounts.get(HELD[1], 0.0)
+    if away.kept:
+        words = "Of l layers and n micro-batches two stay, with a bytes each: one is on its way to "
+        words += "or from the host's memory, where the others wait."
+        here: dict[str, Number] = {"l": layers, "n": n, "a": sized(kept / min(2, layers * n))}
+        return law(HELD[1], sized(kept), words, "M = min(2, l * n) * a", here)
     words = "l layers keep a bytes of each of the n micro-batches that are on their way."
     numbers: dict[str, Number] = {"l": layers, "n": n, "a": sized(kept / (layers * n))}
     return law(HELD[1], sized(kept), words, "M = l * n * a", numbers)

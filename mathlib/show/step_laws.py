@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mathlib.checks import InputError
 from mathlib.plan import step
-from mathlib.plan.laws import LAWS
+from mathlib.plan.laws import LAWS, ON_HOST
 from mathlib.show import says
 from mathlib.show.equation import Number, equation
 from mathlib.specs import Layout
@@ -62,12 +62,14 @@ def typeset(letter: str, value: float) -> Number:
     return (value, show(value)) if show else value
 
 
-def seconds(on: step.Machine, layout: Layout) -> list[Law]:
+def seconds(on: step.Machine, layout: Layout, offload: str = "none") -> list[Law]:
     """The parts of a step with their formulas, in the order in which the planner adds them."""
-    parts, letters = step.step(on, layout), step.letters(on, layout)
+    parts = step.step(on, layout, offload=offload)
+    letters = step.letters(on, layout, offload=offload)
     found = []
     for name in parts:
-        text, words = LAWS.get(name, ("T = 0", ""))
-        numbers = {letter: typeset(letter, value) for letter, value in letters[name].items()}
+        key = ON_HOST if name == "optimizer" and ON_HOST in letters else name
+        text, words = LAWS.get(key, ("T = 0", ""))
+        numbers = {letter: typeset(letter, value) for letter, value in letters[key].items()}
         found.append(law(name, timed(parts.amount(name)), words, text, numbers))
     return found

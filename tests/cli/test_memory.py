@@ -69,6 +69,8 @@ def test_where_it_does_not_fit_each_way_out_comes_with_what_it_needs(capsys):
         ("--device A100", "did you mean a100-40gb or a100-80gb"),
         ("--recipe adafactor", "depend on the shape of each matrix"),
         ("--recipe adamw", "mixed-adam is the usual; `mathlib recipes` lists all"),
+        ("--pipeline 5", "accepted: 1, 2, 4, 8, 16, 32; `mathlib time` gives the last stage fewer"),
+        ("--pipeline 27", "accepted: 1, 2, 4, 8, 16, 32$"),
         ("--zero 1", "no effect on one replica"),
         ("--sequence-parallel", "no effect without tensor parallelism"),
         ("--expert-tensor 1", "no effect on a model without experts"),
@@ -78,3 +80,18 @@ def test_where_it_does_not_fit_each_way_out_comes_with_what_it_needs(capsys):
 def test_what_cannot_be_meant_is_refused_with_what_can(options, told):
     with pytest.raises(InputError, match=told):
         memory.memory_command(args(f"memory llama2-7b {options}"))
+
+
+def test_whose_conventions_were_counted_is_said_in_memory_and_in_time(capsys):
+    """For one layout the two differ by what is counted: 73.9 GB and 66.5."""
+    lay = "--data 4 --tensor 2 --zero 1 --micro-batch 4 --micro-batches 4 --sequence-parallel"
+    recipe = "mixed-adam-fp32-gradients"
+    mine = answered(f"memory llama2-7b {lay} --recipe {recipe}", capsys)
+    timed = answered(f"time llama2-7b --cluster dgx-a100 {lay}", capsys)
+    theirs = timed["also"]["memory of the fullest device"]["value"]
+    assert f"{mine['total'] / 1e9:.1f}" == "73.9" and f"{theirs / 1e9:.1f}" == "66.5"
+    assert f"{recipe}, a gate's product not fused" in mine["keeps"] and "plan" in mine["keeps"]
+    assert f"{recipe}, a gate's product fused" in timed["keeps"] and "memory" in timed["keeps"]
+    assert "gate" not in answered("memory gpt2", capsys)["keeps"]
+    memory.memory_command(args("memory llama2-7b"))
+    assert mine["keeps"].partition(":")[0] in capsys.readouterr().out

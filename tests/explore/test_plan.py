@@ -12,7 +12,9 @@ from mathlib import specs
 from mathlib.explore import plan as explored
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
+from mathlib.plan.machine import host_of
 from mathlib.plan.room import Room
+from mathlib.plan.work import OFFLOAD
 from mathlib.show import says
 from mathlib.show.experiments import find, run_json
 
@@ -132,6 +134,31 @@ def test_what_does_not_fit_says_what_fills_the_device():
     none = {"model": "gpt2-xl", "devices": 16384, "sequences": 1, "tokens": 512}
     assert "no layout divides" in PLAN.run(none)
     assert "Not possible: tokens" in PLAN.run({"model": "gpt2-xl", "tokens": 8192})
+
+
+def test_where_states_may_wait_on_the_host_more_fits():
+    asked = {"model": "llama3-70b", "cluster": "dgx-a100", "devices": 8, "sequences": 16}
+    assert "none of" in PLAN.run(asked)
+    html = PLAN.run(asked | {"host": "yes"})
+    nodes = specs.find_cluster("dgx-a100")
+    told = {"tokens": 8192, "host": host_of(nodes)}
+    on = step.machine("llama3-70b", nodes, find_rates(nodes.device), **told)
+    best = planner.search(on, devices=8, sequences=16, recipe=RECIPE).choices[0]
+    assert best.offload != "none"
+    assert rows(html)[0][1:3] == [
+        explored.words(best.layout, best.offload),
+        says.time(best.seconds),
+    ]
+    assert "on the host" in rows(html)[0][1] and "kept anything on the host" in html
+    waits = Room(on.model, 8192, RECIPE).on_host(best.layout, (0, 1), OFFLOAD[best.offload])
+    assert f"{says.size(waits)} of a device wait on the host" in html
+    assert html.count("<math") == html.count('<p class="mlx-law">') > 6
+    plan = json.loads(pre(html, "plan.json"))
+    assert plan["offload"] == best.offload
+    assert sum(plan["seconds"].values()) == pytest.approx(best.seconds, rel=1e-4)
+    assert sum(plan["bytes"].values()) == pytest.approx(best.memory, rel=1e-4)
+    assert "--optimizer-cpu-offload" in pre(html, "plan.sh")
+    assert "nobody told" in PLAN.run(asked | {"host": "yes", "cluster": "p4d.24xlarge"})
 
 
 def test_a_row_that_is_not_there_is_the_last():

@@ -13,9 +13,9 @@ H100 = specs.find_cluster("dgx-h100")
 RECIPE = "mixed-adam-fp32-gradients"
 
 
-def flags(model, layout, recipe=RECIPE, tokens=4096):
+def flags(model, layout, recipe=RECIPE, tokens=4096, **more):
     """Each flag of a line with its value; a switch has none."""
-    line = launch_line(specs.find_model(model), layout, H100, tokens=tokens, recipe=recipe)
+    line = launch_line(specs.find_model(model), layout, H100, tokens=tokens, recipe=recipe, **more)
     words = shlex.split(line, comments=True)
     assert words[0] == "torchrun" and "pretrain_gpt.py" in words
     found: dict[str, str] = {}
@@ -79,7 +79,7 @@ def test_every_flag_is_one_that_the_programs_have(model):
                 data=8, tensor=2, pipeline=3, chunks=1, zero=zero, shard=4, recompute=again
             )
             for recipe in (RECIPE, "mixed-adam"):
-                told = flags(model, layout, recipe)
+                told = flags(model, layout, recipe, offload="both")
                 assert {flag.removeprefix("--") for flag in told} <= known
 
 
@@ -100,12 +100,22 @@ def test_the_shape_of_the_model():
     assert not {"--swiglu", "--num-query-groups", "--disable-bias-linear"} & set(told)
 
 
+def test_states_that_wait_on_the_host_are_asked_for():
+    for offload, asked in (("none", False), ("states", True), ("activations", False)):
+        told = flags("llama2-7b", Layout(), offload=offload)
+        assert ("--optimizer-cpu-offload" in told) == asked
+        assert told.get("--optimizer-offload-fraction") == ("1.0" if asked else None)
+
+
 def test_what_no_flag_says_is_said():
-    def comments(model, recipe):
-        line = launch_line(specs.find_model(model), Layout(), H100, tokens=2048, recipe=recipe)
+    def comments(model, recipe, **more):
+        shape = (specs.find_model(model), Layout(), H100)
+        line = launch_line(*shape, tokens=2048, recipe=recipe, **more)
         return " ".join(re.findall("^# (.*)$", line, re.MULTILINE))
 
     assert "8 bits" in comments("llama2-7b", "mixed-adam-8bit")
     assert "8 bits" not in comments("llama2-7b", "mixed-adam")
+    assert "Activations" in comments("llama2-7b", RECIPE, offload="both")
+    assert "Activations" not in comments("llama2-7b", RECIPE, offload="states")
     assert "Latent attention" in comments("deepseek-v3", RECIPE)
     assert "shared experts" in comments("deepseek-v3", RECIPE)

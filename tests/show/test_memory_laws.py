@@ -5,7 +5,9 @@ import pytest
 from mathlib import specs
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
+from mathlib.plan.machine import host_of
 from mathlib.plan.room import Room
+from mathlib.plan.work import OFFLOAD
 from mathlib.show import memory_laws
 
 RECIPE = "mixed-adam-fp32-gradients"
@@ -27,3 +29,20 @@ def test_every_part_has_a_formula_that_holds(model, devices):
         assert sum(one.amount for one in laws) == pytest.approx(needed)
         parts = memory_laws.parts(on, layout, RECIPE)
         assert [(one.name, one.amount) for one in laws] == list(parts.items())
+
+
+def test_what_waits_on_the_host_is_left_out_of_the_formulas():
+    nodes = specs.find_cluster("dgx-a100")
+    told = {"tokens": 8192, "host": host_of(nodes)}
+    on = step.machine("llama3-70b", nodes, find_rates(nodes.device), **told)
+    found = planner.search(on, devices=8, sequences=16, recipe=RECIPE)
+    every = [one for axis in found.best_with.values() for one in axis.values()]
+    assert {one.offload for one in every} >= {"states", "both"}
+    for one in every:
+        for offload in OFFLOAD:
+            laws = memory_laws.memory(on, one.layout, RECIPE, offload)
+            assert all(law.formula and law.words for law in laws), (one.layout, offload)
+            needed = sum(Room(on.model, on.tokens, RECIPE).parts(one.layout, OFFLOAD[offload]))
+            assert sum(law.amount for law in laws) == pytest.approx(needed)
+        here, away = (memory_laws.parts(on, one.layout, RECIPE, x) for x in ("none", "states"))
+        assert away["model states"] < here["model states"]

@@ -5,6 +5,7 @@ import pytest
 from mathlib import specs
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import Rates, find_rates
+from mathlib.plan.machine import host_of
 from mathlib.show import step_laws
 from mathlib.specs import Layout
 
@@ -48,6 +49,19 @@ def test_parts_that_the_fitted_rates_leave_out_have_formulas_too():
         laws = step_laws.seconds(on, lay)
         assert not unexplained(laws)
         assert {"tensor exchange", "context exchange", "crowding"} <= {one.name for one in laws}
+
+
+@pytest.mark.parametrize("offload", ["states", "activations", "both"])
+def test_what_waits_on_the_host_has_its_own_formulas(offload):
+    nodes = specs.find_cluster("dgx-a100")
+    told = {"tokens": 8192, "host": host_of(nodes)}
+    on = step.machine("llama3-70b", nodes, find_rates(nodes.device), **told)
+    lay = Layout(tensor=8, pipeline=2, micro_batches=16, sequence_parallel=True)
+    laws = step_laws.seconds(on, lay, offload)
+    assert not unexplained(laws)
+    whole = step.step(on, lay, offload=offload).total
+    assert sum(one.amount for one in laws) == pytest.approx(whole)
+    assert whole > step.step(on, lay).total
 
 
 def test_a_formula_that_does_not_hold_is_not_shown():
