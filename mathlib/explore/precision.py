@@ -15,6 +15,7 @@ FAMILIES = {
     "16 and 32 bits": ("fp32", "tf32", "fp16", "bf16"),
     "8 bits": ("fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz"),
     "6 and 4 bits": ("fp6_e2m3", "fp6_e3m2", "fp4_e2m1"),
+    "scales, whole numbers and nf4": ("e8m0", "int8", "int4", "nf4"),
 }
 LETTERS = "0123456789.-+einfa"
 SMALLEST, LARGEST = 1e-45, 1e39
@@ -43,24 +44,27 @@ def bit_patterns(text: str, family: str) -> str:
     kept = {dtype: bits.rounded(value, dtype) for dtype in types}
     rows = [["type", "becomes", "off by", "spacing there", "largest"]]
     for dtype, now in kept.items():
-        space = bits.spacing(now, dtype) if isfinite(now) else inf
+        kind = number_type(dtype)
+        space = bits.spacing(now, dtype) if kind.exponent and isfinite(now) else inf
         rows.append(
             [
                 dtype,
                 shown(now),
                 _off(value, now),
                 says.plain(space) if space < inf else "–",
-                says.plain(number_type(dtype).largest),
+                says.plain(kind.largest if kind.exponent else bits.rounded(inf, dtype)),
             ]
         )
     exact = [dtype for dtype, now in kept.items() if now == value]
-    gone = [d for d, now in kept.items() if isfinite(value) and not isfinite(now)]
+    none = [d for d in types if value <= 0 and not number_type(d).sign]
+    gone = [d for d, now in kept.items() if isfinite(value) and not isfinite(now) and d not in none]
     zero = [d for d, now in kept.items() if value and now == 0]
     if isnan(value):
         say = "<b>nan</b> is no number, and each type that can say so has patterns for it"
     else:
         say = f"<b>{shown(value)}</b> is exact in {_named(exact)}"
     say += f", too large for {_named(gone)}" if gone else ""
+    say += f", no number in {_named(none)}, whose numbers are above 0" if none else ""
     say += f", and becomes 0 in {_named(zero)}" if zero else ""
     picture = both(lambda width: drawn(width, value, types))
     told = html_table(rows, "What each type makes of it")

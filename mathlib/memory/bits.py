@@ -69,8 +69,9 @@ def encode(value: float, dtype: str, *, overflow: str = "special") -> int:
     """
     kind, value = number_type(dtype), real("value", value)
     one_of("overflow", overflow, OVERFLOWS)
-    if dtype == "nf4":
-        return min(patterns(dtype), key=lambda n: abs(decode(n, dtype) - value))
+    if dtype == "nf4" and not isnan(value):
+        near = max(-1.0, min(value, 1.0))
+        return min(patterns(dtype), key=lambda n: abs(decode(n, dtype) - near))
     if not kind.exponent:
         return _two_s_complement(value, kind)
     if isnan(value) or not kind.sign and value <= 0:

@@ -3,7 +3,8 @@
 L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · s tokens · b micro_batch
 e bytes an element · X FLOP/s that one device achieves · W bandwidth of a link
 Every tensor follows from the layer's input and from results of products, by steps without a
-product: so it costs the product that made it, or nothing.
+product: so it costs the product that made it, or nothing. A dropout's mask counts as kept or
+drawn again by itself; torch's comes with a result, so its last product is done again for it.
 """
 
 from collections.abc import Iterable

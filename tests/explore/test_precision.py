@@ -28,6 +28,14 @@ def test_a_number_says_where_it_fits():
     assert f"{bits.encode(0.1, 'bf16'):016b}" in written
 
 
+def test_a_scale_is_above_zero_and_a_whole_number_ends():
+    family = "scales, whole numbers and nf4"
+    html = shown("bits", text="-300", family=family)
+    assert "no number in e8m0" in html and "too large" not in html and "-128" in html
+    assert "too large for e8m0" in shown("bits", text="3e38", family=family)
+    assert "int8 has no NaN" in shown("bits", text="nan", family=family)
+
+
 def test_no_number_is_not_said_to_be_exact():
     assert "nan</b> is no number" in shown("bits", text="nan")
     assert "exact" not in shown("bits", text="nan").split("<svg")[0]

@@ -197,6 +197,13 @@ def test_a_scale_of_powers_of_two_can_cut_the_largest_off():
     assert bits.block([0.0, 0.0], "nvfp4").values == [0.0, 0.0]
 
 
+def test_what_is_beyond_nf4_becomes_its_outermost_number():
+    for value, nearest in ((3e38, 1), (-3e38, -1), (float("inf"), 1), (-1e20, -1)):
+        assert bits.rounded(value, "nf4") == nearest
+    with pytest.raises(InputError, match="no NaN"):
+        bits.encode(float("nan"), "nf4")
+
+
 def test_refusals():
     with pytest.raises(InputError, match="pattern = 16: expected less than 2\\*\\*4 for fp4_e2m1"):
         bits.decode(16, "fp4_e2m1")

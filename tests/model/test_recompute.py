@@ -187,3 +187,26 @@ def test_other_masks_would_be_seen(monkeypatch):
     monkeypatch.setattr(recompute, "_random", lambda state: torch.random.fork_rng(devices=[]))
     with pytest.raises(AssertionError):
         test_dropout_falls_as_it_did(recompute.recomputed)
+
+
+class Ends(nn.Module):
+    """A layer whose last product goes into a dropout, or on as it is."""
+
+    def __init__(self, noise):
+        super().__init__()
+        self.inner, self.noise = nn.Linear(16, 16), noise
+
+    def forward(self, x):
+        y = self.inner(x.square())
+        return x + (torch.native_dropout(y, 0.5, True)[0] if self.noise else y)
+
+
+@pytest.mark.parametrize("wrap", [recompute.recomputed, partial(checkpoint, use_reentrant=False)])
+@pytest.mark.parametrize("noise", [True, False])
+def test_a_mask_that_comes_with_a_result_needs_the_product_again(wrap, noise):
+    layer, x = Ends(noise), torch.ones(8, 16, requires_grad=True)
+    behind = [
+        sum(count_flop(lambda way=way: way(layer, x).sum(), layer)[1].values())
+        for way in (recompute.plain, wrap)
+    ]
+    assert behind[1] - behind[0] == (2 * 8 * 16 * 16 if noise else 0)
