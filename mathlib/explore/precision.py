@@ -1,5 +1,6 @@
 """Experiments of the precision chapter: a number's bits in every type, and a sum of many steps."""
 
+from fractions import Fraction
 from math import inf, isfinite, isnan
 
 from mathlib.checks import InputError
@@ -16,6 +17,7 @@ FAMILIES = {
     "8 bits": ("fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz"),
     "6 and 4 bits": ("fp6_e2m3", "fp6_e3m2", "fp4_e2m1"),
     "scales, whole numbers and nf4": ("e8m0", "int8", "int4", "nf4"),
+    "64 bits": ("fp64",),
 }
 LETTERS = "0123456789.-+einfa"
 SMALLEST, LARGEST = 1e-45, 1e39
@@ -41,6 +43,7 @@ def number_of(text: str) -> float:
 )
 def bit_patterns(text: str, family: str) -> str:
     value, types = number_of(text), FAMILIES[family]
+    exactly = Fraction(text) if isfinite(value) else value  # what was typed: fp64 has no 0.1 either
     kept = {dtype: bits.rounded(value, dtype) for dtype in types}
     rows = [["type", "becomes", "off by", "spacing there", "largest"]]
     for dtype, now in kept.items():
@@ -50,12 +53,12 @@ def bit_patterns(text: str, family: str) -> str:
             [
                 dtype,
                 shown(now),
-                _off(value, now),
+                _off(exactly, now),
                 says.plain(space) if space < inf else "–",
                 says.plain(kind.largest if kind.exponent else bits.rounded(inf, dtype)),
             ]
         )
-    exact = [dtype for dtype, now in kept.items() if now == value]
+    exact = [dtype for dtype, now in kept.items() if now == exactly]
     none = [d for d in types if value <= 0 and not number_type(d).sign]
     gone = [d for d, now in kept.items() if isfinite(value) and not isfinite(now) and d not in none]
     zero = [d for d, now in kept.items() if value and now == 0]
@@ -75,12 +78,12 @@ def _named(types: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(types[:-1]), *types[-1:]))) or "none of them"
 
 
-def _off(value: float, now: float) -> str:
+def _off(value: Fraction | float, now: float) -> str:
     if value == now:
         return "0"
     if not isfinite(now) or not isfinite(value) or not value:
         return "–"
-    return says.percent(abs(now / value - 1))
+    return says.percent(abs(float(Fraction(now) / Fraction(value) - 1)))
 
 
 @experiment(

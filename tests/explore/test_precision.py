@@ -1,10 +1,13 @@
 """What a reader types is read as the library reads it; a sum stops where the formula says."""
 
+from fractions import Fraction
+
 import pytest
 from charts import drawn, unreadable, words
 
 from mathlib.explore.precision import FAMILIES
 from mathlib.memory import bits, steps
+from mathlib.show import says
 from mathlib.show.experiments import find
 
 
@@ -26,6 +29,14 @@ def test_a_number_says_where_it_fits():
     assert "is exact in fp32." in shown("bits", text="2049")
     written = "".join(w for w in words(drawn(shown("bits"))) if w in ("0", "1"))
     assert f"{bits.encode(0.1, 'bf16'):016b}" in written
+
+
+def test_what_is_typed_is_compared_and_not_its_double():
+    html = shown("bits", text="0.1", family="64 bits")
+    assert "exact in none of them" in html and f"{bits.encode(0.1, 'fp64'):064b}" in html
+    off = says.percent(float(abs(Fraction(0.1) * 10 - 1))).partition(" ")[0]
+    assert f"{off}\N{NO-BREAK SPACE}×" in html
+    assert "is exact in fp64" in shown("bits", text="0.125", family="64 bits")
 
 
 def test_a_scale_is_above_zero_and_a_whole_number_ends():
