@@ -40,7 +40,7 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
         f"{spent / P:.2f} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P.</p>"
     )
     bars = svg.bars(
-        [("Counted by part", parts), ("The rule, 6P", {"rule": 6 * P})],
+        [("The formula, by part", parts), ("The rule, 6P", {"rule": 6 * P})],
         title="FLOP to train on one token",
         show=says.flop,
     )
@@ -52,7 +52,7 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
 
 
 def _against_the_rule(ratio: float) -> str:
-    """By how much the counted FLOP differ from six a parameter."""
+    """By how much the FLOP differ from six a parameter."""
     if abs(ratio - 1) < 0.0005:
         return "exactly"
     return f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'less'} than"

@@ -35,10 +35,10 @@ def test_six_is_judged_against_the_count():
 
 def test_the_two_bars_stand_to_each_other_as_the_ratio():
     chart = drawn(shown("six"))
-    wide = {"Counted by part": 0.0, "The rule, 6P": 0.0}
+    wide = {"The formula, by part": 0.0, "The rule, 6P": 0.0}
     for hint, (_, _, width, _) in boxes(chart).items():
         wide[next(name for name in wide if hint.startswith(name))] += width
-    ratio = wide["Counted by part"] / wide["The rule, 6P"]
+    ratio = wide["The formula, by part"] / wide["The rule, 6P"]
     assert ratio == pytest.approx(1.12, abs=0.003)
 
 
