@@ -1,10 +1,13 @@
 """Published sweeps are read as they stand, and the planner is held against them."""
 
+import ast
+import re
 import sys
 from pathlib import Path
 from statistics import median
 
 import pytest
+from pages import code_cells
 from published_runs import published, sweeps
 
 from mathlib.checks import InputError
@@ -12,6 +15,8 @@ from mathlib.plan.sweeps import find_sweep, names
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from calibrate import fitted_to
+
+PLANNING = Path(__file__).resolve().parents[2] / "chapters" / "14_planning.ipynb"
 
 
 def test_every_layout_fills_its_cards_and_its_batch() -> None:
@@ -79,3 +84,30 @@ def test_a_careful_choice_runs() -> None:
 def test_a_sweep_that_is_not_there_is_refused() -> None:
     with pytest.raises(InputError, match="name = '70b': expected one of 13b-2k-32"):
         find_sweep("70b")
+
+
+def test_the_four_experiments_that_the_chapter_adds_are_those_of_the_spreadsheets() -> None:
+    """Cards a copy and seconds: the quickest, the fewest without recomputation, the fewest."""
+    cells = "\n".join(cell.source for cell in code_cells(PLANNING))
+    found = re.search(r"^WIDER = (\{.*?^\})", cells, re.MULTILINE | re.DOTALL)
+    assert found
+    runs = {run.name: run for run in (*published()[0], *sweeps()) if run.name.startswith("aa23-")}
+    seen = {}
+    for devices, tokens, layers in (
+        (128, 8192, 40),
+        (256, 2048, 60),
+        (128, 8192, 60),
+        (128, 2048, 80),
+    ):
+        ran = sorted(
+            (run.seconds, run.layout.tensor * run.layout.pipeline, run.layout.recompute == "none")
+            for run in runs.values()
+            if (run.layout.world, run.tokens, run.model.layers) == (devices, tokens, layers)
+            and run.seconds
+        )
+        plain = [(cards, seconds) for seconds, cards, once in ran if once]
+        every = [(cards, seconds) for seconds, cards, _ in ran]
+        size = {40: "13B", 60: "30B", 80: "65B"}[layers]
+        name = f"LLaMA {size}, {devices} A100, {tokens:,} tokens"
+        seen[name] = (every[0], min(plain), min(every))
+    assert ast.literal_eval(found[1]) == seen
