@@ -33,6 +33,7 @@ function worth(record, names) {
 }
 
 const WEIGHT = { section: 1, word: 1, page: 0.5, claim: 0.4, map: 0.2 };
+const WHOLE = 10; // words that stand side by side as typed say more than each of them in a title
 const ASIDE = new Set(['Problems', 'What to remember', 'The letters', 'Guess first']);
 
 export function rank(records, query) {
@@ -43,7 +44,7 @@ export function rank(records, query) {
   const found = [];
   for (const record of records) {
     const each = words.map((names) => worth(record, names));
-    let value = 4 * worth(record, phrase);
+    let value = (words.length > 1 ? WHOLE : 4) * worth(record, phrase);
     if (each.every(Boolean)) value += each.reduce((a, b) => a + b, 0) / each.length;
     if (introduced.has(record.url)) value += 1000;
     value *= WEIGHT[record.kind] * (ASIDE.has(record.title) ? 0.5 : 1);

@@ -36,7 +36,7 @@ FIRST = {  # what is typed: where the first hit leads
     "flash attention": f"{C}#the-real-run",
     "FlashAttention": f"{C}#the-real-run",
     "ZeRO": f"{Z}#what-the-copies-cost",
-    "bucket": f"{D}#one-step-taken-apart",
+    "bucket": f"{D}#what-it-costs",
     "ring": f"{K}#the-ring",
     "two levels": f"{K}#two-levels",
     "drop_last": f"{D}#who-gets-which-data",
