@@ -6,18 +6,18 @@ const ROOM = 200; // answers that are kept, of all experiments of the page
 const NEAR = 24; // values of a control that are computed ahead
 const kept = new Map();
 
-// Ready to be put in: each call gets nodes of its own.
-export function answer(id, values, progress) {
+// The nodes of an answer; who puts them into the page takes a copy.
+function made(id, values, progress) {
   const key = `${id} ${JSON.stringify(values)}`;
-  const made = kept.get(key) ?? run(id, values, progress).then(parsed);
+  const nodes = kept.get(key) ?? run(id, values, progress).then(parsed);
   kept.delete(key);
-  kept.set(key, made); // the newest stands last
+  kept.set(key, nodes); // the newest stands last
   if (kept.size > ROOM) kept.delete(kept.keys().next().value);
-  return made.then((nodes) => nodes.cloneNode(true), (error) => {
-    kept.delete(key);
-    throw error;
-  });
+  nodes.catch(() => kept.delete(key));
+  return nodes;
 }
+
+export const answer = async (id, values, progress) => (await made(id, values, progress)).cloneNode(true);
 
 // What a control can be set to, the nearest first.
 function nearest({ kind, low, high, step, options, name }, values) {
@@ -28,14 +28,14 @@ function nearest({ kind, low, high, step, options, name }, values) {
     toggle: () => [false, true],
   }[kind]?.() ?? [];
   const here = all.indexOf(values[name]);
-  const far = (value) => Math.abs(all.indexOf(value) - here);
-  return all.sort((a, b) => far(a) - far(b)).slice(0, NEAR);
+  const places = [...all.keys()].sort((a, b) => Math.abs(a - here) - Math.abs(b - here));
+  return places.slice(0, NEAR).map((i) => all[i]);
 }
 
 // One after the other, so that what the reader asks for waits for one at most; `goes_on` says whether it still makes sense.
 export async function foresee(id, control, values, goes_on) {
   for (const value of nearest(control, values)) {
     if (!goes_on()) return;
-    await answer(id, { ...values, [control.name]: value }).catch(() => {}); // whoever asks for it hears why
+    await made(id, { ...values, [control.name]: value }).catch(() => {}); // whoever asks for it hears why
   }
 }
