@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -37,6 +38,11 @@ def shape(quick: bool) -> Model:
     if not quick:
         sizes = {"layers": 12, "width": 2048, "heads": 16, "context": 1024}
     return gpt.small(**sizes, vocab=len(data.vocabulary()))
+
+
+def works_in(device: str) -> str:
+    """16 bits on a GPU, whose FlashAttention takes nothing else."""
+    return "bf16" if torch.device(device).type == "cuda" else "fp32"
 
 
 def on(device: str, sequences: int, context: int) -> list[torch.Tensor]:
@@ -63,34 +69,41 @@ def streams(device: str, quick: bool) -> Iterator[dict]:
 
 
 def kept(device: str, quick: bool) -> Iterator[dict]:
-    """Bytes that autograd keeps with either attention, beside the formula."""
-    shape_ = shape(quick)
-    B = 2
+    """Bytes that autograd keeps with either attention, beside the formula; the kernel of flash
+    attention itself, or an error.
+    """
+    shape_, name = shape(quick), works_in(device)
+    B, size = 2, TYPES[name].itemsize
     for mine, formula in KERNELS.items():
-        model = gpt.GPT(shape_, mine).to(device)
+        model = gpt.GPT(shape_, mine).to(device, TYPES[name])
         batch = on(device, B, shape_.context)
-        asked = {"attention": formula, "bytes_per_element": 4, "small_tensors": True}
-        told = activations.stage(shape_, Layout(micro_batch=B), **asked)
+        asked = {"attention": formula, "bytes_per_element": size, "logits_bytes": size}
+        told = activations.stage(shape_, Layout(micro_batch=B), **asked, small_tensors=True)
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            found = saved.saved_bytes(lambda m=model, b=batch: m.loss(*b), model)
         yield {
             "attention": mine,
-            "saved_bytes": saved.saved_bytes(lambda m=model, b=batch: m.loss(*b), model),
+            "dtype": name,
+            "saved_bytes": found,
             "formula_bytes": told.total,
         }
 
 
 def memory(device: str, quick: bool) -> Iterator[dict]:
-    """The second step of fp32 training with AdamW, from the formula to the device's own account."""
+    """The second step of fp32 training with AdamW, from the formula to the device's own account.
+    The scores are written out: no kernel chooses what is kept.
+    """
     shape_, B = shape(quick), 2
-    foreseen = moments.moments(
-        *(shape_, Layout(micro_batch=B)),
-        **{"recipe": "adam-fp32", "attention": "flash", "bytes_per_element": 4},
-    )
+    how = {"recipe": "adam-fp32", "attention": "standard", "bytes_per_element": 4}
+    how |= {"small_tensors": True, "optimizer": "foreach"}
+    foreseen = moments.moments(shape_, Layout(micro_batch=B), **how)
     most = max(one.total for one in foreseen.values())
     if torch.device(device).type != "cuda":
         yield {"foreseen_bytes": most, "missing": "a CPU keeps no account of its memory"}
         return
-    model = gpt.GPT(shape_, "flash").to(device)
-    optimizer, batch = torch.optim.AdamW(model.parameters()), on(device, B, shape_.context)
+    model = gpt.GPT(shape_).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    batch = on(device, B, shape_.context)
 
     def step() -> None:
         model.loss(*batch).backward()
@@ -107,7 +120,8 @@ def memory(device: str, quick: bool) -> Iterator[dict]:
 def decode(device: str, quick: bool) -> Iterator[dict]:
     """Tokens a second of the whole batch, at a length that stays about the same."""
     shape_ = shape(quick)
-    model, finish = gpt.GPT(shape_, "flash").to(device), rates.waiter(device)
+    name, finish = works_in(device), rates.waiter(device)
+    model = gpt.GPT(shape_, "flash").to(device, TYPES[name])
     past, new = shape_.context // 2, 4 if quick else 64
     for B in (1, 2) if quick else (1, 4, 16, 64, 256):
         decoder = decoding.Decoder(model)
@@ -120,6 +134,7 @@ def decode(device: str, quick: bool) -> Iterator[dict]:
         finish()
         yield {
             "batch": B,
+            "dtype": name,
             "past": past,
             "tokens_per_second": B * new / (time.perf_counter() - begin),
         }
@@ -129,7 +144,7 @@ SECTIONS = (products, streams, kept, memory, decode)
 
 
 def record(device: str, quick: bool) -> dict:
-    name = torch.cuda.get_device_name() if torch.device(device).type == "cuda" else "CPU"
+    name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else "CPU"
     what = {"command": f"python bench/device.py --device {device}", "device": name}
     what |= {"date": datetime.date.today().isoformat(), "machine": machine()}
     for section in SECTIONS:

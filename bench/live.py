@@ -1,15 +1,17 @@
 """Experiments in the reader's browser against the same work in CPython: first result and move.
 
-First result, ours: a fresh profile has opened the page; from the first event of a control until
-the page is live, so with the fetching of Python from a server on this machine, its start in a
-worker, one run, and the picture put in. Theirs: a fresh CPython that imports the library and runs
-the experiment once.
+First result, ours: a fresh profile has opened the page; from the first move of a control until
+the new picture stands in the page, fetched from a server on this machine with the answers that the
+build has computed. Python live, ours: from the same move until Python itself has answered, so with
+the fetching of Python, its start in a worker, one run, and the picture put in. Theirs: a fresh
+CPython that imports the library and runs the experiment once.
 
 A move, ours: Python is live; from the event of the first slider until the new picture stands in
 the page, with style and layout and without painting. The slider goes through all its values,
 again and again, one a frame, which is as often as a browser tells of a hand that drags it: what
-the page has computed ahead in that time, or shown before, it has at hand. Theirs: the same call
-with the same value in a CPython that has run it before, right after.
+came with the site, was computed ahead, or was shown before, the page has at hand. A move
+elsewhere: the second slider has been set to its end before, so that nothing came with the site.
+Theirs: the same call with the same value in a CPython that has run it before, right after.
 
 A change, ours: the page that plans a run is live; from the event of the slider of tokens, after
 which all layouts are searched anew, until the new answer stands in the page. The slider has more
@@ -32,24 +34,44 @@ import rounds
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("book/index", *(f"chapters/{f.stem}" for f in sorted(ROOT.glob("chapters/*.ipynb"))))
-AIMS = {"first": 2.0, "move": 0.010, "change": 1.0}  # seconds
+AIMS = {"first": 2.0, "live": 2.0, "move": 0.010, "elsewhere": 0.010, "change": 1.0}  # seconds
+LABELS = {"first": "first result", "live": "Python live", "move": "a move"}
+LABELS["elsewhere"] = "a move elsewhere"
 PLAN = "book/plan"  # where a change is a search
 LAYOUTS = re.compile(r"([\d,]+) layouts were tried")
 FRESH = "import sys; from mathlib.show.experiments import find; find(sys.argv[1]).run()"
 FIRST = """async (id) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
     const began = performance.now();
-    const input = root.querySelector('input, select');
+    const input = root.querySelector('.mlx-controls input, .mlx-controls select');
+    const output = root.querySelector('.mlx-output');
+    const drawn = new Promise((next) => {
+        new MutationObserver(next).observe(output, { childList: true });
+    });
+    if (input.matches('select')) input.selectedIndex = input.selectedIndex ? 0 : 1;
+    else if (input.matches('[type=checkbox]')) input.checked = !input.checked;
+    else if (input.matches('[type=range]'))
+        input.value = input.value === input.max ? input.min : input.max;
+    else input.value = input.value.slice(1);
     const changes = input.matches('select, [type=checkbox]');
     input.dispatchEvent(new Event(changes ? 'change' : 'input'));
+    await drawn;
+    root.getBoundingClientRect();  // style and layout are done
+    const first = performance.now() - began;
     while (!['live', 'failed'].includes(root.dataset.state))
         await new Promise((next) => setTimeout(next, 2));
     if (root.dataset.state === 'failed') throw new Error(root.textContent);
-    return (performance.now() - began) / 1000;
+    return [first / 1000, (performance.now() - began) / 1000];
 }"""
-MOVE = """async ([id, count, control]) => {
+MOVE = """async ([id, count, control, elsewhere]) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
-    const input = root.querySelector(control);
+    const [input, another] = root.querySelectorAll(control);
+    root.querySelector('.mlx-actions button').click();  // back to the start
+    if (elsewhere) {
+        another.value = another.value === another.max ? another.min : another.max;
+        another.dispatchEvent(new Event('input'));
+    }
+    await new Promise((next) => setTimeout(next, 1000));
     const values = 1 + Math.round((input.max - input.min) / input.step);
     const times = [];
     for (let i = 0; i < count; i++) {
@@ -83,43 +105,48 @@ def opened(browser: object, address: str) -> object:
     return page
 
 
-def first_results(browser: object, address: str, id: str, count: int) -> rounds.Times:
-    """Each in a fresh profile, in turn with a fresh Python."""
-
-    def ours() -> float:
+def first_results(browser: object, address: str, id: str, count: int) -> dict[str, rounds.Times]:
+    """First result and Python live of the same touch, each time in a fresh profile, in turn with a
+    fresh Python.
+    """
+    command = [sys.executable, "-c", FRESH, id]
+    times = {what: {"browser": [], "CPython": []} for what in ("first", "live")}
+    for _ in range(count):
         page = opened(browser, address)
-        took = page.evaluate(FIRST, f'"id": "{id}"')
+        ours = page.evaluate(FIRST, f'"id": "{id}"')
         page.context.close()
-        return took
-
-    def theirs() -> float:
-        command = [sys.executable, "-c", FRESH, id]
-        return seconds(lambda: subprocess.run(command, cwd=ROOT, check=True))
-
-    return rounds.alone({"browser": ours, "CPython": theirs}, count)
+        theirs = seconds(lambda: subprocess.run(command, cwd=ROOT, check=True))
+        for what, took in zip(times, ours, strict=True):
+            times[what]["browser"].append(took)
+            times[what]["CPython"].append(theirs)
+    return times
 
 
-def slider(id: str) -> object:
-    """The first control that is a slider, or None."""
+def sliders(id: str) -> list:
+    """Its controls that are sliders."""
     from mathlib.show.experiments import Range, find
 
-    sliders = (c for c in find(id).controls if isinstance(c, Range) or getattr(c, "slider", False))
-    return next(sliders, None)
+    return [c for c in find(id).controls if isinstance(c, Range) or getattr(c, "slider", False)]
 
 
-def moves(browser: object, address: str, id: str, count: int) -> rounds.Times:
+def moves(
+    browser: object, address: str, id: str, count: int, elsewhere: bool = False
+) -> rounds.Times:
     from mathlib.show.experiments import find
 
-    one, control = find(id), slider(id)
+    one, control, *others = find(id), *sliders(id)
     values = control.offers()
     page = opened(browser, address)
     page.evaluate(FIRST, f'"id": "{id}"')
-    ours = page.evaluate(MOVE, [f'"id": "{id}"', count, "input[type=range]"])
+    ours = page.evaluate(MOVE, [f'"id": "{id}"', count, "input[type=range]", elsewhere])
     page.context.close()
+    given = {}
+    if elsewhere:
+        first, last = others[0].offers()[0], others[0].offers()[-1]
+        given = {others[0].name: first if others[0].default == last else last}
     one.run()
-    places = [values[i % len(values)] for i in range(count)]
-    theirs = [seconds(partial(one.run, {control.name: value})) for value in places]
-    return {"browser": ours, "CPython": theirs}
+    settings = [{**given, control.name: values[i % len(values)]} for i in range(count)]
+    return {"browser": ours, "CPython": [seconds(partial(one.run, s)) for s in settings]}
 
 
 def changed() -> tuple[int, list[dict]]:
@@ -144,7 +171,7 @@ def changes(browser: object, address: str, count: int) -> tuple[rounds.Times, in
     one, (place, values) = find("plan"), changed()
     page = opened(browser, address)
     page.evaluate(FIRST, '"id": "plan"')
-    ours = page.evaluate(MOVE, ['"id": "plan"', count, f'[id$="-{place}"]'])
+    ours = page.evaluate(MOVE, ['"id": "plan"', count, f'[id$="-{place}"]', False])
     page.context.close()
     one.run()
     asked = [values[i % len(values)] for i in range(count)]
@@ -171,16 +198,15 @@ def rows(quick: bool) -> Iterator[dict]:
             )
             page.close()
             for id in ids:
-                for what, measure, count in (
-                    ("first", first_results, 2 if quick else 7),
-                    ("move", moves, 5 if quick else 40),
-                ):
-                    if what == "move" and not slider(id):
-                        continue
-                    times = measure(browser, address, id, count)
-                    label = f"{id}, {'first result' if what == 'first' else 'a move'}"
-                    aim = AIMS[what]
-                    yield rounds.row(label, times, "browser", "CPython", aim_seconds=aim)
+                times = first_results(browser, address, id, 2 if quick else 7)
+                count = 5 if quick else 40
+                if sliders(id):
+                    times["move"] = moves(browser, address, id, count)
+                if len(sliders(id)) > 1:
+                    times["elsewhere"] = moves(browser, address, id, count, elsewhere=True)
+                for what, took in times.items():
+                    label, aim = f"{id}, {LABELS[what]}", AIMS[what]
+                    yield rounds.row(label, took, "browser", "CPython", aim_seconds=aim)
         times, layouts = changes(browser, f"{origin}{PLAN}.html", 4 if quick else 36)
         facts = {"aim_seconds": AIMS["change"], "layouts": layouts}
         yield rounds.row("plan, a change", times, "browser", "CPython", **facts)

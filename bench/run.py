@@ -69,6 +69,22 @@ def table(rows: list[dict]) -> str:
     return "\n".join("  ".join(map(str.ljust, line, wide)) for line in lines)
 
 
+def kept() -> Path:
+    """The file of today's rows."""
+    return HERE / "results" / f"{datetime.date.today().isoformat()}-{os.cpu_count()}-cores.json"
+
+
+def keep(section: str, rows: list[dict]) -> None:
+    """The rows of a section so far, in the place of all that it had today."""
+    file = kept()
+    file.parent.mkdir(exist_ok=True)
+    sections = json.loads(file.read_text())["sections"] if file.exists() else {}
+    sections[section] = rows
+    date = datetime.date.today().isoformat()
+    told = {"date": date, "machine": machine(), "sections": sections}
+    file.write_text(json.dumps(told, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -85,29 +101,17 @@ def main() -> None:
     choice = parser.parse_args()
     if unknown := set(choice.section) - set(SECTIONS):
         parser.error(f"section = {', '.join(unknown)}: expected any of {', '.join(SECTIONS)}")
-    sections = {}
     for name in choice.section or SECTIONS:
-        sections[name] = []
+        rows = []
         for row in importlib.import_module(name).rows(quick=choice.quick):
-            sections[name].append(row)
-            print(
-                f"\r{name}: {len(sections[name])} comparisons done",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+            rows.append(row)
+            print(f"\r{name}: {len(rows)} comparisons done", end="", file=sys.stderr, flush=True)
+            if choice.keep:  # at once: whoever ends it early has what was measured
+                keep(name, rows)
         print(file=sys.stderr)
-        print(f"{table(sections[name])}\n", flush=True)
+        print(f"{table(rows)}\n", flush=True)
     if choice.keep:
-        date = datetime.date.today().isoformat()
-        file = HERE / "results" / f"{date}-{os.cpu_count()}-cores.json"
-        file.parent.mkdir(exist_ok=True)
-        kept = json.loads(file.read_text())["sections"] if file.exists() else {}
-        file.write_text(
-            json.dumps({"date": date, "machine": machine(), "sections": kept | sections}, indent=1)
-            + "\n"
-        )
-        print(f"kept in {file.relative_to(HERE.parent)}")
+        print(f"kept in {kept().relative_to(HERE.parent)}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ cp context · ep expert
 from dataclasses import dataclass
 
 from mathlib.architecture import Model
-from mathlib.checks import InputError, divides, flag, keep_whole, one_of, whole
+from mathlib.checks import InputError, below, ceil_div, divides, flag, keep_whole, one_of, whole
 
 RECOMPUTE = ("none", "selective", "full")
 
@@ -115,6 +115,17 @@ def stage_layers(
     return [
         [start + (c * p + i) * size + j for c in range(v) for j in range(size)] for i in range(p)
     ]
+
+
+def uneven_layers(layers: int, pipeline: int, stage: int) -> list[int]:
+    """Layers of a stage where p need not divide L: ceil(L / p) on each stage and what is left on
+    the last, which must not be empty.
+    """
+    L, p = whole("layers", layers), whole("pipeline", pipeline)
+    size, i = ceil_div(L, p), below("stage", stage, p)
+    if (p - 1) * size >= L:
+        divides("pipeline", p, "layers", L)
+    return list(range(i * size, min((i + 1) * size, L)))
 
 
 def tensor_degree(model: Model, tensor: int) -> int:

@@ -29,6 +29,7 @@ from mathlib.layout import (
     own_tokens,
     stage_layers,
     tensor_degree,
+    uneven_layers,
 )
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "stage_layers",
     "table",
     "tensor_degree",
+    "uneven_layers",
 ]
 
 T = TypeVar("T")

@@ -14,9 +14,22 @@ from sphinx.application import Sphinx
 LISTING = re.compile(r'<pre tabindex="0"><code>(.*?)</code></pre>', re.DOTALL)
 FILE = re.compile(r'<p class="mlx-file">(mathlib/[\w/]+\.py)</p>')
 
+ADDRESS = re.compile(r'\n\n(?: +Chapter: \w+(?: \(eq-[^)]*\))?\n)+(?= *""")')
+ONE_LINE = re.compile(r'^ *r?"""[^"\n]+\n *"""', re.MULTILINE)
+
+
+def without_address(code: str) -> str:
+    """A docstring's last lines say in which chapter the function stands: the reader is there."""
+
+    def closed(found: re.Match[str]) -> str:
+        line = found[0].split("\n")[0] + '"""'
+        return line if len(line) <= 88 else found[0]
+
+    return ONE_LINE.sub(closed, ADDRESS.sub("\n", code))
+
 
 def coloured(code: str) -> str:
-    """Python as spans; the text is unchanged."""
+    """Python as spans."""
     lexer = PythonLexer(stripnl=False, ensurenl=False)
     return highlight(code, lexer, HtmlFormatter(nowrap=True))
 
@@ -25,7 +38,7 @@ def dress(body: str, repository: str) -> str:
     """Every stored listing coloured, every file's name linked if the repository has an address."""
 
     def colour(found: re.Match[str]) -> str:
-        code = coloured(unescape(found[1]))
+        code = coloured(without_address(unescape(found[1])))
         return f'<div class="highlight"><pre tabindex="0"><code>{code}</code></pre></div>'
 
     if repository:

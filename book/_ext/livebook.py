@@ -1,5 +1,5 @@
-"""Ships what runs in the reader's browser: Python, this library, and the few lines that connect
-them to the page.
+"""Ships what runs in the reader's browser: Python, this library, the few lines that connect them
+to the page, and the answers that stand there until Python has started.
 
 Every file lies in a folder named after its content, so that a new version is never mixed with a
 cached old one.
@@ -18,6 +18,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from typeset import node
 
+from mathlib.show.experiments import Experiment, registry
+
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
 COMPILER = ("precompile.mjs", "precompile.py", "unpack.mjs")
@@ -33,6 +35,7 @@ export const packed = {{
 }};
 export const download = {download}; // bytes over the wire until the first live result
 export const homes = {homes}; // module of each experiment
+export const answers = new URL('../{answers}/', import.meta.url); // what the build has computed
 """
 
 
@@ -62,7 +65,36 @@ def pack(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
-def runtime_module(folder: str, runtime: dict[str, bytes], library: bytes, homes: str) -> bytes:
+def near(one: Experiment) -> dict[str, str]:
+    """Results by their settings, as the page writes them: one control moved, the others where the
+    page has them.
+    """
+    settings = [one.values(), *(one.values({c.name: v}) for c in one.controls for v in c.offers())]
+    return {json.dumps(as_written(v), separators=(",", ":")): one.run(v) for v in settings}
+
+
+def as_written(values: dict[str, object]) -> dict[str, object]:
+    """A script writes 1.0 as 1."""
+    whole = {n: int(v) for n, v in values.items() if isinstance(v, float) and v.is_integer()}
+    return {**values, **whole}
+
+
+def shelves(cache: Path, key: str) -> dict[str, bytes]:
+    """One packed file for each experiment, computed once for each state of the library."""
+    if not (cache / key).exists():
+        shutil.rmtree(cache, ignore_errors=True)
+        new = cache / "new"
+        new.mkdir(parents=True)
+        for one in registry().values():
+            if not one.long:
+                (new / f"{one.id}.packed").write_bytes(pack(json.dumps(near(one)).encode()))
+        new.rename(cache / key)
+    return {path.name: path.read_bytes() for path in sorted((cache / key).iterdir())}
+
+
+def runtime_module(
+    folder: str, runtime: dict[str, bytes], library: bytes, homes: str, answers: str
+) -> bytes:
     """What the scripts must know: where the packed files are, and what all that weighs."""
     files = {name: (f"../{folder}/{name}.packed", runtime[f"{name}.packed"]) for name in PACKED}
     files["mathlib.files"] = ("mathlib.packed", library)
@@ -72,7 +104,13 @@ def runtime_module(folder: str, runtime: dict[str, bytes], library: bytes, homes
     ]
     scripts = sum(len(pack(content)) for name, content in runtime.items() if "packed" not in name)
     download = scripts + sum(len(content) for _, content in files.values())
-    text = RUNTIME.format(folder=folder, packed="\n".join(lines), download=download, homes=homes)
+    text = RUNTIME.format(
+        folder=folder,
+        packed="\n".join(lines),
+        download=download,
+        homes=homes,
+        answers=answers,
+    )
     return text.encode()
 
 
@@ -116,19 +154,22 @@ def gather(app: Sphinx, config: Config) -> None:
         if path.name not in NOT_IN_PAGE
     }
     modules["mathlib.packed"] = pack((ready / "mathlib.files").read_bytes())
+    answers = shelves(Path(app.confdir) / "_build/answers", digest(library))
+    shelf = f"answers-{digest(*answers.values())}"
     homes = (ready / "homes.json").read_text("utf-8")
-    modules["runtime.mjs"] = runtime_module(folder, runtime, modules["mathlib.packed"], homes)
+    packed = modules["mathlib.packed"]
+    modules["runtime.mjs"] = runtime_module(folder, runtime, packed, homes, shelf)
     config.livebook_folder = f"live-{digest(*modules.values())}"
     config.livebook_static = digest(
         *(p.read_bytes() for p in sorted((live.parent / "_static").iterdir()))
     )
-    app.livebook_files = {folder: runtime, config.livebook_folder: modules}
+    app.livebook_files = {folder: runtime, config.livebook_folder: modules, shelf: answers}
 
 
 def ship(app: Sphinx) -> None:
     """Write the folders into _static, and remove the ones an earlier build left."""
     static = Path(app.outdir) / "_static"
-    for old in [*static.glob("pyodide-*"), *static.glob("live-*")]:
+    for old in [d for kind in ("pyodide", "live", "answers") for d in static.glob(f"{kind}-*")]:
         if old.name not in app.livebook_files:
             shutil.rmtree(old)
     for folder, files in app.livebook_files.items():

@@ -29,6 +29,12 @@ function afterTouch(input, show, tell) {
   input.addEventListener('input', () => { show(); if (!touch) tell(); });
 }
 
+// A value with its unit, as Python's Range.show has it.
+function said(value, unit) {
+  if (unit === '$') return `$${(+value).toFixed(2).replace('.00', '')}`;
+  return unit === '%' ? `${value}%` : `${value} ${unit}`.trim();
+}
+
 function slider(control, id, change) {
   const steps = control.kind === 'slider' ? control.options : null;
   const shown = element('output', { for: id });
@@ -38,7 +44,7 @@ function slider(control, id, change) {
   });
   const place = (value) => { input.value = steps ? steps.findIndex((s) => s[1] === value) : value; show(); };
   const show = () => {
-    shown.textContent = steps ? steps[+input.value][0] : `${input.value} ${control.unit}`.trim();
+    shown.textContent = steps ? steps[+input.value][0] : said(input.value, control.unit);
     input.setAttribute('aria-valuetext', shown.textContent);
   };
   const read = (text) => {

@@ -1,6 +1,6 @@
 // An experiment on a page: the stored result stays until the reader moves a control, then Python draws it anew.
 import { address, settings } from './address.mjs';
-import { answer, foresee } from './answers.mjs';
+import { answer, foresee, shelf, stored } from './answers.mjs';
 import { build } from './controls.mjs';
 import { element, parsed } from './dom.mjs';
 import { computing, run, stop, warm } from './python.mjs';
@@ -119,8 +119,24 @@ export function enliven(root, position) {
     sofar.textContent = words;
   };
 
-  // The answer to what is set, or nothing if newer settings have stopped the search for it.
-  async function search(asked) {
+  // Until Python answers, what the build has computed stands there at once.
+  async function meanwhile() {
+    const asked = { ...values };
+    const nodes = long ? undefined : await stored(id, asked);
+    if (root.dataset.state !== 'starting' || JSON.stringify(asked) !== JSON.stringify(values)) return;
+    if (!nodes) {
+      if (!running) aged(`Starting ${SIZE}: this is still the old result.`);
+      return;
+    }
+    draw(nodes);
+    shown = asked;
+    aged('');
+    status.textContent = `This answer came with the page; ${SIZE}, is starting for all others.`;
+    settled();
+  }
+
+  // Python's own answer to what is set, or nothing if newer settings have stopped the search for it.
+  async function compute(asked) {
     far(0, '');
     try {
       return parsed(await run(id, asked, progress, far));
@@ -140,23 +156,23 @@ export function enliven(root, position) {
 
   async function update() {
     stale = true;
+    if (root.dataset.state !== 'live') {
+      root.dataset.state = 'starting';
+      meanwhile();
+    }
     if (busy) {
       if (long && computing() > PATIENCE) stop();
       return;
     }
     busy = true;
     let slow;
-    if (root.dataset.state !== 'live') {
-      root.dataset.state = 'starting';
-      status.textContent = '';
-      if (!running) aged(`Starting ${SIZE}: this is still the stored result.`);
-    }
+    if (root.dataset.state === 'starting') status.textContent = '';
     try {
       while (stale) {
         stale = false;
         const asked = { ...values };
         if (running) slow ??= setTimeout(() => aged(`${long ? 'Searching' : 'Computing'}: this is still the old result.`, ...(long ? [share, sofar, halt] : [])), SLOW);
-        const nodes = await (long ? search(asked) : answer(id, asked, progress));
+        const nodes = await (long || root.dataset.state === 'starting' ? compute(asked) : answer(id, asked, progress));
         if (!nodes || stale && root.dataset.state !== 'live') continue;
         draw(nodes);
         shown = asked;
@@ -223,6 +239,7 @@ export function enliven(root, position) {
   root.querySelector('.mlx-controls').remove();
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
   start_at_rest(box);
+  box.addEventListener('pointerdown', () => { if (!long) shelf(id); }); // on its way before the hand moves
   box.addEventListener('focusin', ({ target }) => {
     held = controls[built.findIndex(({ input }) => input === target)];
     if (!busy) ahead();

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # loaded when a command needs it
     from mathlib.plan.machine import Machine
     from mathlib.plan.planner import Answer
 
+SAFER = "--risk 10% answers with what runs out of memory at most so often"
+
 
 def fit_options(parser: ArgumentParser) -> None:
     add_model(parser)
@@ -63,13 +65,18 @@ def fit_command(args: Typed) -> None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
     data = [_data(one, args.program) for one in found]
-    show(args, _told(on, found, args.program), {"answers": data})
+    show(args, _told(on, found, args.program, args.risk is not None), {"answers": data})
 
 
-def _told(on: "Machine", found: "list[Answer]", program: str) -> str:
+def _told(on: "Machine", found: "list[Answer]", program: str, asked: bool) -> str:
+    """The answers; where one is likely to be too much and no risk was asked for, how to ask."""
+    from mathlib.plan.search import LIKELY
+
     title = f"{on.model.title} on {on.cluster.title}, {on.tokens:,} tokens a sequence"
     answers = [wrapped(f"{one}{_between(one, program)}") for one in found]
-    return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers])
+    risky = any(one.choice and one.choice.risk > LIKELY for one in found)
+    safer = [wrapped(SAFER)] if risky and not asked else []
+    return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers, *safer])
 
 
 def _between(one: "Answer", program: str) -> str:

@@ -50,7 +50,7 @@ def kv_options(parser: ArgumentParser) -> None:
 
 @command(
     "kv",
-    "bytes of the KV cache, the longest context, seconds of a token",
+    "bytes of the KV cache, the longest context, tokens a second",
     "kv llama3-70b --tokens 128k --sequences 4 --tensor 8 --device h100-sxm",
     "kv deepseek-v3 --tokens 32k",
     "kv llama2-7b --bytes 1 --memory 24GB",
@@ -96,25 +96,24 @@ def _beside_weights(
         most = inference.tokens_within(model, size=free, **how)
         if most < float("inf"):
             facts.append(("longest context", int(most), "token"))
-    if isinstance(there, Device) and args.tensor == 1:
+    if isinstance(there, Device):
         facts += _token_time(args, model, there)
     return str(verdict), facts
 
 
 def _token_time(args: Typed, model: Model, device: Device) -> list[Fact]:
-    """Seconds of a token at the end of such a context."""
+    """Seconds of a token at the end of such a context, and tokens a second; no message counted."""
     from mathlib.memory import decode_time
 
-    past = int(args.tokens or model.context) - 1
+    sizes: dict[str, Any] = {"sequences": args.sequences, "tensor": args.tensor}
+    sizes |= {"past": int(args.tokens or model.context) - 1}
+    sizes |= {"bytes_per_parameter": args.weight_bytes, "bytes_per_element": args.bytes}
     try:
-        step = decode_time.step(
-            model,
-            device,
-            sequences=args.sequences,
-            past=past,
-            bytes_per_parameter=args.weight_bytes,
-            bytes_per_element=args.bytes,
-        )
+        step = decode_time.step(model, device, **sizes)
     except InputError:  # a window kept whole, which the time does not know
         return []
-    return [("next token, at least", step.total, "second")]
+    each = decode_time.tokens_per_second(model, device, **sizes)
+    return [
+        ("next token, at least", step.total, "second"),
+        ("tokens a second of a device, at most", each, "token"),
+    ]

@@ -94,7 +94,7 @@ def memory_command(args: Typed) -> None:
     from mathlib.memory import fit
 
     model = model_of(args)
-    lay, how = layout_of(args, model), saving_of(args, model)
+    lay, how = layout_of(args, model, uneven=True), saving_of(args, model)
     parts = fit.training(model, lay, stage=args.pipeline_stage, **how)
     facts: list[Fact] = [
         ("devices", lay.world, ""),

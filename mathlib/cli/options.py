@@ -218,8 +218,8 @@ def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
         try:
             divides("pipeline", lay.pipeline, "layers", model.layers)
         except InputError as refusal:
-            other = "" if empty else "; `mathlib time` gives the last stage fewer layers"
-            raise InputError(f"{refusal}{other}") from None
+            also = "; `mathlib memory` and `time` give the last stage fewer layers"
+            raise InputError(f"{refusal}{'' if empty else also}") from None
     for name, why in _idle(args, model, lay).items():
         if name in args.given:
             raise InputError(f"{name} = {getattr(args, name)}: no effect {why}; leave it out")

@@ -32,6 +32,7 @@ ELSEWHERE = {  # options that people type, and what is meant by them here
     "--num-layers": "--layers",
     "--checkpointing": "--recompute full",
 }
+COMMANDS = {"inference": "kv", "generate": "kv", "mfu": "time", "gpus": "devices"}  # so typed
 WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -195,6 +196,7 @@ def _known(word: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(MODULES), n=2, cutoff=0.6)
+    near = [COMMANDS[word]] if word in COMMANDS else near
     told = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(MODULES)}"
     raise InputError(f"{word!r} is no command: {told}")
 

@@ -23,6 +23,7 @@ MODULES = {  # of each command, in the order of the help
     "cost": "costs",
     "fit": "fitting",
     "plan": "plans",
+    "slower": "slower",
     "compare": "compare",
     "why": "why",
     "models": "names",

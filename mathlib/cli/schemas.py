@@ -108,6 +108,7 @@ SCHEMAS: dict[str, Schema] = {
         layouts=many(CHOICE),
         flags=FLAGS,
     ),
+    "slower": SUM,
     "compare": of(one=TEXT, other=TEXT, rows=many(DIFFERENCE)),
     "why": of(of=TEXT, formulas=many(FORMULA)),
     "models": many(ROW),

@@ -156,7 +156,7 @@ def _of_memory(args: Typed) -> Iterator[Formula]:
     from mathlib.memory import fit, states
 
     model = model_of(args)
-    lay = layout_of(args, model)
+    lay = layout_of(args, model, uneven=True)
     recipe = args.recipe
     own = states.stage_parameters(model, lay, 0).total
     yield _copies(recipe, lay)

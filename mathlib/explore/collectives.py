@@ -85,7 +85,8 @@ def ring(ranks: int, step: int, megabytes: int) -> str:
     n, k = ranks, megabytes * 1e6
     done = min(step, 2 * (n - 1))
     held, came = held_after(n, done)
-    say = f'<p class="mlx-say">{_ring_says(n, done, came[0])}</p>'
+    still = f" A ring of {n} is done after {done} steps." if step > done else ""
+    say = f'<p class="mlx-say">{_ring_says(n, done, came[0])}{still}</p>'
     picture = ring_picture(held, came, f"What {n} ranks hold after step {done}")
     sent, whole = done * k / n, comm.sent("all-reduce", payload=k, ranks=n)
     so_far = (

@@ -30,7 +30,7 @@ def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
 @experiment(
     "buckets",
     "Hiding the gradients' way behind backward",
-    doubling("bucket", "Bucket size", 1, 16384, 64, "MB"),
+    doubling("bucket", "Bucket size", 1, 16384, 32, "MiB"),
     doubling("gigabytes", "Link of a rank, one direction", 1, 512, 32, "GB/s"),
     doubling("ranks", "Ranks", 2, 1024, 8),
     doubling("latency", "Latency of a message", 1, 512, 16, "µs"),
@@ -54,7 +54,7 @@ def buckets(
         ranks=ranks,
         backward=backward / 1e3,
         payload=megabytes * 1e6,
-        bucket=bucket * 1e6,
+        bucket=bucket * 2**20,
         bandwidth=gigabytes * 1e9,
         latency=alpha,
         tensors=TENSORS,

@@ -15,7 +15,7 @@ WIDTHS = (("16 bits", 2.0), ("8 bits", 1.0), ("4 bits", 0.5))
 def speeds(model: str, device: str, batches: list[int], **sizes: float) -> list[tuple[int, float]]:
     """Tokens a second of a batch of sequences, for each batch."""
     return [
-        (B, B / decode_time.step(model, device, sequences=B, **sizes).total)  # type: ignore[arg-type]
+        (B, decode_time.tokens_per_second(model, device, sequences=B, **sizes))  # type: ignore[arg-type]
         for B in batches
     ]
 

@@ -11,17 +11,17 @@ from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
 
-RECIPES = (
+RECIPES = (  # by bytes a parameter, with its gradient and without
     "sgd",
-    "sgd-momentum",
-    "adam-fp32",
     "adam-bf16",
+    "mixed-adam-8bit",
+    "sgd-momentum",
     "adam-bf16-weights",
+    "mixed-lion",
+    "adam-fp32",
     "mixed-adam",
     "mixed-adam-fp32-gradients",
     "mixed-adam-both-gradients",
-    "mixed-adam-8bit",
-    "mixed-lion",
 )
 TRAINED = (
     "mixed-adam",

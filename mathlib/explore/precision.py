@@ -9,16 +9,19 @@ from mathlib.memory.precision import number_type
 from mathlib.show import plot, says
 from mathlib.show.experiments import Choice, Line, experiment
 from mathlib.show.figures import both
-from mathlib.show.schemes.precision import drawn, shown
+from mathlib.show.schemes.precision import drawn, drawn_in_blocks, shown
 from mathlib.show.tables import html_table
 
+BLOCKS = {f"blocks, the largest of which is {most}": float(most) for most in (1, 100)}
 FAMILIES = {
     "16 and 32 bits": ("fp32", "tf32", "fp16", "bf16"),
     "8 bits": ("fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz"),
     "6 and 4 bits": ("fp6_e2m3", "fp6_e3m2", "fp4_e2m1"),
     "scales, whole numbers and nf4": ("e8m0", "int8", "int4", "nf4"),
+    **dict.fromkeys(BLOCKS, ("mxfp8", "mxfp6", "mxfp4", "nvfp4")),
     "64 bits": ("fp64",),
 }
+HEADS = ["type", "becomes", "off by", "spacing there", "largest"]
 LETTERS = "0123456789.-+einfa"
 SMALLEST, LARGEST = 1e-45, 1e39
 
@@ -39,13 +42,15 @@ def number_of(text: str) -> float:
     "The bits of a number",
     Line("text", "A number", LETTERS, 14, "0.1"),
     Choice("family", "In types of", tuple((name, name) for name in FAMILIES), "16 and 32 bits"),
-    code=(bits.encode, bits.decode),
+    code=(bits.encode, bits.decode, bits.block),
 )
 def bit_patterns(text: str, family: str) -> str:
     value, types = number_of(text), FAMILIES[family]
+    if family in BLOCKS:
+        return _in_blocks(text, BLOCKS[family], types)
     exactly = Fraction(text) if isfinite(value) else value  # what was typed: fp64 has no 0.1 either
     kept = {dtype: bits.rounded(value, dtype) for dtype in types}
-    rows = [["type", "becomes", "off by", "spacing there", "largest"]]
+    rows = [HEADS]
     for dtype, now in kept.items():
         kind = number_type(dtype)
         space = bits.spacing(now, dtype) if kind.exponent and isfinite(now) else inf
@@ -72,6 +77,30 @@ def bit_patterns(text: str, family: str) -> str:
     picture = both(lambda width: drawn(width, value, types))
     told = html_table(rows, "What each type makes of it")
     return f'<p class="mlx-say">{say}.</p>{picture}{told}'
+
+
+def _in_blocks(text: str, most: float, types: tuple[str, ...]) -> str:
+    """A number as an element of a block: its own bits, and those of the scale that it shares."""
+    value = number_of(text)
+    if not isfinite(value):
+        raise InputError(f"{text!r}: a block needs finite numbers")
+    largest, exactly, rows, kept = max(abs(value), most), Fraction(text), [HEADS], {}
+    for dtype in types:
+        found = bits.block([value, largest], dtype)
+        element, now = bits.decode(found.patterns[0], dtype), found.values[0]
+        step = says.plain(found.scale * bits.spacing(element, dtype)) if found.scale else "–"
+        top = says.plain(found.scale * number_type(dtype).largest)
+        rows.append([dtype, shown(now), _off(exactly, now), step, top])
+        kept[dtype] = now
+    exact = [dtype for dtype, now in kept.items() if now == exactly]
+    zero = [dtype for dtype, now in kept.items() if value and now == 0]
+    where = f"in a block whose largest number is {shown(largest)}"
+    where = "as the largest number of its block" if largest == abs(value) else where
+    say = f"<b>{shown(value)}</b> {where} is exact in {_named(exact)}"
+    say += f", and becomes 0 in {_named(zero)}" if zero else ""
+    say += ". A tensor in nvfp4 has one more scale, which is 1 here"
+    picture = both(lambda width: drawn_in_blocks(width, value, largest, types))
+    return f'<p class="mlx-say">{say}.</p>{picture}{html_table(rows, "What each type makes of it")}'
 
 
 def _named(types: list[str]) -> str:

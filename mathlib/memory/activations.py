@@ -40,6 +40,7 @@ from mathlib.specs import (
     own_tokens,
     stage_layers,
     tensor_degree,
+    uneven_layers,
 )
 
 SCHEDULES = ("1f1b", "gpipe")
@@ -245,13 +246,15 @@ def _ends(
 
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
     """Layers of a stage, counted from 0: v slices of L / (p v), v slices apart from stage to
-    stage.
+    stage; without chunks p need not divide L, and the last stage has what is left.
 
     Chapter: pipeline
     """
     p = instance("layout", layout, Layout).pipeline
-    below("stage", stage, p)
-    return stage_layers(find_model(model).layers, p, layout.chunks)[stage]
+    L, i = find_model(model).layers, below("stage", stage, p)
+    if layout.chunks == 1:
+        return uneven_layers(L, p, i)
+    return stage_layers(L, p, layout.chunks)[i]
 
 
 def _embedding(model: Model, tokens: int, how: Saving) -> list[Kept]:

@@ -9,7 +9,7 @@ exponent is a whole number in two's complement; nf4 looks its 16 values up.
 
 from collections.abc import Sequence
 from functools import cache
-from math import copysign, floor, frexp, inf, isinf, isnan, ldexp, log2, nan
+from math import copysign, frexp, inf, isinf, isnan, ldexp, nan
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -172,12 +172,12 @@ class Block(NamedTuple):
 
 
 def block(values: Sequence[float], dtype: str, *, scale: str | None = None) -> Block:
-    """Numbers in a type whose values share a scale: the largest of them becomes the largest of
-    the type, or comes near it.
+    """Numbers in a type whose values share a scale: the largest of them becomes the
+    largest of the type, or comes near it.
 
-    `scale`: the scale's type, by default the type's own, else fp32. A scale that is a power of
-    two is 2**(floor(log2 of the largest) - that of the type's largest) (OCP MX 1.0, section 6.3);
-    any other is the largest over the type's largest, rounded.
+    `scale`: the scale's type, by default the type's own, else fp32. A scale that is a
+    power of two is 2**(floor(log2 of the largest) - that of the type's largest)
+    (OCP MX 1.0, section 6.3); any other is the largest over the type's, rounded.
 
     Chapter: precision
     """
@@ -188,15 +188,13 @@ def block(values: Sequence[float], dtype: str, *, scale: str | None = None) -> B
     shared = kind.scale or "fp32" if scale is None else one_of("scale", scale, SCALES)
     most, top = max(map(abs, found)), decode(_top(kind), dtype)
     if number_type(shared).mantissa == 0:
-        power = floor(log2(most)) - floor(log2(top)) if most else 0
+        power = frexp(most)[1] - frexp(top)[1] if most else 0
         unit = rounded(ldexp(1, power), shared)
     else:
         unit = rounded(most / top, shared, overflow="largest")
-    return Block(
-        unit,
-        tuple(encode(v / unit if unit else 0.0, dtype, overflow="largest") for v in found),
-        dtype,
-    )
+    shares = [v / unit if unit else 0.0 for v in found]
+    elements = (encode(share, dtype, overflow="largest") for share in shares)
+    return Block(unit, tuple(elements), dtype)
 
 
 def _width(kind: NumberType) -> int:

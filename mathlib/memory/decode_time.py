@@ -1,7 +1,7 @@
 """Seconds of a decoding step: the larger of its bytes and its FLOP.
 
 B sequences · s tokens · c cached tokens · e bytes an element · X FLOP/s achieved
-rho acceptance: how likely a drafted token stays · gamma ahead: tokens drafted for a pass
+t tensor · rho acceptance: how likely a drafted token stays · gamma ahead: tokens drafted for a pass
 """
 
 from mathlib.checks import fraction, non_negative, positive, whole
@@ -20,6 +20,7 @@ def bytes_read(
     sequences: int = 1,
     tokens: int = 1,
     past: int = 0,
+    tensor: int = 1,
     bytes_per_parameter: float = 2,
     bytes_per_element: float = 2,
 ) -> Parts:
@@ -27,19 +28,20 @@ def bytes_read(
     sequence's cache, its new tokens included (Pope et al. 2022, section 2).
 
     Of experts, those that at least one of the tokens chose, if they choose evenly and
-    each for itself: 1 - (1 - used/all)^(B s) of them.
+    each for itself: 1 - (1 - used/all)^(B s) of them. Each of t devices reads a t-th of
+    the weights, and of the cache what `kv_cache` gives it.
 
     Chapter: inference (eq-bytes-read)
     """
     B, s = whole("sequences", sequences), whole("tokens", tokens)
     c, e = whole("past", past, least=0), bytes_per_element
     width = positive("bytes_per_parameter", bytes_per_parameter)
-    read = 0.0
+    t, read = whole("tensor", tensor), 0.0
     for m in matrices(model):
         chosen = 1 - (1 - m.used / m.copies) ** (B * s)
         read += width * m.parameters * chosen
-    cache = kv_cache(model, tokens=c + s, sequences=B, bytes_per_element=e)
-    return Parts("Read in a pass", "byte", {"weights": read, "cache": cache.total})
+    cache = kv_cache(model, tokens=c + s, sequences=B, bytes_per_element=e, tensor=t)
+    return Parts("Read in a pass", "byte", {"weights": read / t, "cache": cache.total})
 
 
 def work(model: str | Model, *, sequences: int = 1, tokens: int = 1, past: int = 0) -> Parts:
@@ -76,6 +78,7 @@ def step(
     sequences: int = 1,
     tokens: int = 1,
     past: int = 0,
+    tensor: int = 1,
     bytes_per_parameter: float = 2,
     bytes_per_element: float = 2,
     achieved: float | None = None,
@@ -83,18 +86,20 @@ def step(
     """Seconds of one pass: for weights and for cache the larger of bytes/bandwidth and
     FLOP/X.
 
-    Nothing else is counted: no launch of a kernel, no message, no activations.
-    `achieved` None takes the device's peak for 16 bits; numbers of fewer bits are
-    unpacked before the product.
+    Nothing else is counted: no launch of a kernel, no message, no activations. Of t
+    devices that share the heads each has a t-th of the FLOP. `achieved` None takes the
+    device's peak for 16 bits; numbers of fewer bits are unpacked before the product.
 
     Chapter: inference (eq-step-time)
     """
     device = device if isinstance(device, Device) else find_device(device)
     X = device.half if achieved is None else positive("achieved", achieved)
+    X *= whole("tensor", tensor)
     sizes = {"sequences": sequences, "tokens": tokens, "past": past}
     read = bytes_read(
         model,
         **sizes,
+        tensor=tensor,
         bytes_per_parameter=bytes_per_parameter,
         bytes_per_element=bytes_per_element,
     )
@@ -104,6 +109,37 @@ def step(
         for part in read
     }
     return Parts("Seconds of a pass", "second", seconds)
+
+
+def tokens_per_second(
+    model: str | Model,
+    device: str | Device,
+    *,
+    sequences: int = 1,
+    past: int = 0,
+    tensor: int = 1,
+    bytes_per_parameter: float = 2,
+    bytes_per_element: float = 2,
+    achieved: float | None = None,
+) -> float:
+    """Tokens a second of one device at most, each of B sequences getting one in a step: B / (t T).
+
+    T is the step of one of t devices that share the heads, without their messages.
+
+    Chapter: inference (eq-step-time)
+    """
+    B, t = whole("sequences", sequences), whole("tensor", tensor)
+    pass_ = step(
+        model,
+        device,
+        sequences=B,
+        past=past,
+        tensor=t,
+        bytes_per_parameter=bytes_per_parameter,
+        bytes_per_element=bytes_per_element,
+        achieved=achieved,
+    )
+    return B / (t * pass_.total)
 
 
 def drafted(*, acceptance: float, ahead: int) -> float:

@@ -1,13 +1,15 @@
 """Programs put together at random, run by our engine and by PyTorch: do both find the same
 gradients, and visit the values in the same order?
 
-A program has four leaves, the first of them data, what twelve operations make of them, and a loss.
+A program has four leaves, the first of them data, what twelve operations make of them, and a loss
+that adds up the entries of all these values, so that every operation counts.
 """
 
 import math
 import operator
 import random
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -40,7 +42,8 @@ def random_program(seed: int, matrix: Callable[[Rows, bool], Any]) -> list[Any]:
         step = draw.choice(OPERATIONS)
         pairs = [(a, b) for a in values for b in values if fits(step, a, b)]
         values.append(step(*draw.choice(pairs)))
-    return [*values, values[-1].sum() + values[3].sum()]
+    loss = reduce(operator.add, [value.sum() for value in values])
+    return [*values, loss]
 
 
 def fits(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:

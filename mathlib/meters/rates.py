@@ -7,6 +7,7 @@ so measure on one thread.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,8 +19,8 @@ Shape = tuple[int, int, int]  # rows, inner, columns
 
 def waiter(device: str | torch.device) -> Callable[[], object]:
     """What waits until a device has done all it was given; a CPU has nothing left to do."""
-    kind = torch.device(device).type
-    return torch.cuda.synchronize if kind == "cuda" else lambda: None
+    cuda = torch.device(device).type == "cuda"
+    return partial(torch.cuda.synchronize, device) if cuda else lambda: None
 
 
 def _seconds(device: str, repeat: int, *actions: Callable[[], object]) -> list[float]:

@@ -95,7 +95,8 @@ def step(device: str, *, foreseen: float) -> Iterator[Found]:
     try:
         yield found
         torch.cuda.synchronize(place)
-        events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+        number = torch.cuda.current_device() if place.index is None else place.index
+        events = torch.cuda.memory._snapshot()["device_traces"][number]
     finally:
         torch.cuda.memory._record_memory_history(enabled=None)
     found.timeline = timeline(events, start)

@@ -43,6 +43,9 @@ class Counted:
     to: Counter[int] = field(
         default_factory=Counter
     )  # bytes of messages, by the rank of the world they go to
+    left: list[float] = field(
+        default_factory=list
+    )  # when each message was sent off, by the clock that this machine's processes share
 
     @property
     def messages(self) -> int:
@@ -78,6 +81,7 @@ class _Counting(TorchDispatchMode):
                 (tensor,), group, to, *_ = args
                 members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))
                 self.counted.to[members[to]] += tensor.nbytes
+                self.counted.left.append(time.monotonic())
         return function(*args, **(kwargs or {}))
 
 

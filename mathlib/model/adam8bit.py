@@ -1,5 +1,5 @@
-"""Adam with its two moments in 8 bits each, by blocks: a scale for 256 values, and a map of 256
-numbers that lie closer the smaller they are.
+"""Adam with its two moments in 8 bits each, by blocks: a scale for 256 values, and a map of up to
+256 numbers that lie closer the smaller they are.
 
 g gradient · m, v first and second moment
 Between steps only bytes and scales are kept; a step widens one parameter's moments, updates them
@@ -17,16 +17,26 @@ from mathlib.checks import one_of, positive, whole
 from mathlib.memory import bits
 from mathlib.meters.saved import tensor_bytes
 from mathlib.model.mixed_adam import adam
+from mathlib.model.quantise import numbers_of
+
+
+def _e4m3(signed: bool) -> tuple[float, ...]:
+    """The numbers of e4m3 over the largest; without signs half of its patterns are not used."""
+    values = numbers_of("fp8_e4m3")[0]
+    kept = values if signed else values[values >= 0]
+    return tuple((kept / kept[-1]).tolist())
+
 
 MAPS: dict[str, Callable[[bool], tuple[float, ...]]] = {
     "dynamic": lambda signed: bits.dynamic_map(signed=signed),
     "linear": lambda signed: bits.linear_map(signed=signed),
+    "e4m3": _e4m3,
 }
 
 
 @cache
 def numbers(kind: str, signed: bool) -> tuple[Tensor, Tensor]:
-    """The 256 numbers of a map, and the places half way between neighbours."""
+    """The numbers of a map, and the places half way between neighbours."""
     values = torch.tensor(MAPS[one_of("kind", kind, MAPS)](signed))
     return values, (values[1:] + values[:-1]) / 2
 

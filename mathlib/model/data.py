@@ -27,6 +27,12 @@ def encode(words: str) -> Tensor:
     return torch.tensor([table[char] for char in words])
 
 
+@cache
+def corpus() -> Tensor:
+    """The whole text as tokens; only to be read, for all batches are cut from it."""
+    return encode(text())
+
+
 def decode(tokens: Tensor) -> str:
     return "".join(vocabulary()[token] for token in tokens.tolist())
 
@@ -35,8 +41,8 @@ def batch(sequences: int, context: int, step: int = 0, seed: int = 0) -> tuple[T
     """Inputs and targets [sequences, context]: windows of the corpus, the same on every machine for
     a step and seed.
     """
-    corpus = encode(text())
+    tokens = corpus()
     pick = torch.Generator().manual_seed(1_000_003 * seed + step)
-    starts = torch.randint(0, len(corpus) - context, (sequences,), generator=pick)
-    window = corpus[starts[:, None] + torch.arange(context + 1)]
+    starts = torch.randint(0, len(tokens) - context, (sequences,), generator=pick)
+    window = tokens[starts[:, None] + torch.arange(context + 1)]
     return window[:, :-1].clone(), window[:, 1:].clone()

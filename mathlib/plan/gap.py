@@ -109,7 +109,8 @@ def between(mine: Run, other: Run) -> Parts:
 
 def _rest(title: str, parts: dict[str, float], mine: Run, other: Run) -> Parts:
     more = mine.seconds - other.seconds * mine.each / other.each
-    return Parts(title, "second", parts | {UNKNOWN: more - sum(parts.values())})
+    alike = "" if mine.each == other.each else " for as many tokens on a device"
+    return Parts(title + alike, "second", parts | {UNKNOWN: more - sum(parts.values())})
 
 
 def changes(mine: Run, other: Run) -> Parts:

@@ -182,7 +182,7 @@ def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
     """
     lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
     parts = dict(zip(NAMES, _seconds(on, lay, away), strict=True))
-    title = f"A step of {on.model.title} on {lay.world:,} devices"
+    title = f"A step of {on.model.title} on {lay.world:,} device{'s' if lay.world > 1 else ''}"
     return Parts(title, "second", {name: time for name, time in parts.items() if time})
 
 

@@ -7,7 +7,9 @@ The groups of an axis are the sets of ranks that differ in nothing but that axis
 tp tensor · cp context · ep expert · dp data · pp pipeline
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
@@ -25,6 +27,20 @@ from mathlib.checks import (
 from mathlib.layout import Layout
 
 MEGATRON = "tp-cp-ep-dp-pp"
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's garbage collector, which walks a million lists again and again while they
+    are made, although lists of numbers can form no cycle; after it, on again if it was on before.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -99,7 +115,8 @@ class Mesh:
             one_of("coordinate", axis, [a for a in self.sizes if a not in axes])
         inside = {axis: 0 for axis in self.sizes if axis not in axes}
         group, starts = self.ranks(**inside), self.ranks(**dict.fromkeys(axes, 0), **coordinates)
-        return [[start + step for step in group] for start in starts]
+        with _uncollected():
+            return [[start + step for step in group] for start in starts]
 
     def group_of(self, rank: int, *axes: str) -> list[int]:
         """The group along `axes` that a rank belongs to."""

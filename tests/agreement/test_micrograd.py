@@ -1,5 +1,5 @@
 """The engine beside micrograd 0.1.0 (the package is commit c911406 of its repository): the same
-gradients, and the differences of which the chapter's table speaks.
+gradients, and where the two differ.
 """
 
 import random

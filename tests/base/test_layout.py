@@ -16,6 +16,7 @@ from mathlib.layout import (
     own_tokens,
     stage_layers,
     tensor_degree,
+    uneven_layers,
 )
 
 BAD = [-1, math.nan, math.inf, True, "2", None, 2.5]
@@ -143,3 +144,11 @@ def test_a_sequence_is_split_evenly_or_refused():
     assert own_tokens(12, 4) == 3
     with pytest.raises(InputError, match="context = 5: does not divide tokens = 12"):
         own_tokens(12, 5)
+
+
+def test_the_last_stage_has_what_is_left():
+    stages = [uneven_layers(126, 16, i) for i in range(16)]
+    assert [len(held) for held in stages] == [8] * 15 + [6]
+    assert sum(stages, []) == list(range(126))
+    with pytest.raises(InputError, match="pipeline = 5: does not divide layers = 12"):
+        uneven_layers(12, 5, 0)  # four stages of three leave the fifth none

@@ -1,6 +1,7 @@
 """The bench runs, and its ratios are what they say: their time over ours, round by round."""
 
 import importlib
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,21 @@ def test_every_section_is_found_and_stands_in_the_readme(bench):
     described = (BENCH / "README.md").read_text("utf-8").lower()
     assert all(f"**{name}.**" in described for name in sections)
     assert all(callable(bench(name).rows) for name in sections)
+
+
+def test_who_ends_a_bench_early_keeps_what_was_measured(bench, monkeypatch, tmp_path):
+    run, row = bench("run"), bench("rounds").row("a step", {"a": [1.0], "b": [2.0]}, "a", "b")
+
+    def rows(quick: bool):
+        yield row
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    monkeypatch.setattr(bench("ring"), "rows", rows)
+    monkeypatch.setattr("sys.argv", ["run.py", "--keep", "ring"])
+    with pytest.raises(KeyboardInterrupt):
+        run.main()
+    assert json.loads(run.kept().read_text())["sections"] == {"ring": [row]}
 
 
 def test_what_is_compared_runs(bench):

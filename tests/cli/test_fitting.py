@@ -68,3 +68,11 @@ def test_with_a_host_fewer_devices_are_enough(capsys):
     line = "fit llama3-70b --cluster dgx-a100 --tokens 4k --batch 16"
     (alone,), (hosted,) = (answered(f"{line}{o}", capsys)["answers"] for o in ("", " --offload"))
     assert hosted["value"] < alone["value"] and hosted["offload"] in ("states", "both")
+
+
+def test_a_risky_answer_says_how_to_ask_for_a_safer_one(capsys):
+    line = f"{LINE} --devices 8 --tokens 4k"
+    told = {more: fitting.fit_command(args(f"{line}{more}")) or capsys.readouterr().out
+            for more in ("", " --risk 10%")}  # fmt: skip
+    assert "that it is too much" in told[""] and told[""].endswith(f"{fitting.SAFER}\n")
+    assert fitting.SAFER not in told[" --risk 10%"]

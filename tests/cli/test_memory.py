@@ -1,5 +1,6 @@
 """mathlib memory: the library's bytes, and whether they fit where a device is named."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.cli import memory
 from mathlib.explore.memory import explorer
-from mathlib.memory import fit
+from mathlib.memory import fit, states
 from mathlib.show import says
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +70,6 @@ def test_where_it_does_not_fit_each_way_out_comes_with_what_it_needs(capsys):
         ("--device A100", "did you mean a100-40gb or a100-80gb"),
         ("--recipe adafactor", "depend on the shape of each matrix"),
         ("--recipe adamw", "mixed-adam is the usual; `mathlib recipes` lists all"),
-        ("--pipeline 5", "accepted: 1, 2, 4, 8, 16, 32; `mathlib time` gives the last stage fewer"),
         ("--pipeline 27", "accepted: 1, 2, 4, 8, 16, 32$"),
         ("--zero 1", "no effect on one replica"),
         ("--sequence-parallel", "no effect without tensor parallelism"),
@@ -80,6 +80,21 @@ def test_where_it_does_not_fit_each_way_out_comes_with_what_it_needs(capsys):
 def test_what_cannot_be_meant_is_refused_with_what_can(options, told):
     with pytest.raises(InputError, match=told):
         memory.memory_command(args(f"memory llama2-7b {options}"))
+
+
+def test_a_last_stage_may_have_fewer_layers(capsys):
+    """Llama 3 405B: 8 of its 126 layers on each of 15 stages, 6 on the last."""
+    line = "memory llama3-405b --tensor 8 --pipeline 16 --data 64 --sequence-parallel --zero 1"
+    lay = specs.Layout(data=64, tensor=8, pipeline=16, micro_batches=16, zero=1)
+    lay = replace(lay, sequence_parallel=True)
+    sizes = [answered(f"{line} --pipeline-stage {i}", capsys)["total"] for i in range(16)]
+    assert sizes == [fit.training("llama3-405b", lay, stage=i).total for i in range(16)]
+    assert answered(line, capsys)["total"] == max(sizes) == sizes[0]
+    held = [states.stage_parameters("llama3-405b", lay, i).total for i in range(16)]
+    even = states.stage_parameters("llama3-405b", replace(lay, pipeline=14), 1).total
+    assert held[1] * 9 == even * 8, "8 layers where 14 stages have 9"
+    why = answered(line.replace("memory", "why memory"), capsys)
+    assert why["formulas"][-1]["value"] == max(sizes)
 
 
 def test_whose_conventions_were_counted_is_said_in_memory_and_in_time(capsys):

@@ -86,6 +86,7 @@ def test_an_example_of_the_help_can_be_pasted(run, monkeypatch, line, columns):
     ("command", "said"),
     [
         ("paramz gpt2", "'paramz' is no command: did you mean params?"),
+        ("inference gpt2", "'inference' is no command: did you mean kv?"),
         ("xyzzy", "'xyzzy' is no command: expected params, flops"),
         ("params", "expected a name"),
         ("params gtp2", "did you mean gpt2"),

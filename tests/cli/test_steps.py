@@ -54,12 +54,12 @@ def test_a_devices_cluster_is_the_first_that_is_made_of_it():
 
 
 def test_a_last_stage_may_be_shorter_but_not_empty(capsys):
-    """Llama 3 405B ran its 126 layers on 16 stages; memory counts equal stages alone."""
+    """Llama 3 405B ran its 126 layers on 16 stages; `comm step` counts equal stages alone."""
     line = "llama3-405b --tensor 8 --pipeline 16 --data 64 --sequence-parallel"
     data = answered(f"time {line} --device h100-sxm", capsys)
     assert data["also"]["devices"]["value"] == 8192
     with pytest.raises(InputError, match="pipeline = 16: does not divide layers = 126; accepted"):
-        typed = args(f"memory {line}")
+        typed = args(f"comm step {line}")
         layout_of(typed, model_of(typed))
     with pytest.raises(InputError, match="chunks = 32 does not divide it"):
         steps.time_command(args(f"time {line} --device h100-sxm --chunks 2"))
@@ -118,3 +118,9 @@ def test_no_example_shows_a_step_that_runs_out_of_memory(line, capsys):
 
 def test_amds_cards_have_a_cluster_too(capsys):
     assert answered("time llama3-8b --device mi300x --data 8 --zero 3", capsys)["total"] > 0
+
+
+def test_one_device_is_one(capsys):
+    assert "on 1 device of" in answered("time gpt2 --device a100-80gb", capsys)["title"]
+    title = answered("time gpt2 --device a100-80gb --data 2", capsys)["title"]
+    assert "on 2 devices of" in title

@@ -39,6 +39,11 @@ def test_full_recomputation_makes_mfu_three_quarters_of_hfu():
     )
 
 
+def test_without_recomputation_both_shares_are_one():
+    shares = reported.utilizations(reported.find_run("Llama 3 405B, 8,192 H100"))
+    assert shares["hfu"] == shares["mfu"] == shares["of peak"]
+
+
 def test_a_silent_source_gives_no_mfu():
     assert reported.utilizations(reported.find_run("OPT-175B"))["mfu"] is None
 

@@ -34,6 +34,12 @@ def test_recipes_are_as_long_as_their_bytes_a_parameter():
         assert width / wide["16: Adam, fp32"] == pytest.approx(each.total / 16, abs=0.003)
 
 
+@pytest.mark.parametrize("gradients", [True, False])
+def test_recipes_stand_by_their_bytes(gradients):
+    sizes = [float(label.split(":")[0]) for label in bars(shown("recipes", gradients=gradients))]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+
+
 def test_as_many_recipes_fit_as_are_not_crossed_out():
     for millions in (1000, 8000, 64000):
         html = shown("recipes", millions=millions)

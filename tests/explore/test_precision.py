@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 from charts import drawn, unreadable, words
 
-from mathlib.explore.precision import FAMILIES
+from mathlib.explore.precision import BLOCKS, FAMILIES
 from mathlib.memory import bits, steps
+from mathlib.memory.precision import number_type
 from mathlib.show import says
 from mathlib.show.experiments import find
 
@@ -19,6 +20,9 @@ def shown(name, **values):
 @pytest.mark.parametrize("text", ["0.1", "-65520", "1e-8", "448", "inf", "-0", "3e38"])
 def test_any_number_is_drawn_in_every_family(text, family):
     html = shown("bits", text=text, family=family)
+    if family in BLOCKS and text == "inf":
+        assert "a block needs finite numbers" in html
+        return
     assert not unreadable(html) and "Not possible" not in html
     assert all(f'<th scope="row">{dtype}' in html for dtype in FAMILIES[family])
 
@@ -55,6 +59,40 @@ def test_no_number_is_not_said_to_be_exact():
 @pytest.mark.parametrize("text", ["", "e", "1e", "--1", "1e99", "1e-99"])
 def test_what_is_no_number_is_refused_in_words(text):
     assert "expected" in shown("bits", text=text)
+
+
+@pytest.mark.parametrize("family", BLOCKS)
+@pytest.mark.parametrize("text", ["0.1", "-7", "0.001", "0", "6e4"])
+def test_a_block_shows_the_bits_of_its_scale_and_of_the_element(text, family):
+    html = shown("bits", text=text, family=family)
+    chart, value = drawn(html), float(text)
+    wanted, becomes = "", []
+    for dtype in FAMILIES[family]:
+        kind = number_type(dtype)
+        found = bits.block([value, max(abs(value), BLOCKS[family])], dtype)
+        scale = bits.encode(found.scale, kind.scale)
+        wanted += f"{scale:08b}" + f"{found.patterns[0]:0{1 + kind.exponent + kind.mantissa}b}"
+        becomes.append(f"{dtype}: {found.scale * bits.decode(found.patterns[0], dtype):.9g}")
+    assert "".join(w for w in words(chart) if w in ("0", "1")) == wanted
+    assert [w for w in words(chart) if w.startswith(FAMILIES[family])] == becomes
+    assert not unreadable(html)
+
+
+def test_a_block_says_what_a_smaller_neighbour_loses():
+    one, hundred = BLOCKS
+    html = shown("bits", text="0.1", family=hundred)
+    assert "in a block whose largest number is 100 is exact in none of them" in html
+    assert "becomes 0 in mxfp6, mxfp4 and nvfp4" in html
+    html = shown("bits", text="-7", family=one)
+    assert "as the largest number of its block is exact in mxfp8 and mxfp6." in html
+    assert "becomes 0" not in html
+
+
+def test_every_type_that_values_are_rounded_to_is_in_a_family():
+    there = {dtype for types in FAMILIES.values() for dtype in types}
+    asked = "fp64 fp32 tf32 fp16 bf16 fp8_e4m3 fp8_e5m2 fp8_e4m3fnuz fp8_e5m2fnuz e8m0 fp6_e2m3"
+    asked += " fp6_e3m2 fp4_e2m1 nf4 int8 int4 mxfp8 mxfp6 mxfp4 nvfp4"
+    assert there == set(asked.split())
 
 
 def test_the_sum_of_the_chapters_first_guess():

@@ -197,6 +197,12 @@ def test_a_scale_of_powers_of_two_can_cut_the_largest_off():
     assert bits.block([0.0, 0.0], "nvfp4").values == [0.0, 0.0]
 
 
+def test_a_hair_below_a_power_of_two_the_scale_is_that_of_the_power_below():
+    below = math.nextafter(8, 0)  # its log2 is rounded to 3
+    assert bits.block([below], "mxfp4").scale == 1 and bits.block([8.0], "mxfp4").scale == 2
+    assert bits.block([math.nextafter(1, 0)], "mxfp8").scale == 2.0**-9
+
+
 def test_what_is_beyond_nf4_becomes_its_outermost_number():
     for value, nearest in ((3e38, 1), (-3e38, -1), (float("inf"), 1), (-1e20, -1)):
         assert bits.rounded(value, "nf4") == nearest

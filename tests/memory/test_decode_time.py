@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib import specs
+from mathlib.checks import InputError
 from mathlib.compute import flops, params
 from mathlib.memory import decode_time
 
@@ -36,6 +37,43 @@ def test_a_step_takes_the_larger_of_both(sequences, past):
         assert step[part] == max(bytes_, flop)
     total = flops.forward("llama3-8b", sequences=sequences, tokens=1, past=past, causal=True).total
     assert work.total == total
+
+
+@given(st.integers(1, 600), st.integers(0, 5000))
+def test_tokens_a_second_are_the_batch_over_the_step(sequences, past):
+    sizes = {"sequences": sequences, "past": past, "bytes_per_parameter": 1, "achieved": 2e14}
+    rate = decode_time.tokens_per_second("llama3-8b", A100, **sizes)
+    assert rate == sequences / decode_time.step("llama3-8b", A100, **sizes).total
+
+
+def test_devices_that_share_the_heads_write_as_many_each_till_the_key_heads_are_out():
+    """Llama 3 70B has 8 key heads: up to 8 devices halve the step by doubling, 16 keep copies."""
+
+    def rate(t, past):
+        sizes = {"sequences": 4, "past": past}
+        return decode_time.tokens_per_second("llama3-70b", A100, **sizes, tensor=t)
+
+    for past in (0, 100_000):
+        assert rate(8, past) == pytest.approx(rate(1, past))
+    step = decode_time.step("llama3-70b", A100, sequences=4, past=100_000)
+    seconds = step.amount("weights") / 16 + step.amount("cache") / 8  # a copy of a head in each
+    assert rate(16, 100_000) == pytest.approx(4 / 16 / seconds)
+    assert rate(16, 100_000) < 0.7 * rate(8, 100_000)
+
+
+def test_a_latent_is_read_by_every_device():
+    """Its reading is not shared, its arithmetic is: 16 devices wait for the memory."""
+    sizes = {"sequences": 4, "past": 100_000}
+    step = decode_time.step("deepseek-v3", A100, **sizes)
+    read = decode_time.bytes_read("deepseek-v3", **sizes).amount("cache") / A100.memory_bandwidth
+    assert step.amount("cache") > read > step.amount("cache") / 16
+    rate = decode_time.tokens_per_second("deepseek-v3", A100, **sizes, tensor=16)
+    assert rate == pytest.approx(4 / 16 / (step.amount("weights") / 16 + read))
+
+
+def test_tensor_has_to_fit_the_heads():
+    with pytest.raises(InputError, match="tensor = 3"):
+        decode_time.tokens_per_second("llama3-70b", A100, tensor=3)
 
 
 def test_intensity_is_the_batch_and_caches_bring_it_down():

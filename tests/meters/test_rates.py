@@ -37,9 +37,12 @@ def test_other_types_are_multiplied_too():
     assert rates.product_rates([(8, 8, 8)], dtype=torch.bfloat16, repeat=1)[0] > 0
 
 
-def test_a_cpu_need_not_be_waited_for():
-    assert rates.waiter("cpu")() is None
-    assert rates.waiter("cuda") is torch.cuda.synchronize
+def test_a_gpu_is_waited_for_and_no_other_a_cpu_need_not_be(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    assert rates.waiter("cpu")() is None and not waited
+    rates.waiter("cuda:1")()
+    assert waited == ["cuda:1"]
 
 
 def test_in_place_writes_where_it_has_read(monkeypatch):

@@ -32,6 +32,7 @@ def card(monkeypatch):
         {"action": "alloc", "size": 2 * MIB},
         {"action": "free_completed", "size": 5 * MIB},
     ]
+    other = [{"action": "alloc", "size": 7 * MIB}]
     answers = {
         "synchronize": lambda _: None,
         "empty_cache": lambda: None,
@@ -48,7 +49,7 @@ def card(monkeypatch):
     for name, answer in answers.items():
         monkeypatch.setattr(torch.cuda, name, answer)
     monkeypatch.setattr(torch.cuda.memory, "_record_memory_history", one.record)
-    monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: {"device_traces": [events]})
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: {"device_traces": [events, other]})
     monkeypatch.setattr(
         torch._C, "_cuda_clearCublasWorkspaces", one.clear_workspaces, raising=False
     )
@@ -77,6 +78,12 @@ def test_the_recording_is_a_line_of_bytes_and_ends_even_if_the_step_breaks(card)
     with pytest.raises(ZeroDivisionError), residuals.step("cuda", foreseen=0) as found:
         1 / 0  # noqa: B018
     assert card.recording == ["all", None, "all", None] and found.held is None
+
+
+def test_the_recording_is_that_of_the_device_asked_for(card):
+    with residuals.step("cuda:1", foreseen=0) as found:
+        pass
+    assert found.timeline == [19 * MIB]
 
 
 def test_a_cpu_is_refused():

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from mathlib import launch
-from mathlib.meters import wire
+from mathlib.meters import slow_wires, wire
 from mathlib.parallel import collectives as own
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -235,3 +235,19 @@ def test_nothing_was_sent_before_the_block_ends():
             return counted.sent
 
     assert launch.run(at_first, 1) == [0]
+
+
+def relayed() -> list[float]:
+    """Rank 0 waits and sends on, rank 1 when it has come, and so on."""
+    r, n, x = dist.get_rank(), dist.get_world_size(), torch.zeros(1)
+    with wire.counted() as counted, slow_wires.wires(latency=0.05):
+        if r:
+            dist.recv(x, r - 1)
+        if r < n - 1:
+            dist.send(x, r + 1)
+    return counted.left
+
+
+def test_messages_leave_in_the_order_in_which_they_wait_for_one_another():
+    (first,), (second,), (third,), none = launch.run(relayed, 4)
+    assert first + 0.05 <= second and second + 0.05 <= third and none == []

@@ -63,6 +63,16 @@ def test_steps_that_were_not_fitted(source: str, limit: float) -> None:
     assert median(error(run) for run in TESTED if run.source == source) < limit
 
 
+def test_half_of_the_steps_that_were_not_fitted_lie_within_the_aims() -> None:
+    """10% of the Megatron kind, 15% of the others, over all runs; single sources of the others are
+    worse.
+    """
+    megatron = [error(run) for run in TESTED if run.source in DENSE]
+    others = [error(run) for run in TESTED if run.source not in DENSE]
+    assert len(megatron) > 100 and median(megatron) < 0.10
+    assert len(others) > 190 and median(others) < 0.15
+
+
 def test_a_model_of_the_layout_beats_one_share_of_the_peak() -> None:
     errors = [error(run) for run in TESTED]
     floor = [abs(one) for one in calibrate.floor(RUNS)]

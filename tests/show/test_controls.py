@@ -52,3 +52,22 @@ def test_a_text_is_taken_as_it_is_up_to_its_length():
     assert Text("t", "T", 100).show("x" * 80) == "x" * 60 + " ..."
     html = Experiment("t", "T", (text,), lambda config: f"<p>{config}</p>").html({"config": "a"})
     assert "&quot;kind&quot;: &quot;text&quot;" in html and "nothing yet" in html
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "said"),
+    [("$", 2, "$2"), ("$", 2.5, "$2.50"), ("%", 45, "45%"), ("ms", 100, "100 ms"), ("", 4, "4")],
+)
+def test_a_value_stands_with_its_unit_as_people_write_it(unit, value, said):
+    assert Range("x", "X", 0, 200, 0.5, 2, unit).show(value) == said
+
+
+def test_a_thousand_million_is_a_billion():
+    def labels(*ends):
+        return [label for label, _ in doubling("n", "N", *ends).options]
+
+    assert labels(500, 8000, 500, "million") == [
+        *("500 million", "1 billion", "2 billion", "4 billion", "8 billion")
+    ]
+    assert labels(512, 1024, 512, "billion") == ["512 billion", "1.02 trillion"]
+    assert labels(4096, 8192, 8192, "MB") == ["4,096 MB", "8,192 MB"]

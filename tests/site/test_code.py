@@ -3,7 +3,7 @@
 import pytest
 from finish import CODE, COLOURED, TOKEN
 from folding import only_imports, words
-from listings import dress
+from listings import LISTING, dress, without_address
 from pages import toc_pages
 
 CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
@@ -132,6 +132,19 @@ def test_listings_are_coloured_and_their_text_is_unchanged(visit):
     name = next(n for n in CHAPTERS if "collectives" in n)
     listing = visit(name).page.locator("pre[tabindex='0'] > code").first
     assert listing.locator("span").evaluate_all(COLOURS) >= 4
+
+
+def test_a_listing_does_not_say_in_which_chapter_it_stands(site):
+    long = f'    """{"x" * 80}.'
+    ends = '\n\n    Chapter: a (eq-b,\n    eq-c)\n    Chapter: d\n    """\n    return 1'
+    assert without_address(f'    """Adds.{ends}') == '    """Adds."""\n    return 1'
+    assert without_address(long + ends) == f'{long}\n    """\n    return 1'
+    assert without_address('    """Adds.\n\n    Twice.' + ends).endswith(
+        '\n    Twice.\n    """\n    return 1'
+    )
+    pages = [(site / f"{name}.html").read_text("utf-8") for name in CHAPTERS]
+    listings = [code for page in pages for code in LISTING.findall(page)]
+    assert len(listings) > 20 and not [code for code in listings if "Chapter: " in code]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -168,6 +168,31 @@ def test_the_browser_returns_the_bytes_of_cpython(visit):
     assert not differ, f"{len(differ)} of {len(asked)} cases differ, the first: {differ[0]}"
 
 
+def test_what_comes_with_the_site_is_found_and_is_what_the_library_says(visit):
+    """Every value of every control, the others as the page has them."""
+    seen = page_with_experiment(visit)
+    asked = [
+        (one.id, one.values({control.name: value}))
+        for one in registry().values()
+        for control in one.controls
+        for value in control.offers()
+        if not one.long
+    ]
+    told = seen.page.evaluate(
+        """async (cases) => {
+            const script = document.querySelector('script[src*="live.mjs"]').src;
+            const { stored } = await import(new URL('answers.mjs', script).href);
+            return Promise.all(cases.map(([id, values]) => stored(id, values).then(
+                (nodes) => nodes && nodes.querySelector('.mlx-say').textContent)));
+        }""",
+        asked,
+    )
+    assert len(asked) > 1000
+    for (id, values), sentence in zip(asked, told, strict=True):
+        assert sentence == spoken(registry()[id].run(values)), (id, values)
+    assert not [r.url for r in seen.finished if "pyodide" in r.url]
+
+
 PLACES = """[...document.querySelectorAll('.bd-article section, .mlx')]
     .map((e) => e.getBoundingClientRect().top + window.scrollY)"""
 ASLEEP = """() => [...document.querySelectorAll('section > p .katex, .cell_output svg.mlx-wide')]
@@ -211,9 +236,10 @@ window.Worker = class extends Worker {
     constructor(...given) { super(...given); window.workers += 1; }
 };
 """
+# Another control first, so that none of the settings came with the site.
 MOVES = """async ([moves, together]) => {
     const root = document.querySelector('.mlx');
-    const slider = root.querySelector('input[type=range]');
+    const [slider, another] = root.querySelectorAll('input[type=range]');
     const values = 1 + Math.round((slider.max - slider.min) / slider.step);
     const shown = () => +(root.dataset.runs ?? 0);
     const already = shown();
@@ -226,7 +252,8 @@ MOVES = """async ([moves, together]) => {
             await new Promise((next) => setTimeout(next, 0));
         }
     };
-    slider.dispatchEvent(new Event('input'));
+    another.value = another.max;
+    another.dispatchEvent(new Event('input'));
     await settled(1);
     const before = window.asked.length;
     for (let i = 0; i < moves; i++) {
@@ -261,9 +288,10 @@ def test_the_first_touch_starts_one_python_and_fetches_each_file_once(visit):
     already = len(seen.finished)
     _, workers, _ = seen.page.evaluate(MOVES, [1, False])
     assert workers == 1
-    fetched = [request.url for request in seen.finished[already:]]
+    touched = [r for r in seen.finished[already:] if "favicon" not in r.url]  # of the page itself
+    fetched = [request.url for request in touched]
     assert fetched and len(fetched) == len(set(fetched)), "a file was fetched twice"
-    assert sum(r.sizes()["responseBodySize"] for r in seen.finished[already:]) < FIRST_TOUCH
+    assert sum(r.sizes()["responseBodySize"] for r in touched) < FIRST_TOUCH
 
 
 def test_a_setting_is_computed_once_and_moves_while_python_works_are_not_queued(visit):
@@ -271,21 +299,20 @@ def test_a_setting_is_computed_once_and_moves_while_python_works_are_not_queued(
     asked, _, _ = seen.page.evaluate(MOVES, [30, False])
     assert len(asked) == len(set(asked)) > 5, "the same setting was computed again"
     seen.page.reload(wait_until="networkidle")
-    assert len(first_slider(seen.page)[1].offers()) >= 9
+    assert len(sliders(seen.page)[1][0].offers()) >= 9
     *_, more = seen.page.evaluate(MOVES, [9, True])
     assert more <= 4, "nine at once are the first and the last, and what was computed ahead"
 
 
-def first_slider(page) -> tuple[str, Control]:
+def sliders(page) -> tuple[str, list[Control]]:
+    """Those of the first experiment, and its name."""
     id = page.evaluate("JSON.parse(document.querySelector('.mlx').dataset.mlx).id")
-    controls = registry()[id].controls
-    slider = next(c for c in controls if c.spec()["kind"] in ("range", "slider"))
-    return slider.name, slider
+    return id, [c for c in registry()[id].controls if c.spec()["kind"] in ("range", "slider")]
 
 
 def test_where_a_control_can_go_is_computed_before_it_is_moved_there(visit):
     page = visit_that_counts(visit).page
-    name, slider = first_slider(page)
+    id, (slider, another, *_) = sliders(page)
     page.evaluate(MOVES, [1, False])
     asked = page.evaluate(SILENT)
     page.evaluate(MOVES, [5, False])
@@ -294,12 +321,34 @@ def test_where_a_control_can_go_is_computed_before_it_is_moved_there(visit):
     shown = root.locator(".mlx-output .mlx-say").first.text_content()
     page.evaluate(MOVES, [1, False])
     other = root.locator(".mlx-output .mlx-say").first.text_content()
-    id = page.evaluate("JSON.parse(document.querySelector('.mlx').dataset.mlx).id")
     for said, value in ((shown, slider.offers()[4]), (other, slider.offers()[0])):
-        assert spoken(registry()[id].run({name: value})) == said
+        settings = {slider.name: value, another.name: another.offers()[-1]}
+        assert spoken(registry()[id].run(settings)) == said
+
+
+SAYS = """([id, values]) => {
+    const root = [...document.querySelectorAll('.mlx')].find((e) =>
+        JSON.parse(e.dataset.mlx).id === id);
+    const inputs = [...root.querySelectorAll('input[type=range]')];
+    return inputs.map((input, i) => values[i].map((value) => {
+        input.value = value;
+        input.dispatchEvent(new Event('input'));
+        return input.getAttribute('aria-valuetext');
+    }));
+}"""
+
+
+def test_a_page_says_a_value_with_its_unit_as_python_does(visit):
+    """The rule stands twice, in controls.mjs and in Range.show."""
+    page = visit("chapters/01_compute").page
+    ranges = [c for c in registry()["cost"].controls if c.spec()["kind"] in ("range", "slider")]
+    places = [range(len(c.offers())) if isinstance(c, Choice) else c.offers() for c in ranges]
+    said = page.evaluate(SAYS, ["cost", [list(values) for values in places]])
+    assert said == [[c.show(value) for value in c.offers()] for c in ranges]
+    assert {"$2", "$2.50", "45%"} <= {text for texts in said for text in texts}
 
 
 def spoken(html: str) -> str:
     """The sentence of a result, as a page says it."""
-    sentence = re.search(r'<p class="mlx-say">(.*?)</p>', html, re.DOTALL)
+    sentence = re.search(r'<p class="mlx-say[^"]*">(.*?)</p>', html, re.DOTALL)
     return unescape(re.sub("<[^>]*>", "", sentence[1]))

@@ -12,7 +12,8 @@ from mathlib.show.experiments import registry
 
 CHAPTER = "chapters/04_collectives"  # several experiments on one page
 ENDED = "root => ['live', 'failed'].includes(root.dataset.state)"
-HEAVY = re.compile(r"/(pyodide|live)-[0-9a-f]+/.*(packed|pyodide)")
+HEAVY = re.compile(r"/(pyodide|live|answers)-[0-9a-f]+/.*(packed|pyodide)")
+PYTHON = re.compile(r"wasm\.packed$")
 
 
 def first(page: Page, which: int = 0):
@@ -24,6 +25,16 @@ def move(page: Page, which: int = 0) -> None:
     page.keyboard.press("ArrowRight")
 
 
+def move_another(page: Page, which: int = 0) -> None:
+    """Together with `move` a setting that did not come with the site."""
+    first(page, which).locator("input[type=range]").nth(1).focus()
+    page.keyboard.press("ArrowRight")
+
+
+def result(page: Page, which: int = 0) -> str:
+    return first(page, which).locator(".mlx-output").inner_html()
+
+
 def ended(page: Page, which: int = 0) -> str:
     root = first(page, which)
     page.wait_for_function(ENDED, arg=root.element_handle(), timeout=60_000)
@@ -32,6 +43,13 @@ def ended(page: Page, which: int = 0) -> str:
 
 def said(page: Page, which: int = 0) -> str:
     return first(page, which).locator(".mlx-status").text_content()
+
+
+def let_go(page: Page, held: list[Route], answer: Callable[[Route], None]) -> None:
+    """What was held is answered, and so is what the page asks for later."""
+    page.context.route(PYTHON, answer)
+    for route in held:
+        answer(route)
 
 
 def open_with(visit, answer: Callable[[Route], None], name: str = HEAVY) -> Page:
@@ -77,15 +95,43 @@ def test_a_mouse_that_rests_on_a_control_starts_python_and_one_that_passes_does_
     assert len([r for r in seen.finished if r.url.endswith("wasm.packed")]) == 1
 
 
+def test_one_control_moves_before_python_is_there(visit):
+    """The build has computed where it can go; what it has not waits for Python."""
+    held = []
+    page = visit(CHAPTER).page
+    page.context.route(PYTHON, lambda route: held.append(route))
+    one = registry()[first(page).evaluate("e => JSON.parse(e.dataset.mlx).id")]
+    control = next(c for c in one.controls if c.spec()["kind"] in ("range", "slider"))
+    slider = first(page).locator("input[type=range]").first
+    slider.focus()
+    for key in ("ArrowRight", "ArrowLeft", "End", "Home"):
+        before = result(page)
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "old => document.querySelector('.mlx-output').innerHTML !== old", arg=before
+        )
+        assert first(page).get_attribute("data-state") == "starting"
+        assert first(page).locator(".mlx-old").text_content() == ""
+    assert "This answer came with the page" in said(page)
+    lowest = one.run({control.name: control.offers()[0]})
+    sentence = re.search(r'<p class="mlx-say">(.*?)</p>', lowest, re.DOTALL)[1]
+    assert first(page).locator(".mlx-say").first.inner_html() == sentence
+    let_go(page, held, lambda route: route.continue_())
+    assert ended(page) == "live"
+    assert first(page).locator(".mlx-say").first.inner_html() == sentence
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_result_that_is_still_the_old_one_says_so_beside_itself(visit, theme):
     held = []
     page = visit(CHAPTER, color_scheme=theme).page
-    page.context.route(re.compile(r"wasm\.packed$"), lambda route: held.append(route))
+    page.context.route(PYTHON, lambda route: held.append(route))
     root, said = first(page), first(page).locator(".mlx-old")
     assert (said.get_attribute("role"), said.text_content()) == ("status", "")
     move(page)
-    assert "still the stored result" in said.text_content()
+    move_another(page)
+    page.wait_for_function("document.querySelector('.mlx-old').textContent !== ''")
+    assert "still the old result" in said.text_content()
     assert said.locator("span").is_visible()
     word, old = said.locator("span").bounding_box(), root.locator(".mlx-output").bounding_box()
     assert old["x"] <= word["x"] and old["y"] <= word["y"]
@@ -95,8 +141,7 @@ def test_a_result_that_is_still_the_old_one_says_so_beside_itself(visit, theme):
     ink, paper = (rgb(text) for text in said.locator("span").evaluate(look))
     assert (sum(ink) < sum(paper)) == (theme == "light") and abs(sum(ink) - sum(paper)) > 300
     assert float(root.locator(".mlx-output").evaluate("e => getComputedStyle(e).opacity")) < 1
-    for route in held:
-        route.continue_()
+    let_go(page, held, lambda route: route.continue_())
     assert ended(page) == "live"
     assert said.text_content() == "" and not root.get_attribute("data-old")
 
@@ -117,7 +162,7 @@ def test_a_slow_answer_says_that_the_result_is_the_old_one(visit):
     )
     move(page)
     assert ended(page) == "live"
-    move(page)
+    move_another(page)
     page.wait_for_function(
         "document.querySelector('.mlx-old').textContent.includes('still the old')"
     )
@@ -198,20 +243,32 @@ def test_no_connection_at_the_first_touch_can_be_tried_again(visit):
 )
 def test_a_missing_file_is_named_at_once(visit, file):
     page = open_with(visit, lambda r: r.fulfill(status=404), re.compile(rf"/{file}[^/]*$"))
-    stored = first(page).locator(".mlx-output").inner_html()
     move(page)
     assert ended(page) == "failed"
     assert file in said(page) and "object" not in said(page)
-    assert first(page).locator(".mlx-output").inner_html() == stored
 
 
 def test_controls_agree_with_the_result_after_a_failure(visit):
     page = open_with(visit, lambda route: route.abort())
     slider = first(page).locator("input[type=range]").first
-    before = slider.input_value()
+    before, stored = slider.input_value(), result(page)
     move(page)
     assert ended(page) == "failed"
-    assert slider.input_value() == before
+    assert slider.input_value() == before and result(page) == stored
+
+
+def test_what_came_with_the_site_stays_when_python_does_not_come(visit):
+    held = []
+    page = open_with(visit, lambda route: held.append(route), PYTHON)
+    slider = first(page).locator("input[type=range]").first
+    before, stored = slider.input_value(), result(page)
+    move(page)
+    page.wait_for_function(
+        "old => document.querySelector('.mlx-output').innerHTML !== old", arg=stored
+    )
+    let_go(page, held, lambda route: route.abort())
+    assert ended(page) == "failed"
+    assert slider.input_value() != before and result(page) != stored
 
 
 def test_only_silence_counts_as_failure_and_a_late_answer_harms_nothing(visit):

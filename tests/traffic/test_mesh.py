@@ -1,5 +1,6 @@
 """Groups against a brute-force enumeration of coordinates."""
 
+import gc
 from itertools import combinations, product
 from math import prod
 
@@ -204,6 +205,25 @@ def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:
         call()  # type: ignore[operator]
     assert named in str(refused.value)
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_groups_are_listed_without_the_garbage_collector(on: bool) -> None:
+    grid, rounds, before = Mesh({"tp": 8, "dp": 2**13}), [], gc.isenabled()
+    gc.collect()
+    gc.callbacks.append(heard := lambda phase, info: rounds.append(phase))
+    try:
+        (gc.enable if on else gc.disable)()
+        groups = grid.groups("tp")
+        assert gc.isenabled() == on, "left as it was found"
+        assert len(groups) == 2**13 and len(rounds) <= 2, "once at most, when it is on again"
+        with pytest.raises(ZeroDivisionError), mesh._uncollected():
+            assert not gc.isenabled()
+            1 // 0  # noqa: B018
+        assert gc.isenabled() == on
+    finally:
+        gc.callbacks.remove(heard)
+        (gc.enable if before else gc.disable)()
 
 
 def test_a_sharding_degree_may_equal_the_data_parallel_degree() -> None:

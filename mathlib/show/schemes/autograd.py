@@ -1,5 +1,5 @@
 """Schemes of the autograd chapter: values forward, gradients backward, what both cost, and in which
-order gradients come.
+order gradients come, in PyTorch's own graphs too.
 """
 
 from collections import Counter
@@ -31,6 +31,7 @@ WORK = (
     "Multiplications: in a box those that made the value, at an arrow those of the pull. A product "
     "is paid for once on the way up, and once for each of its two factors on the way down."
 )
+TURNS = "The number in a box is the place at which its node ran; parameters are coloured."
 LANE, TICK = 34.0, 9.0  # heights of a part's bytes, and of a gradient's mark under them
 Made = Mapping[str, Value]  # every value by its name; the last one is the loss
 
@@ -145,6 +146,36 @@ def _order(width: float, rows: list[tuple[str, float, int]]) -> str:
             page.arrow(one.inner[1][0], other.inner[1][0])
     told = (f"{name} with {plain(g)}" + (f", made as number {n}" * bool(n)) for name, g, n in rows)
     return page.done("; then ".join(told))
+
+
+Graph = tuple[Sequence[tuple[int, str]], Sequence[tuple[int, int]], Sequence[int]]
+
+
+def turns(runs: Mapping[str, Graph], *, caption: str = TURNS, name: str = "") -> Shown:
+    """Graphs beside each other: nodes (number, name), edges, and the numbers in the order in which
+    the nodes ran. What hands nothing on is a parameter.
+    """
+    return figure(partial(_turns, runs=runs), caption=caption, name=name)
+
+
+def _turns(width: float, runs: Mapping[str, Graph]) -> str:
+    page = Canvas(width, "The nodes of a backward pass, and when each ran")
+    panels, ways, told = [], [], []
+    for how, (nodes, edges, ran) in runs.items():
+        passing, boxes = {a for a, _ in edges}, {}
+        for i, label in nodes:
+            role = "" if i in passing else "gradients"
+            boxes[i] = page.box(label, note=f"{ran.index(i) + 1}.", role=role, tight=True)
+        levels = drawing.layers(list(boxes), edges)
+        rows = [page.beside(*(boxes[i] for i in level), gap=8) for level in levels]
+        panels.append(page.panel(how, page.stacked(*rows, gap=24)))
+        ways += [(boxes[a], boxes[b]) for a, b in edges]
+        names = dict(nodes)
+        told.append(f"{how}: " + ", ".join(names[i] for i in ran))
+    page.flow(*panels, gap=24)
+    for a, b in ways:
+        page.arrow(a, b)
+    return page.done("; ".join(told))
 
 
 class Event(Protocol):

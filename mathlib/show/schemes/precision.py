@@ -87,6 +87,40 @@ def _drawn(width: float, pairs: Sequence[tuple[float, str]]) -> str:
     )
 
 
+def drawn_in_blocks(width: float, value: float, most: float, types: Sequence[str]) -> str:
+    """The bits of a number as an element of a block with a given largest number: those of the
+    scale, times its own.
+    """
+    page = Canvas(width, f"The bits of {shown(value)} in a block")
+    page.bottom = page.legend(list(FIELDS.items()), page.bottom)
+    rows, told = [], []
+    for dtype in types:
+        kind, found = number_type(dtype), bits.block([value, most], dtype)
+        element, shared = bits.decode(found.patterns[0], dtype), kind.scale or "fp32"
+        scale, own = shown(found.scale), f"e{kind.exponent}m{kind.mantissa}"
+        if not number_type(shared).mantissa:
+            scale = "2" + str(round(log2(found.scale))).translate(says.RAISED)
+        parts = (
+            (pattern(found.scale, shared), f"scale of {kind.block}: {scale}"),
+            (pattern(element, dtype), f"element {own}: {shown(element)}"),
+        )
+        head = f"{dtype}: {shown(found.values[0])}"
+        left, right = (_bits_over(page, *part) for part in parts)
+        product = page.beside(left, page.words("×"), right, gap=7, align="start")
+        rows.append(page.stacked(page.words(head, bold=True), product, gap=4, align="start"))
+        written = " × ".join(f"{''.join(d for _, d in digits)} ({said})" for digits, said in parts)
+        told.append(f"{head} = {written}")
+    page.at(page.stacked(*rows, gap=14, align="start"), 1, page.bottom + 10)
+    return page.done(". ".join(told))
+
+
+def _bits_over(page: Canvas, found: Sequence[tuple[str, str]], said: str) -> Shape:
+    """Bits in the colours of their fields, and below them what they stand for."""
+    looks, digits = [[FIELDS[field] for field, _ in found]], [[digit for _, digit in found]]
+    grid = page.grid(looks, cell=19, high=20, texts=digits)
+    return page.stacked(grid, page.words(said, small=True), gap=3, align="start")
+
+
 def lines(types: Sequence[str], *, caption: str, name: str = "") -> Shown:
     """Every number of several small types from zero up, as a share of the type's largest."""
     return figure(partial(_lines, types=types), caption=caption, name=name)

@@ -66,3 +66,15 @@ def test_a_parameter_used_twice_has_a_hollow_mark_where_its_first_share_comes():
     (full, late), (hollow, early) = marks
     assert (full, hollow) == (ROLES["gradients"][0], "none") and early < late
     assert said(chart) == "a: at most 8 B, last gradient is number 1; loss: at most 0 byte"
+
+
+def test_a_node_bears_its_turn_and_only_parameters_have_the_colour_of_gradients():
+    eager = [(0, "Sum"), (1, "Mul"), (2, "w")], [(0, 1), (1, 2)], [0, 1, 2]
+    compiled = [(0, "All"), (1, "w"), (2, "b")], [(0, 1), (0, 2)], [0, 2, 1]
+    chart = drawn(autograd.turns({"eager": eager, "compiled": compiled}))
+    assert said(chart) == "eager: Sum, Mul, w; compiled: All, b, w"
+    words = [text.text for text in chart.iter(f"{SPACE}text")]
+    places = {at: words[words.index(name) + 1] for at, name in (("Sum", "Sum"), ("b", "b"))}
+    assert places == {"Sum": "1.", "b": "2."}
+    drawn_in = [rect.get("stroke") for rect in chart.iter(f"{SPACE}rect")]
+    assert drawn_in.count(ROLES["gradients"][0]) == 3, "w, and again w and b"

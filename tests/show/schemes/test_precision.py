@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from charts import boxes, drawn, said, words
+from charts import boxes, drawn, said, unreadable, words
 
 from mathlib.memory import bits
 from mathlib.show.schemes import precision
@@ -18,6 +18,15 @@ def test_every_bit_is_shown_in_its_field(dtype):
     digits = [w for w in words(chart) if w in ("0", "1")]
     assert "".join(digits) == "".join(digit for _, digit in found)
     assert "".join(digits) in said(chart)
+
+
+@pytest.mark.parametrize("width", [360, 680])
+def test_a_block_fits_the_page_and_names_its_scale(width):
+    html = precision.drawn_in_blocks(width, -1e-3, 3e38, ("mxfp8", "mxfp6", "mxfp4", "nvfp4"))
+    chart = drawn(html)
+    assert not unreadable(html)
+    assert "scale of 32: 2¹¹⁹" in words(chart) and "scale of 16: 448" in words(chart)
+    assert "mxfp8: -0 = 11110110 (scale of 32: 2¹¹⁹) × 10000000 (element e4m3: -0)" in said(chart)
 
 
 def test_zones_are_those_of_the_type():
