@@ -16,12 +16,15 @@ Theirs: the same call with the same value in a CPython that has run it before, r
 A change, ours: the page that plans a run is live; from the event of the slider of tokens, after
 which all layouts are searched anew, until the new answer stands in the page. The slider has more
 values than the page remembers answers. Theirs: the same call in CPython. `layouts` is how many
-were searched each time, at least.
+were searched each time, at least. A paste, ours: a fresh profile; the field of a config.json has
+had the focus for a second, in which Python has begun to start; from the paste until the answer to
+it stands in the page. Theirs: a fresh CPython with the same text.
 
 The ratio is theirs / ours, a share below one that should not sink; `aim_seconds` is what a quiet
 machine should keep (2 s, 10 ms, 1 s for 10,000 layouts). The site must be built (`make html`).
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -40,6 +43,8 @@ LABELS["elsewhere"] = "a move elsewhere"
 PLAN = "book/plan"  # where a change is a search
 LAYOUTS = re.compile(r"([\d,]+) layouts were tried")
 FRESH = "import sys; from mathlib.show.experiments import find; find(sys.argv[1]).run()"
+FRESH_PASTE = FRESH.replace("sys.argv[1]).run()", "'plan').run({'config': sys.argv[1]})")
+REST = 1000  # milliseconds that the field has the focus before somebody pastes
 FIRST = """async (id) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
     const began = performance.now();
@@ -62,6 +67,19 @@ FIRST = """async (id) => {
         await new Promise((next) => setTimeout(next, 2));
     if (root.dataset.state === 'failed') throw new Error(root.textContent);
     return [first / 1000, (performance.now() - began) / 1000];
+}"""
+PASTE = """async ([config, rest]) => {
+    const root = document.querySelector('.mlx');
+    const input = root.querySelector('textarea');
+    input.focus();
+    await new Promise((next) => setTimeout(next, rest));
+    const began = performance.now();
+    input.value = config;
+    input.dispatchEvent(new Event('input'));
+    while (!['live', 'failed'].includes(root.dataset.state))
+        await new Promise((next) => setTimeout(next, 2));
+    if (root.dataset.state === 'failed') throw new Error(root.textContent);
+    return (performance.now() - began) / 1000;
 }"""
 MOVE = """async ([id, count, control, elsewhere]) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
@@ -180,6 +198,21 @@ def changes(browser: object, address: str, count: int) -> tuple[rounds.Times, in
     return {"browser": ours, "CPython": theirs}, fewest
 
 
+def pasted(browser: object, address: str, count: int) -> rounds.Times:
+    """A config.json as the first thing that a reader does, in turn with a fresh Python."""
+    shape = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16}
+    shape |= {"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}
+    config = json.dumps({"model_type": "llama", "max_position_embeddings": 131072, **shape})
+    command = [sys.executable, "-c", FRESH_PASTE, config]
+    times = {"browser": [], "CPython": []}
+    for _ in range(count):
+        page = opened(browser, address)
+        times["browser"].append(page.evaluate(PASTE, [config, REST]))
+        page.context.close()
+        times["CPython"].append(seconds(lambda: subprocess.run(command, cwd=ROOT, check=True)))
+    return times
+
+
 def rows(quick: bool) -> Iterator[dict]:
     sys.path.insert(0, str(ROOT / "tools"))
     from browser import flags, installed
@@ -207,6 +240,13 @@ def rows(quick: bool) -> Iterator[dict]:
                 for what, took in times.items():
                     label, aim = f"{id}, {LABELS[what]}", AIMS[what]
                     yield rounds.row(label, took, "browser", "CPython", aim_seconds=aim)
+        address, count = f"{origin}{PLAN}.html", 2 if quick else 7
+        times = first_results(browser, address, "plan", count)
+        for what, aim in (("first", AIMS["change"]), ("live", AIMS["live"])):
+            label = f"plan, {LABELS[what]}"
+            yield rounds.row(label, times[what], "browser", "CPython", aim_seconds=aim)
+        times = pasted(browser, address, count)
+        yield rounds.row("plan, a paste", times, "browser", "CPython", aim_seconds=AIMS["change"])
         times, layouts = changes(browser, f"{origin}{PLAN}.html", 4 if quick else 36)
         facts = {"aim_seconds": AIMS["change"], "layouts": layouts}
         yield rounds.row("plan, a change", times, "browser", "CPython", **facts)

@@ -86,8 +86,7 @@ def shelves(cache: Path, key: str) -> dict[str, bytes]:
         new = cache / "new"
         new.mkdir(parents=True)
         for one in registry().values():
-            if not one.long:
-                (new / f"{one.id}.packed").write_bytes(pack(json.dumps(near(one)).encode()))
+            (new / f"{one.id}.packed").write_bytes(pack(json.dumps(near(one)).encode()))
         new.rename(cache / key)
     return {path.name: path.read_bytes() for path in sorted((cache / key).iterdir())}
 

@@ -16,15 +16,18 @@ for (const event of ['resize', 'beforeprint']) addEventListener(event, () => doc
 const million = (bytes) => (bytes / 1e6).toFixed(1);
 const SIZE = `Python, ${million(download)} MB`;
 
-// A mouse that rests on a control is about to move it, so Python starts; not where data are to be saved.
-function start_at_rest(box) {
+// A mouse that rests on a control is about to move it, so Python starts; not where data are to be saved. Of a
+// long experiment it starts when a control has the focus, too: a pasted text has no answer that came with the page.
+function start_early(box, id, long) {
   let rest;
+  const begin = () => { if (!navigator.connection?.saveData) warm(id); };
   const leave = () => clearTimeout(rest);
   box.addEventListener('pointerover', ({ pointerType, target }) => {
     leave();
-    if (pointerType === 'mouse' && target.matches('input, select') && !navigator.connection?.saveData) rest = setTimeout(warm, REST);
+    if (pointerType === 'mouse' && target.matches('input, select, textarea')) rest = setTimeout(begin, REST);
   });
   box.addEventListener('pointerleave', leave);
+  if (long) box.addEventListener('focusin', ({ target }) => { if (target.matches('input, select, textarea')) begin(); });
 }
 
 // Settings beneath the result: the main ones first, on a phone the others folded under a line that names them.
@@ -122,7 +125,7 @@ export function enliven(root, position) {
   // Until Python answers, what the build has computed stands there at once.
   async function meanwhile() {
     const asked = { ...values };
-    const nodes = long ? undefined : await stored(id, asked);
+    const nodes = await stored(id, asked);
     if (root.dataset.state !== 'starting' || JSON.stringify(asked) !== JSON.stringify(values)) return;
     if (!nodes) {
       if (!running) aged(`Starting ${SIZE}: this is still the old result.`);
@@ -238,8 +241,8 @@ export function enliven(root, position) {
   status.textContent = `Live: ${SIZE}, starts when you reach for a control.`;
   root.querySelector('.mlx-controls').remove();
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
-  start_at_rest(box);
-  box.addEventListener('pointerdown', () => { if (!long) shelf(id); }); // on its way before the hand moves
+  start_early(box, id, long);
+  box.addEventListener('pointerdown', () => shelf(id)); // on its way before the hand moves
   box.addEventListener('focusin', ({ target }) => {
     held = controls[built.findIndex(({ input }) => input === target)];
     if (!busy) ahead();

@@ -45,9 +45,11 @@ function start() {
   since = undefined;
 }
 
-// Python begins to start, for whoever will ask; the first call says what goes wrong.
-export function warm() {
-  if (!worker && typeof WebAssembly === 'object') start();
+// Python begins to start and to import what an experiment needs, for whoever will ask; the first call says what goes wrong.
+export function warm(id) {
+  if (worker || typeof WebAssembly !== 'object') return;
+  start();
+  worker.postMessage({ needed: id });
 }
 
 // Milliseconds that Python has computed the answer to a call; a start does not count.

@@ -6,6 +6,7 @@ const SMALLEST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]); // a WebAssembly
 const total = Object.values(packed).reduce((sum, { size }) => sum + size, 0);
 const opened = {};
 let run;
+let load;
 let got = 0;
 let lose;
 const lost = new Promise((_, reject) => { lose = reject; });
@@ -52,19 +53,21 @@ async function start() {
   unpack(python.FS, new Uint8Array(await library), '/library');
   python.pyimport('sys').path.append('/library');
   run = python.pyimport('mathlib.show.experiments').run_json;
+  load = python.pyimport('importlib').import_module;
 }
 
 const words = (error) => String(error?.message ?? error).trim().split('\n').pop();
 const started = Promise.race([start(), lost]);
 started.then(() => self.postMessage({ ready: true }), (error) => self.postMessage({ broken: words(error) }));
 
-self.onmessage = async ({ data: { number, id, values } }) => {
+self.onmessage = async ({ data: { number, id, values, needed } }) => {
   try {
     await started;
   } catch {
     return; // said once, above
   }
   try {
+    if (needed) return void load(homes[needed]);
     const far = (share, words) => self.postMessage({ number, share, words });
     self.postMessage({ number, html: run(id, JSON.stringify(values), homes[id], far) });
   } catch (error) {

@@ -176,7 +176,6 @@ def test_what_comes_with_the_site_is_found_and_is_what_the_library_says(visit):
         for one in registry().values()
         for control in one.controls
         for value in control.offers()
-        if not one.long
     ]
     told = seen.page.evaluate(
         """async (cases) => {

@@ -3,8 +3,11 @@ files work on it.
 """
 
 import json
+import re
 
 from patience import PATIENCE
+
+from mathlib.show.experiments import find
 
 PAGE = "book/plan"
 WAIT = 1000 * PATIENCE  # milliseconds
@@ -166,3 +169,65 @@ def test_the_stop_button_keeps_the_answer_that_stands(visit):
     model.select_option(label="Llama 2 7B")
     answered(page, n)
     assert "Llama 2 7B on 8 devices" in first_words(page)
+
+
+PYTHON = re.compile(r"wasm\.packed$")
+
+
+def test_the_first_change_is_answered_by_what_came_with_the_site(visit):
+    """Of any one setting, while Python has not come."""
+    held = []
+    page = visit(PAGE).page
+    page.context.route(PYTHON, lambda route: held.append(route))
+    for label, name, value in (
+        ("Model", "model", "mixtral-8x7b"),
+        ("Numbers kept", "recipe", None),
+    ):
+        before = first_words(page) + page.locator(".mlx-rows").inner_text()
+        control = next(one for one in find("plan").controls if one.name == name)
+        values = control.offers()
+        place = values.index(value) if value else len(values) - 1
+        page.get_by_role("button", name="Back to the start").click()
+        page.get_by_label(label, exact=True).select_option(index=place)
+        html = find("plan").run({name: values[place]})
+        words = re.sub(r"<[^>]+>", "", re.search(r'mlx-say">(.*?)</p>', html, re.DOTALL)[1])
+        page.wait_for_function(
+            "words => document.querySelector('.mlx-say').textContent === words", arg=words
+        )
+        assert first_words(page) + page.locator(".mlx-rows").inner_text() != before
+        assert page.locator(".mlx").get_attribute("data-state") == "starting"
+    assert held, "Python is on its way for all other settings"
+    for route in held:
+        route.abort()
+
+
+def started(seen):
+    return [request.url for request in seen.finished if PYTHON.search(request.url)]
+
+
+def test_python_starts_when_a_control_is_reached_for_and_not_before(visit):
+    """By the focus, so that what is pasted need not wait for a start; nothing is said of it."""
+    seen = visit(PAGE)
+    page = seen.page
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_timeout(500)
+    page.get_by_role("link", name="Link to these settings").focus()
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(500)
+    assert not started(seen)
+    box = page.get_by_label("Or paste its config.json")
+    with page.expect_worker():
+        box.focus()
+    assert page.locator(".mlx").get_attribute("data-state") == "stored"
+    box.fill(CONFIG)
+    answered(page, 0)
+    assert "llama of config.json" in first_words(page)
+    assert len(started(seen)) == 1 and not seen.complaints
+
+
+def test_who_saves_data_starts_python_with_a_change_only(visit):
+    page = visit(PAGE).page
+    page.evaluate("Object.defineProperty(navigator, 'connection', { value: { saveData: true } })")
+    page.get_by_label("Or paste its config.json").focus()
+    page.wait_for_timeout(500)
+    assert not page.workers
