@@ -1,7 +1,8 @@
 """Cells tagged `hide-input`: the result first, below it one quiet line that unfolds the code.
 
 What the line says follows from what the cell shows; the cell's metadata key `fold` says otherwise.
-Cells that show nothing unfold together with the folded cell that follows, under one line.
+Cells that show nothing unfold with the result they belong to, the next one or, where they check,
+the one before, under its one line.
 A cell that only calls for an experiment or a listing shows that, and no code.
 `hide-output` folds what comes out, `hide-cell` both. Solutions of exercises fold under their title.
 All are <details>: whole without scripts, reachable by keyboard.
@@ -23,7 +24,7 @@ WORDS = (  # the first mark found in a cell's stored result names the line
     ("<svg", "how this was drawn"),
 )
 
-SILENT = ("imports", "preparation")
+SILENT = IMPORTS, PREPARATION, CHECKS = "imports", "preparation", "how this was checked"
 PRINTS = "what it prints"
 CALLS = ("explore", "source")  # say nothing that their result does not
 
@@ -58,9 +59,9 @@ def only_calls(code: str) -> bool:
 def words(code: str, shown: str) -> str:
     """What the line below a result says."""
     if only_imports(code):
-        return "imports"
+        return IMPORTS
     if not shown:
-        return "preparation"
+        return PREPARATION
     return next((said for mark, said in WORDS if mark in shown), "how this was made")
 
 
@@ -92,23 +93,81 @@ def fold(cell: nodes.container) -> None:
         cell += folded(said, code) if "input" in mode else code
 
 
+def kinds(cell: nodes.Node) -> list[str]:
+    """What a cell is made of, from top to bottom."""
+    return [str(part.get("nb_element", "")) or type(part).__name__ for part in cell.children]
+
+
 def silent(cell: nodes.Node) -> bool:
-    """Whether a cell shows nothing but a line that says no more than this."""
-    inside = cell.children
-    return len(inside) == 1 and isinstance(inside[0], Fold) and inside[0]["words"] in SILENT
+    """Whether a cell shows nothing but its line."""
+    inside = [part.get("nb_element") for part in cell.findall(nodes.container)]
+    return kinds(cell) == ["Fold"] and "cell_code_output" not in inside
 
 
-def join(cell: nodes.container) -> None:
-    """A silent cell's code moves in front of that of the folded cell right behind it."""
-    after = cell.next_node(descend=False, siblings=True)
-    behind = after.children[-1] if getattr(after, "children", None) else None
-    if not silent(cell) or not isinstance(behind, Fold) or behind["words"] == PRINTS:
-        return
-    (before,) = cell.children
-    behind[:0] = before.children
-    if behind["words"] == "imports":
-        behind["words"] = before["words"]
-    cell.parent.remove(cell)
+def has_room(cell: nodes.Node) -> bool:
+    """Whether a line may stand below what a cell shows: an experiment needs none."""
+    return kinds(cell) in (["cell_code_output", "Fold"], ["cell_code_source", "cell_code_output"])
+
+
+def looks_back(cell: nodes.Node) -> bool:
+    """Whether a cell ends in an assert: it checks a result that stands there already."""
+    try:
+        lines = ast.parse(cell.astext()).body
+    except SyntaxError:
+        return False
+    return bool(lines) and isinstance(lines[-1], ast.Assert)
+
+
+def place(cell: nodes.Node) -> tuple[nodes.Node | None, nodes.Node | None]:
+    """The solution and the section, right below the chapter's title, that a cell stands in."""
+    above: list[nodes.Node] = []
+    while cell.parent is not None:
+        above.append(cell := cell.parent)
+    solution = next((node for node in above if isinstance(node, solution_node)), None)
+    sections = [node for node in above if isinstance(node, nodes.section)]
+    return solution, sections[-2] if len(sections) > 1 else None
+
+
+def home(cell: nodes.container, cells: list[nodes.container]) -> nodes.container | None:
+    """The result that a silent cell belongs to: the one before it where it checks, the next one
+    where it prepares, and one of its own section where there is any.
+    """
+    here, back, (solution, section) = cells.index(cell), looks_back(cell), place(cell)
+
+    def cost(other: nodes.container) -> tuple[bool, bool, int]:
+        there = cells.index(other)
+        away = section is not None and place(other)[1] is not section
+        return away, (there < here) is not back, abs(there - here)
+
+    near = [other for other in cells if has_room(other) and place(other)[0] is solution]
+    return min(near, key=cost, default=None)
+
+
+def line_of(result: nodes.container, said: str) -> Fold:
+    """The line below a result. One that shows its code has none yet, and gets what is said."""
+    line = result.children[-1]
+    if not isinstance(line, Fold):
+        line = folded(said)
+        result += line
+    elif line["words"] in SILENT and line["words"] != said:
+        line["words"] = PREPARATION
+    return line
+
+
+def join(cells: list[nodes.container]) -> None:
+    """What silent cells hold unfolds with the result it belongs to, in the order it ran."""
+    homes = [(cell, home(cell, cells)) for cell in cells if silent(cell)]
+    at = {id(cell): n for n, cell in enumerate(cells)}
+    before = [(c, to) for c, to in homes if to and at[id(c)] < at[id(to)]]
+    after = [(c, to) for c, to in homes if to and at[id(c)] > at[id(to)]]
+    for cell, result in [*before[::-1], *after]:
+        (inside,) = cell.children
+        ahead = at[id(cell)] < at[id(result)]
+        line = line_of(result, inside["words"] if ahead else CHECKS)
+        line[:] = (
+            [*inside.children, *line.children] if ahead else [*line.children, *inside.children]
+        )
+        cell.parent.remove(cell)
 
 
 class FoldCells(SphinxPostTransform):
@@ -125,8 +184,7 @@ class FoldCells(SphinxPostTransform):
         ]
         for cell in cells:
             fold(cell)
-        for cell in cells:
-            join(cell)
+        join(cells)
 
 
 class FoldSolutions(SphinxPostTransform):

@@ -4,7 +4,8 @@ import pytest
 from finish import CODE, COLOURED, TOKEN
 from folding import only_imports, words
 from listings import LISTING, dress, without_address
-from pages import toc_pages
+from pages import CHAPTERS as BOOKS
+from pages import code_cells, toc_pages
 
 CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
 WIDE = {"width": 1280, "height": 900}
@@ -75,15 +76,25 @@ def test_folded_code_is_one_quiet_line_below_its_result(plain):
             assert first.locator(".cell_input pre").first.is_visible() == visible
 
 
-LINES_IN_A_ROW = """() => [...document.querySelectorAll('.cell + .cell.tag_hide-input')]
-    .map((after) => after.previousElementSibling)
-    .filter((cell) => !cell.querySelector('.cell_output'))
-    .map((cell) => cell.innerText.trim())
-    .filter((words) => ['imports', 'preparation'].includes(words))"""
+LINES_ALONE = """() => [...document.querySelectorAll('article .cell')]
+    .filter((cell) => !cell.closest('details.solution') && !cell.querySelector('.cell_output')
+        && [...cell.children].every((part) => part.matches('details.mlx-fold')))
+    .map((cell) => cell.textContent.trim().slice(0, 80))"""
+UNFOLDING = """() => [...document.querySelectorAll('article .cell > details.mlx-fold')]
+    .map((line) => [...line.querySelectorAll('.cell_input pre')].map((e) => e.textContent))"""
 
 
-def test_what_shows_nothing_unfolds_with_what_follows(desk):
-    assert desk.page.evaluate(LINES_IN_A_ROW) == []
+def test_each_quiet_line_belongs_to_a_result(desk):
+    assert desk.page.evaluate(LINES_ALONE) == []
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_what_one_line_unfolds_is_in_the_order_it_ran(look, path):
+    cells = [cell.source.strip() for cell in code_cells(path)]
+    page = look(f"chapters/{path.stem}").page
+    lines = [[cells.index(code.strip()) for code in line] for line in page.evaluate(UNFOLDING)]
+    assert any(len(line) > 1 for line in lines)
+    assert [line for line in lines if line != sorted(line)] == []
 
 
 def test_an_experiment_and_a_listing_need_no_line_of_code(desk):
