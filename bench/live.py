@@ -204,13 +204,17 @@ def pasted(browser: object, address: str, count: int) -> rounds.Times:
     shape |= {"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}
     config = json.dumps({"model_type": "llama", "max_position_embeddings": 131072, **shape})
     command = [sys.executable, "-c", FRESH_PASTE, config]
-    times = {"browser": [], "CPython": []}
-    for _ in range(count):
+
+    def ours() -> float:
         page = opened(browser, address)
-        times["browser"].append(page.evaluate(PASTE, [config, REST]))
+        took = page.evaluate(PASTE, [config, REST])
         page.context.close()
-        times["CPython"].append(seconds(lambda: subprocess.run(command, cwd=ROOT, check=True)))
-    return times
+        return took
+
+    def theirs() -> float:
+        return seconds(lambda: subprocess.run(command, cwd=ROOT, check=True))
+
+    return rounds.alone({"browser": ours, "CPython": theirs}, count)
 
 
 def rows(quick: bool) -> Iterator[dict]:

@@ -123,15 +123,17 @@ def improve(
             named[name] = before
 
 
-def floor(runs: list[Published]) -> list[float]:
-    """Errors on runs not fitted of one share of the peak a device, the median of those fitted."""
+def floor(tested: Iterable[Published], fitted: Iterable[Published]) -> list[float]:
+    """Errors of one share of the peak a device, the median of the runs that it is fitted to; not on
+    devices that have none.
+    """
     shares = defaultdict(list)
-    for run in runs:
-        shares[run.device.name, run.precision, fitted_to(run)].append(share(run))
+    for run in fitted:
+        shares[run.device.name, run.precision].append(share(run))
     return [
-        share(run) / median(shares[run.device.name, run.precision, True]) - 1
-        for run in runs
-        if not fitted_to(run) and shares[run.device.name, run.precision, True]
+        share(run) / median(own) - 1
+        for run in tested
+        if (own := shares.get((run.device.name, run.precision)))
     ]
 
 
@@ -166,7 +168,8 @@ def report(table: Table, runs: list[Published]) -> None:
             f"{name}: {len(size)} runs, median {median(size):.1%}, mean {mean:.1%}, "
             f"worst {max(size):.0%}"
         )
-    plain = [abs(e) for e in floor(runs)]
+    fitted, tested = ([run for run in runs if fitted_to(run) == part] for part in (True, False))
+    plain = [abs(e) for e in floor(tested, fitted)]
     print(
         f"one share of the peak a device instead: median {median(plain):.1%}, mean "
         f"{sum(plain) / len(plain):.1%}"

@@ -82,25 +82,21 @@ def guess() -> dict[str, float]:
     return {run.name: calibrate.predicted(table, run) for run in told()}
 
 
-def floors(runs: list[Published]) -> dict[str, float]:
-    """Errors of one share of the peak, by run; not where its device has no run to fit it to."""
-    shares = defaultdict(list)
-    for run in published()[0]:
-        if run.told and run.seconds and calibrate.fitted_to(run):
-            shares[run.device.name, run.precision].append(calibrate.share(run))
-    found = {}
-    for run in runs:
-        if own := shares.get((run.device.name, run.precision)):
-            found[run.name] = abs(calibrate.share(run) / median(own) - 1)
-    return found
+def errors(runs: list[Published]) -> list[float]:
+    return [abs(guess()[run.name] / run.seconds - 1) for run in runs]
+
+
+def floors(runs: list[Published]) -> list[float]:
+    """Errors of one share of the peak a device, fitted to the runs that the constants have."""
+    timed = [run for run in published()[0] if run.told and run.seconds]
+    return [abs(e) for e in calibrate.floor(runs, filter(calibrate.fitted_to, timed))]
 
 
 def trust(source: str) -> Trust:
     every = [run for run in told() if run.source == source]
     timed = [run for run in every if run.seconds]
     own = new(timed)
-    errors = [abs(guess()[run.name] / run.seconds - 1) for run in own]
-    plain = list(floors(own).values())
+    off = errors(own)
     bytes_of = [
         abs(memory_needs.bytes_of(run) / run.memory - 1) for run in every if run.memory and run.fits
     ]
@@ -111,9 +107,9 @@ def trust(source: str) -> Trust:
         "Megatron" if dense else "other",
         len(timed),
         len(own),
-        middle(errors),
-        max(errors, default=None),
-        middle(plain),
+        middle(off),
+        max(off, default=None),
+        middle(floors(own)),
         middle(bytes_of),
         len(found),
         middle([one.regret for one in found]),
@@ -191,7 +187,7 @@ def main() -> None:
             f"{one.source:15}{one.kind:9}" + "".join(f"{cell:>8}" for cell in cells) + f"  {aims}"
         )
     for kind, aim in AIMS.items():
-        print(kind, *sums(kind, aim))
+        print(kind, *sums([one for one in rows if one.kind == kind], aim))
     both = twins()
     print(f"\n{len(pairs())} layouts of the Playbook in ZeRO's stages 0 and 1")
     for n in sorted({a.layout.world for a, _ in pairs()}):
@@ -204,14 +200,13 @@ def main() -> None:
     )
 
 
-def sums(kind: str, aim: float) -> tuple[str, ...]:
-    """All runs of a kind, and how many of its sources hold the aim."""
-    rows = [one for one in every_source() if one.kind == kind and one.error is not None]
+def sums(sources: list[Trust], aim: float) -> tuple[str, ...]:
+    """All runs of some sources, and how many of these hold the aim."""
+    rows = [one for one in sources if one.error is not None]
     names = {one.source for one in rows}
     own = new(run for run in told() if run.source in names and run.seconds)
-    errors = [abs(guess()[run.name] / run.seconds - 1) for run in own]
-    plain = list(floors(own).values())
-    half = f"runs: median {median(errors):.1%}, mean {mean(errors):.1%},"
+    off, plain = errors(own), floors(own)
+    half = f"runs: median {median(off):.1%}, mean {mean(off):.1%},"
     floor = f"floor {median(plain):.1%} and {mean(plain):.1%};"
     kept = sum(one.error <= aim for one in rows)
     return str(len(own)), half, floor, f"{kept} of {len(rows)} sources within {aim:.0%}"

@@ -12,6 +12,7 @@ const SLOW = 400; // milliseconds until a result that is still the old one says 
 const PATIENCE = 1500; // milliseconds that a long search for old settings may still take when new ones wait
 const REST = 150; // milliseconds that a mouse rests on a control before Python starts
 const MAIN = 3; // settings that a phone shows at once, if the experiment does not say how many
+const CONTROL = 'input, select, textarea'; // what a reader reaches for
 for (const event of ['resize', 'beforeprint']) addEventListener(event, () => document.documentElement.classList.remove('mlx-playing'));
 const million = (bytes) => (bytes / 1e6).toFixed(1);
 const SIZE = `Python, ${million(download)} MB`;
@@ -24,10 +25,10 @@ function start_early(box, id, long) {
   const leave = () => clearTimeout(rest);
   box.addEventListener('pointerover', ({ pointerType, target }) => {
     leave();
-    if (pointerType === 'mouse' && target.matches('input, select, textarea')) rest = setTimeout(begin, REST);
+    if (pointerType === 'mouse' && target.matches(CONTROL)) rest = setTimeout(begin, REST);
   });
   box.addEventListener('pointerleave', leave);
-  if (long) box.addEventListener('focusin', ({ target }) => { if (target.matches('input, select, textarea')) begin(); });
+  if (long) box.addEventListener('focusin', ({ target }) => { if (target.matches(CONTROL)) begin(); });
 }
 
 // Settings beneath the result: the main ones first, on a phone the others folded under a line that names them.
