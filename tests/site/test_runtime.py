@@ -333,7 +333,9 @@ def test_back_without_the_page_cache_controls_agree_with_the_result(visit):
     for name, value in asked.items():
         shown[name.partition(".")[2]] = type(shown[name.partition(".")[2]])(value)
     say = re.search(r'<p class="mlx-say">(.*?)</p>', registry()[spec["id"]].page(shown))[1]
-    assert root.locator(".mlx-output .mlx-say").first.inner_html() == say.replace("\u00a0", "&nbsp;")
+    assert root.locator(".mlx-output .mlx-say").first.inner_html() == say.replace(
+        "\u00a0", "&nbsp;"
+    )
     slider = root.locator("input[type=range]").first
     assert float(slider.input_value()) == shown[spec["controls"][0]["name"]]
 
