@@ -1,6 +1,7 @@
 """The ledger: every claim of the sources beside the verdict that its chapter's stored outputs hold.
 
-Nothing is typed here. A claim without a verdict in a chapter is open.
+Nothing is typed here. A claim without a verdict in a chapter is open. Numbers are typeset, but for
+those of a quotation, which stays as its source has it.
 """
 
 import re
@@ -14,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from stored import html_outputs
 
+from mathlib.show import says
 from mathlib.show.ledger import Verdict, claims, quotation, verdicts_in
 
 SOURCES = {  # what each is called in a filter, in full, and in the bibliography
@@ -96,15 +98,15 @@ def row(claim: str, verdict: Verdict | None, address: str) -> str:
     entry, of = claims()[claim], kind(verdict)
     said = verdict.words if verdict else "open"
     word = verdict.kind()[1] if verdict else "open"
-    more = f"<p>Will be tried: {escape(entry['test'])}.</p>"
+    more = f"<p>Will be tried: {says.html(entry['test'])}.</p>"
     if verdict:
         more = (
-            f"<p><b>Verdict: {escape(said)}.</b> {escape(verdict.evidence)} "
+            f"<p><b>Verdict: {says.html(said)}.</b> {says.html(verdict.evidence)} "
             f'<a href="{address}#claim-{claim}">See the run</a></p>'
         )
     return (
         f'<details class="mlx-claim" id="ledger-{claim}" data-source="{entry["source"]}" '
-        f'data-verdict="{of}"><summary><b>{claim}</b> <span>{escape(entry["claim"])}</span> '
+        f'data-verdict="{of}"><summary><b>{claim}</b> <span>{says.html(entry["claim"])}</span> '
         f'<em class="mlx-word mlx-{of}">{word}</em></summary>'
         f"{quotation(claim)}{more}</details>"
     )

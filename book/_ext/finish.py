@@ -15,6 +15,8 @@ import stylesheet
 from livebook import digest
 from sphinx.application import Sphinx
 
+from mathlib.show.unbroken import unbroken
+
 SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>\n?", re.DOTALL)
 SOURCE = re.compile(r'\ssrc="([^"]*)"')
 HANDLER = re.compile(r'(<[a-zA-Z][^<>]*?)\son([a-z]+)="([^"]*)"')
@@ -263,6 +265,11 @@ def with_pictures_at_home(text: str, page: Path, site: Site) -> str:
     return "".join(parts)
 
 
+def with_units_held(text: str, page: Path, site: Site) -> str:
+    """No line ends between a number and its unit, in prose, tables, captions and results."""
+    return unbroken(text)
+
+
 MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_one_viewport,
     with_each_id_once,
@@ -273,6 +280,7 @@ MENDING: tuple[Callable[[str, Path, Site], str], ...] = (
     with_names_that_break_well,
     with_colours_only,
     with_pictures_at_home,
+    with_units_held,
     without_inline_scripts,
     without_handlers,
 )

@@ -1,6 +1,7 @@
 """The front page: what surprised, a card for each chapter, the ledger's count, who wrote it.
 
 Every figure is read from the chapters' stored outputs or counted from their words. None is typed.
+They are said with three digits; the run behind the link has more.
 """
 
 import re
@@ -15,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
+from mathlib.show import says
 from mathlib.show.ledger import claims
 
 WORDS_PER_MINUTE = 200  # of prose with formulas in it
@@ -36,6 +38,14 @@ def minutes(notebook: dict) -> int:
 def heading(notebook: dict) -> str:
     """A chapter's title."""
     return re.search(r"^# (.+)$", prose(notebook), re.M)[1]
+
+
+def short(figure: str) -> str:
+    """A figure of a verdict with three digits: 344.1% is 344%; one with fewer stays as it is."""
+    value = re.fullmatch(r"([\d,]*\.?\d+)(%?)", figure)
+    if not value or len(re.sub(r"\D", "", value[1]).lstrip("0")) <= says.DIGITS:
+        return figure
+    return says.number(float(value[1].replace(",", ""))) + value[2]
 
 
 class FromChapters(Directive):
@@ -81,8 +91,9 @@ class Result(FromChapters):
                 f"result {claim}: find = {self.options['find']!r} is not in its evidence, "
                 f"{verdict.evidence!r}"
             )
-        number = escape(self.options["show"].format(**found.groupdict()))
-        words = self.words().format(**found.groupdict())
+        figures = {name: short(figure) for name, figure in found.groupdict().items()}
+        number = escape(self.options["show"].format(**figures))
+        words = self.words().format(**figures)
         return (
             f'<a class="mlx-result" href="{self.address(page)}#claim-{claim}"><b>{number}</b> '
             f"<span>{words}</span></a>"

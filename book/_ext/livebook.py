@@ -70,7 +70,7 @@ def near(one: Experiment) -> dict[str, str]:
     page has them.
     """
     settings = [one.values(), *(one.values({c.name: v}) for c in one.controls for v in c.offers())]
-    return {json.dumps(as_written(v), separators=(",", ":")): one.run(v) for v in settings}
+    return {json.dumps(as_written(v), separators=(",", ":")): one.page(v) for v in settings}
 
 
 def as_written(values: dict[str, object]) -> dict[str, object]:

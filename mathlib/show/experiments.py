@@ -2,7 +2,7 @@
 
 A notebook draws the controls with ipywidgets, the published page with HTML; without either the
 stored result stays.
-`run` is the one way to a result, so that all three show the same bytes.
+`run` is the one way to a result, so that all three show the same; a page keeps its units unbroken.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 from mathlib.checks import InputError, one_of
 from mathlib.show.controls import Choice, Control, Line, Range, Text, Toggle, doubling
 from mathlib.show.tables import code_of
+from mathlib.show.unbroken import unbroken
 
 __all__ = [
     "Choice",
@@ -70,6 +71,10 @@ class Experiment:
         except InputError as refusal:
             said = f"Not possible: {refusal}. {self._way_out(values, str(refusal))}".rstrip()
             return f'<p class="mlx-say mlx-refused">{escape(said)}</p>'
+
+    def page(self, given: Mapping[str, Any] | None = None) -> str:
+        """The result as a published page shows it: no line ends between a number and its unit."""
+        return unbroken(self.run(given))
 
     def _way_out(self, values: Mapping[str, Any], refusal: str) -> str:
         """Which values of one control are possible, the others left as they are; the control that
@@ -186,6 +191,6 @@ def run_json(id: str, values_json: str, home: str = "", listener: Listener | Non
     one = REGISTRY[id] if id in REGISTRY else find(id)
     _listeners[:] = [listener] if listener else []
     try:
-        return one.run(json.loads(values_json))
+        return one.page(json.loads(values_json))
     finally:
         _listeners.clear()

@@ -18,6 +18,12 @@ LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "−0123456789")
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
 PREFIXED = r"[kKMGTPEZ]?i?(?:bytes?|bits?|B|FLOPs?)(?:/s)?"
 WORDS = r"s|ms|µs|us|ns|min|hours?|days?|years?|%|times|tokens?|parameters|[mb]illion|ranks|devices"
+THINGS = (  # what else is counted on a page
+    r"kB|[KMGTP]?bit/s|[kMGT]?Wh?|[MG]Hz|PF/s-days?|FLOP/byte|nats?(?:/token)?|bytes?/parameter|h|d"
+    r"|weeks?|months?|dollars|[tbm]rillion|thousand|times|(?:[GT]PU|cent)(?:s|-\w+)?|rank|device"
+    r"|cards?|nodes?|machines?|process(?:es)?|cores?|layers?|heads?|steps?|stages?|micro-batch(?:es)?"
+    r"|buckets?|elements?|sequences?|weights|rounds?|ticks?|slots?|points?"
+)
 UNIT = re.compile(rf"(?<=[\d⁰¹²³⁴⁵⁶⁷⁸⁹]) (?=(?:{PREFIXED}|{WORDS})(?![\w]))")
 PLAIN = re.compile(r"[-−]?[\d,]+(\.\d+)?")
 POINT, FIGURE = "\u2008", "\u2007"  # spaces as wide as a point, as a digit

@@ -101,7 +101,7 @@ def test_every_control_changes_something(id):
 def test_the_browsers_way_in_gives_the_same_result(id):
     one = find(id)
     for home in ("", one.draw.__module__):
-        assert run_json(id, json.dumps(one.values()), home) == one.run()
+        assert run_json(id, json.dumps(one.values()), home) == one.page()
 
 
 def test_a_listener_hears_what_a_long_experiment_tells_and_no_later_one():

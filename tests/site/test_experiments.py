@@ -163,7 +163,7 @@ def test_the_browser_returns_the_bytes_of_cpython(visit):
     differ = [
         (id, json.dumps(values))
         for (id, values), html in zip(asked, answers, strict=True)
-        if html != registry()[id].run(values)
+        if html != registry()[id].page(values)
     ]
     assert not differ, f"{len(differ)} of {len(asked)} cases differ, the first: {differ[0]}"
 
@@ -188,7 +188,7 @@ def test_what_comes_with_the_site_is_found_and_is_what_the_library_says(visit):
     )
     assert len(asked) > 1000
     for (id, values), sentence in zip(asked, told, strict=True):
-        assert sentence == spoken(registry()[id].run(values)), (id, values)
+        assert sentence == spoken(registry()[id].page(values)), (id, values)
     assert not [r.url for r in seen.finished if "pyodide" in r.url]
 
 
@@ -322,7 +322,7 @@ def test_where_a_control_can_go_is_computed_before_it_is_moved_there(visit):
     other = root.locator(".mlx-output .mlx-say").first.text_content()
     for said, value in ((shown, slider.offers()[4]), (other, slider.offers()[0])):
         settings = {slider.name: value, another.name: another.offers()[-1]}
-        assert spoken(registry()[id].run(settings)) == said
+        assert spoken(registry()[id].page(settings)) == said
 
 
 SAYS = """([id, values]) => {

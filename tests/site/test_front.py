@@ -5,7 +5,7 @@ import re
 
 import pytest
 from claims_ledger import SOURCES, all_verdicts, count_bar, counts, stored_verdicts
-from landing import Result, heading, minutes
+from landing import Result, heading, minutes, short
 from pages import CHAPTERS, ROOT, toc_pages
 from sphinx.errors import ExtensionError
 
@@ -66,7 +66,7 @@ def test_every_chapter_has_a_card_with_drawing_minutes_and_claims(look):
     for card, path in zip(cards.all(), CHAPTERS, strict=True):
         notebook = json.loads(path.read_text("utf-8"))
         settled = len(stored_verdicts(path))
-        said = card.inner_text()
+        said = card.inner_text().replace("\u00a0", " ")
         assert heading(notebook).partition(":")[0] in said
         words = {0: "", 1: " · 1 claim settled"}.get(settled, f" · {settled} claims settled")
         assert said.endswith(f"{minutes(notebook)} min{words}")
@@ -94,14 +94,25 @@ def test_results_are_read_from_the_runs_they_link_to(look):
         claim = target.rpartition("#claim-")[2]
         verdict, chapter = settled[claim]
         assert target == f"../{chapter}.html#claim-{claim}"
-        numbers = re.findall(r"\d+(?:\.\d+)?", result.locator("b").inner_text())
-        assert numbers and all(n in verdict.evidence for n in numbers)
+        numbers = re.findall(r"\d+(?:\.\d+)?", result.inner_text())
+        known = [short(n) for n in re.findall(r"\d+(?:\.\d+)?", verdict.evidence)]
+        shown = re.findall(r"\d+(?:\.\d+)?", result.locator("b").inner_text())
+        assert shown and all(n in known for n in shown)
+        assert all(len(n.replace(".", "").lstrip("0")) <= 3 for n in numbers if "." in n)
     typed = re.findall(r"^```\{result\}.*?^```", INDEX, re.M | re.S)
     assert len(typed) == 3
     for one in typed:
         body = one.partition(":show:")[2]
         for number in re.findall(r"\d+\.\d+|\d+%", body):
             raise AssertionError(f"typed, not read: {number}")
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"),
+    [("344.1%", "344%"), ("23.13", "23.1"), ("4.5%", "4.5%"), ("0.0512", "0.0512"), ("up", "up")],
+)
+def test_a_result_has_three_digits(figure, said):
+    assert short(figure) == said
 
 
 def result(claim: str, find: str) -> Result:
@@ -183,7 +194,7 @@ def test_evidence_opens_and_leads_to_the_run(visit):
     row = page.locator(f"#ledger-{claim}")
     assert not row.locator("> p").is_visible()
     row.locator("> summary").click()
-    assert verdict.evidence in row.locator("> p").inner_text()
+    assert verdict.evidence in row.locator("> p").inner_text().replace("\u00a0", " ")
     assert row.locator("a").get_attribute("href") == f"../{chapter}.html#claim-{claim}"
 
 

@@ -6,19 +6,29 @@ from html import unescape
 from claims_ledger import all_verdicts
 from pages import ROOT
 
+from mathlib.show import says
 from mathlib.show.ledger import claims
 
 
+def read(html: str) -> str:
+    """What a reader sees of some HTML."""
+    return re.sub(r"[\s\u2060]+", " ", unescape(re.sub(r"<[^>]+>", "", html)))
+
+
 def test_the_page_repeats_the_chapters(site):
-    page = re.sub(
-        r"\s+",
-        " ",
-        unescape(re.sub(r"<[^>]+>", " ", (site / "book/ledger.html").read_text("utf-8"))),
-    )
+    page = read((site / "book/ledger.html").read_text("utf-8"))
     settled = all_verdicts(ROOT)
     for claim, row in claims().items():
-        for said in (f"{claim} {row['claim']}", row.get("quote", ""), row.get("quote_en", "")):
-            assert re.sub(r"\s+", " ", said) in page
+        for said in (row.get("quote", ""), row.get("quote_en", "")):
+            assert read(said) in page, "the source's words stay as they are"
+        assert f"{claim} {read(says.html(row['claim']))}" in page
     for said, _ in settled.values():
-        assert said.words in page and said.evidence in page
+        assert read(says.html(said.words)) in page and read(says.html(said.evidence)) in page
     assert f"{len(claims()) - len(settled)} are open" in page
+
+
+def test_what_the_book_says_is_typeset(site):
+    html = (site / "book/ledger.html").read_text("utf-8")
+    ours = re.sub(r"<blockquote.*?</blockquote>|<script.*?</script>", "", html, flags=re.S)
+    assert "3.14 × 1023" in read(ours), "three point one four, and a raised 23"
+    assert re.findall(r"\b\d+(?:\.\d+)?e\+?\d+\b", read(ours)) == []
