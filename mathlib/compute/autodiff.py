@@ -42,8 +42,10 @@ def each(f: Callable[..., float], *operands: Rows) -> Rows:
     """
     shapes = {shape(a) for a in operands}
     if len(shapes) > 1:
-        raise InputError(f"shapes {sorted(shapes)}: expected the same")
-    return [list(map(f, *rows)) for rows in zip(*operands, strict=True)]
+        wrong = f"shapes {sorted(shapes)}: expected the same"
+        raise InputError(wrong)
+    together = zip(*operands, strict=True)
+    return [list(map(f, *rows)) for rows in together]
 
 
 def hadamard(a: Rows, b: Rows) -> tuple[Rows, int]:
@@ -75,12 +77,13 @@ def added(before: Rows | None, more: Rows) -> Rows:
 
 
 def one(loss: Rows) -> Rows:
-    """The slope of the loss by itself, which is 1, where the loss is a single number.
+    """The slope of the loss by itself: 1, for a single number.
 
     Chapter: autograd
     """
     if shape(loss) != (1, 1):
-        raise InputError(f"backward from {loss}: expected a loss, a single number")
+        wrong = "expected a loss, a single number"
+        raise InputError(f"backward from {loss}: {wrong}")
     return [[1.0]]
 
 

@@ -235,7 +235,7 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
     """What a rank gives to its right and takes from its left, step by step: those of
     reduce-scatter, of all-gather.
 
-    Piece p starts on rank p + 1 and goes once round, so that it ends, summed, on rank p
+    Piece r starts on rank r + 1 and goes once round, so that it ends, summed, on rank r
     (Patarasuk and Yuan 2009).
 
     Chapter: collectives (eq-ring)

@@ -27,16 +27,16 @@ def linear_layer(*, caption: str = SIX, name: str = "") -> Shown:
 
 def _linear_layer(width: float) -> str:
     page = Canvas(width, "2 + 4 = 6")
-    x = ("X", ROWS, INNER, "activations", "r", "i")
+    x = ("A", ROWS, INNER, "activations", "r", "i")
     w = ("W", INNER, COLUMNS, "weights", "i", "o")
     g = ("G", ROWS, COLUMNS, "gradients", "r", "o")
     forward = _product(page, x, w, ("Y", ROWS, COLUMNS, "activations", "r", "o"))
-    inputs = _product(page, g, _turned(w), ("dX", ROWS, INNER, "gradients", "r", "i"))
+    inputs = _product(page, g, _turned(w), ("dA", ROWS, INNER, "gradients", "r", "i"))
     weights = _product(page, _turned(x), g, ("dW", INNER, COLUMNS, "gradients", "i", "o"))
     named = (
-        (forward, "Forward", "Y = X W", "2 r i o"),
-        (inputs, "Gradient of the input", "dX = G Wᵀ", "2 r i o"),
-        (weights, "Gradient of the weights", "dW = Xᵀ G", "2 r i o"),
+        (forward, "Forward", "Y = A W", "2 r i o"),
+        (inputs, "Gradient of the input", "dA = G Wᵀ", "2 r i o"),
+        (weights, "Gradient of the weights", "dW = Aᵀ G", "2 r i o"),
     )
     rows = [_line(page, *one) for one in named]
     room = page.space(0 if page.narrow else 24 + page.wide("4 r i o"))  # for the brace

@@ -12,7 +12,7 @@ from mathlib.show.schemes import compute
 def test_three_products_of_one_size():
     written = words(drawn(compute.linear_layer()))
     assert written.count("2 r i o") == 3 and "4 r i o" in written
-    assert {"X", "W", "Y", "Wᵀ", "Xᵀ", "dX", "dW"} <= set(written)
+    assert {"A", "W", "Y", "Wᵀ", "Aᵀ", "dA", "dW"} <= set(written)
 
 
 @pytest.mark.parametrize("model", ["gpt2", "llama3-8b", "deepseek-v3"])
