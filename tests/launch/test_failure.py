@@ -81,8 +81,13 @@ def returns_a_lock():
 
 
 def raises_while_others_compute():
+    word = torch.zeros(1)
     if dist.get_rank() == 1:
+        for other in range(dist.get_world_size()):
+            if other != 1:
+                dist.recv(word, other)  # it has joined: its connections no longer can fail it
         raise ValueError("the learning rate is a banana")
+    dist.send(word, 1)
     while True:
         pass
 
