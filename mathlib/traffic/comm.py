@@ -2,7 +2,7 @@
 
 K payload: bytes of the whole buffer (what a rank holds before an all-reduce, after an all-gather)
 N ranks · alpha latency of one message, s · W bandwidth of a rank's link in ONE direction, byte/s
-g ranks inside a node, of a hierarchical collective
+g ranks inside a node, of a hierarchical collective · r rank: its number, from 0
 time = rounds * alpha + serial / W
 NVLink's 900 GB/s adds up both directions: W is 450e9.
 """
