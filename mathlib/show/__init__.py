@@ -24,6 +24,7 @@ _HOMES = {
     "schedule_chart": "gantt",
     "source": "tables",
     "table": "tables",
+    "time_bars": "charts",
     "verdict": "ledger",
 }
 

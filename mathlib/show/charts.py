@@ -35,8 +35,18 @@ def byte_bars(
 ) -> Shown:
     """Stacked bars of bytes by part; a cross marks each bar beyond the limit."""
     told: dict[str, Any] = {"title": title, "caption": caption, "name": name}
-    drawn = svg.bars(
-        list(rows.items()), show=says.size, limit=limit, limit_label=limit_label, **told
-    )
-    said = ", ".join(f"{row} {says.size(sum(parts.values()))}" for row, parts in rows.items())
-    return Shown(drawn, f"{title}: {said}")
+    told |= {"limit": limit, "limit_label": limit_label}
+    return _bars(rows, says.size, **told)
+
+
+def time_bars(
+    rows: Mapping[str, Mapping[str, float]], *, title: str, caption: str = "", name: str = ""
+) -> Shown:
+    """Stacked bars of seconds by part."""
+    return _bars(rows, says.time, title=title, caption=caption, name=name)
+
+
+def _bars(rows: Mapping[str, Mapping[str, float]], show: plot.Show, **told: Any) -> Shown:
+    drawn = svg.bars(list(rows.items()), show=show, **told)
+    said = ", ".join(f"{row} {show(sum(parts.values()))}" for row, parts in rows.items())
+    return Shown(drawn, f"{told['title']}: {said}")

@@ -93,15 +93,15 @@ PARTS = {  # role: names of parts that look like it
         *("recomputation", "products, slower than the best", "best product below the peak"),
     ),
     "communication": (
-        *("transfer", "inside", "across", "gathering inputs again", "gradient buckets"),
+        *("transfer", "bytes", "inside", "across", "gathering inputs again", "gradient buckets"),
         *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
         *("memory traffic", "messages", "passes, slower than a stream", "messages between stages"),
         *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
         "exchange with the host",
     ),
     "idle": (
-        *("latency", "start", "launches", "between kernels", "idle in the pipeline", "bubble"),
-        *("waiting after failures", "waiting for launches", "crowding", "empty"),
+        *("latency", "start", "steps", "launches", "between kernels", "idle in the pipeline"),
+        *("bubble", "waiting after failures", "waiting for launches", "crowding", "empty"),
     ),
     "predicted": ("rule",),
     "other": (

@@ -2,7 +2,7 @@
 
 K payload: bytes of the whole buffer (what a rank holds before an all-reduce, after an all-gather)
 N ranks · alpha latency of one message, s · W bandwidth of a rank's link in ONE direction, byte/s
-g ranks inside a node, of a hierarchical collective
+g ranks inside a node, of a hierarchical collective · r rank: its number, from 0
 time = rounds * alpha + serial / W
 NVLink's 900 GB/s adds up both directions: W is 450e9.
 """
@@ -241,13 +241,12 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
     Chapter: collectives (eq-ring)
     """
     pieces = listed("pieces", pieces)
-    here, N = whole("rank", rank, least=0), len(pieces)
-    if here >= N:
+    r, N = whole("rank", rank, least=0), len(pieces)
+    if r >= N:
         raise InputError(f"rank = {rank}: expected 0 to {N - 1}, one for each piece")
-    # from the own piece leftwards
-    around = [pieces[(here - i) % N] for i in range(N + 1)]
-    scatter = list(zip(around[1:-1], around[2:], strict=True))
-    gather = list(zip(around[:-2], around[1:-1], strict=True))
+    # (give, take) of each step: what was taken in one step is given on in the next
+    scatter = [(pieces[(r - 1 - s) % N], pieces[(r - 2 - s) % N]) for s in range(N - 1)]
+    gather = [(pieces[(r - s) % N], pieces[(r - 1 - s) % N]) for s in range(N - 1)]
     return scatter, gather
 
 
