@@ -33,7 +33,7 @@ def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
     doubling("bucket", "Bucket size", 1, 16384, 32, "MiB"),
     doubling("gigabytes", "Link of a rank, one direction", 1, 512, 32, "GB/s"),
     doubling("ranks", "Ranks", 2, 1024, 8),
-    doubling("latency", "Latency of a message", 1, 512, 16, "µs"),
+    doubling("latency", "Latency of a round", 1, 512, 16, "µs"),
     doubling("megabytes", "Gradients", 16, 16384, 1024, "MB"),
     Range("backward", "Time of backward", 10, 500, 10, 100, "ms"),
     doubling("layers", "Layers", 4, 32, 16),
@@ -72,13 +72,15 @@ def buckets(
     ]
     chart = svg.timeline(rows, title="Backward and the wire", show=show, axis_title="time")
     total = show(step.sending)
-    rest = f"<p>All messages together, hidden or not, take {total}: latency, and bytes.</p>"
+    rest = (
+        f"<p>All buckets together, hidden or not, take {total} on the wire: latency, and bytes.</p>"
+    )
     latencies = _latency_law(len(step.buckets), ranks, alpha)
     return f"{say}{chart}{rest}{latencies}{_bytes_law(megabytes, ranks, gigabytes)}"
 
 
 def _latency_law(n: int, N: int, alpha: float) -> str:
-    """What n all-reduces wait for their messages to set out."""
+    """What n all-reduces wait in their rounds."""
     T = 2 * n * (N - 1) * alpha
     numbers: dict[str, Number] = {"n": n, "N": N, "alpha": (alpha, says.time(alpha))}
     return equation("T_latency = 2 * n * (N - 1) * alpha", T_latency=(T, says.time(T)), **numbers)

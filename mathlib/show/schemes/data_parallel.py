@@ -21,7 +21,9 @@ SENT = (
     "send K each, more ranks send more, and no number of ranks makes it 2 K."
 )
 HALVES = {"partial sums": "communication", "finished pieces": "gradients"}
-VERSIONS = "Many messages pay latency, late ones waste time; buckets that leave at once do neither."
+VERSIONS = (
+    "Many all-reduces pay latency, late ones waste time; buckets that leave at once do neither."
+)
 ORDER = (
     "A single bucket leaves after backward. Packed by arrival, buckets leave one by one; packed by "
     "a wrong guess, all of them wait for the first."
@@ -103,23 +105,23 @@ def _sent_by_a_rank(width: float, counts: Sequence[int]) -> str:
 
 
 LANES = {  # lengths as drawn, of a backward of 4
-    "1  a message a tensor, afterwards": [(4 + 0.9 * i, 0.8) for i in range(8)],
-    "2  one message, afterwards": [(4.0, 4.0)],
-    "3  a message a tensor, at once": [(0.5 + 0.9 * i, 0.8) for i in range(8)],
+    "1  each tensor, after backward": [(4 + 0.9 * i, 0.8) for i in range(8)],
+    "2  all in one, after backward": [(4.0, 4.0)],
+    "3  each tensor, at once": [(0.5 + 0.9 * i, 0.8) for i in range(8)],
     "4  buckets, at once": [(1 + 1.15 * i, 1.1) for i in range(4)],
 }
 
 
 def four_versions(*, caption: str = VERSIONS, name: str = "") -> Shown:
-    """DDP's four versions: few messages or many, after backward or beside it."""
+    """DDP's four versions: few all-reduces or many, after backward or beside it."""
     return figure(_four_versions, caption=caption, name=name)
 
 
 def _four_versions(width: float) -> str:
-    page = Canvas(width, "Backward, and the messages of its gradients")
+    page = Canvas(width, "Backward, and the all-reduces of its gradients")
     backward = [("backward", 0.0, 4.0, "backward")]
-    for title, messages in LANES.items():
-        wire = [("communication", at, at + long, "message") for at, long in messages]
+    for title, sent in LANES.items():
+        wire = [("communication", at, at + long, "all-reduce") for at, long in sent]
         page.text(0, page.bottom + 22, title, bold=True)
         _lanes(page, [("backward", backward), ("wire", wire)], page.bottom + 12, 11.2)
     return page.done("Four ways to send: only buckets that leave at once are few and early")
@@ -187,7 +189,7 @@ def _accumulation(width: float, n: int) -> str:
         page.text(0, page.bottom + 20, title, bold=True)
         _lanes(page, lines, page.bottom + 14, n * (FORWARD + BACKWARD) + WIRE)
     return page.done(
-        f"With {n} micro-batches: {n} messages, or a single one after the last backward"
+        f"With {n} micro-batches: {n} all-reduces, or a single one after the last backward"
     )
 
 
