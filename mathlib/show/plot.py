@@ -215,7 +215,7 @@ def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
     taken = [spot for curve in (*drawn.values(), wall) for spot in _along(curve)]
     waiting, chosen = [], {}
     for name in sorted(drawn, key=lambda name: len(drawn[name]) > 1):  # points come first
-        at, high = drawn[name][-1]
+        at, high = max(drawn[name])  # the right end, whichever way it was listed
         wide, alone = page.wide(name, page.small, bold=True), len(drawn[name]) == 1
         around = BESIDE if alone else BEHIND
         places = [(at + dx - wide * back, high + dy) for dx, dy, back in around]
