@@ -189,8 +189,10 @@ def test_every_source_has_a_choice_that_hides_the_others(visit):
 
 
 def test_a_source_stands_apart_from_the_claims_above_it(look):
-    margins = look("book/ledger").page.locator(".mlx-source").evaluate_all(
-        "all => all.map(one => parseFloat(getComputedStyle(one).marginTop))"
+    margins = (
+        look("book/ledger")
+        .page.locator(".mlx-source")
+        .evaluate_all("all => all.map(one => parseFloat(getComputedStyle(one).marginTop))")
     )
     assert len(margins) > 1 and min(margins) > 20
 
