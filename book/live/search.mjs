@@ -62,7 +62,7 @@ export function prepare(records) {
 function snippet(text, names) {
   const patterns = names.filter(Boolean).map((n) => n.split(' ').join('[^\\p{L}\\p{N}]+'));
   const hit = new RegExp(`(?<![\\p{L}\\p{N}])(?:${patterns.join('|')})[\\p{L}]*`, 'iu').exec(text);
-  if (!hit) return [text.slice(0, 2 * AROUND) + (text.length > 2 * AROUND ? ' …' : '')];
+  if (!hit) return [text.length > 2 * AROUND ? `${text.slice(0, text.lastIndexOf(' ', 2 * AROUND))} …` : text];
   const [from, to] = [hit.index, hit.index + hit[0].length];
   const start = from > AROUND ? text.indexOf(' ', from - AROUND) + 1 : 0;
   const end = to + AROUND < text.length ? text.lastIndexOf(' ', to + AROUND) : text.length;

@@ -117,7 +117,7 @@ def _law(P: float, N: int, m: int, total: float) -> str:
     doubling("micro_batches", "Micro-batches of a step", 1, 4, 1),
     doubling("ranks", "Ranks", 2, 512, 64),
     doubling("gigabits", "Link of the ring, one direction", 25, 3200, 3200, "Gbit/s"),
-    doubling("latency", "Latency of a message", 1, 64, 8, "microseconds"),
+    doubling("latency", "Latency of a message", 1, 64, 8, "µs"),
     code=(sharded_time.step,),
 )
 def sharded_step(

@@ -206,15 +206,15 @@ def _curve(made: tuple[Saved, ...], L: int, inputs: float) -> tuple[Choice, ...]
     sizes = [round(one.bytes) for one in made]
     unit = max(gcd(*sizes), ceil_div(L * sum(sizes), STEPS))
     parcels = [(one, n) for one in made for n in _parcels(L)]
-    slots = sum(n * ceil_div(round(one.bytes), unit) for one, n in parcels)
-    value = [0.0] * (slots + 1)  # most FLOP spared with so many units
-    taken: list[Any] = [None] * (slots + 1)  # the last parcel, and what was taken before
+    value = [0.0]  # most FLOP spared with so many units
+    taken: list[Any] = [None]  # the last parcel, and what was taken before
     for one, n in parcels:
-        weight = n * ceil_div(round(one.bytes), unit)
-        for j in range(slots, weight - 1, -1):
-            if value[j - weight] + n * one.flop > value[j]:
-                value[j] = value[j - weight] + n * one.flop
-                taken[j] = (one.name, n, taken[j - weight])
+        weight, gain = n * ceil_div(round(one.bytes), unit), n * one.flop
+        value += value[-1:] * weight
+        taken += taken[-1:] * weight
+        pairs = zip(value, value[weight:], taken, taken[weight:], strict=False)
+        with_it = [(v + gain, (one.name, n, t)) if v + gain > w else (w, u) for v, w, t, u in pairs]
+        value[weight:], taken[weight:] = zip(*with_it, strict=True)
     everything = L * sum(one.flop for one in made)
     found: list[Choice] = []
     best = -1.0

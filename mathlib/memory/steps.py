@@ -30,7 +30,11 @@ def chance_up(value: float, dtype: str) -> float:
 
     Chapter: precision (eq-stochastic)
     """
-    low, high = neighbours(value, dtype)
+    return _chance(value, *neighbours(value, dtype))
+
+
+def _chance(value: float, low: float, high: float) -> float:
+    """Of a value between its neighbours, which are one where it is a number itself."""
     return (value - low) / (high - low) if high > low else 0.0
 
 
@@ -72,7 +76,7 @@ def add_up(
             sums.append(rounded(exact, dtype))
         else:
             low, high = neighbours(exact, dtype)
-            sums.append(high if dice.random() < chance_up(exact, dtype) else low)
+            sums.append(high if dice.random() < _chance(exact, low, high) else low)
     return sums
 
 

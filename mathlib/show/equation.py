@@ -76,8 +76,8 @@ class _Writer(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> str:
         assert isinstance(node.func, ast.Name), "a law calls FUNCTIONS"
         inside = "<mo>,</mo>".join(self.visit(a) for a in node.args)
-        if node.func.id == "sqrt":
-            return f"<msqrt>{inside}</msqrt>"
+        if node.func.id == "sqrt":  # a root's sign grows with its content in few faces
+            return f"<msup>{_brackets(inside)}<mn>1/2</mn></msup>"
         return f'<mi mathvariant="normal">{node.func.id}</mi>' + _brackets(inside)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> str:

@@ -5,7 +5,7 @@ from html import escape
 
 from mathlib import units
 from mathlib.parts import Parts
-from mathlib.show import svg
+from mathlib.show import says, svg
 from mathlib.show.figures import both, figure_html
 from mathlib.show.tables import Shown
 
@@ -21,7 +21,7 @@ def parts_picture(parts: Parts, caption: str = "", name: str = "") -> str:
     """
 
     def show(value: float) -> str:
-        return units.show(value, parts.kind, parts.binary)
+        return says.typeset(units.show(value, parts.kind, parts.binary, says.DIGITS))
 
     row = ("total", {name: parts.amount(name) for name in parts})
     draw = partial(

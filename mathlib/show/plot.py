@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from mathlib.checks import InputError, ceil_div
 from mathlib.show.figures import both, figure_html
@@ -20,6 +21,8 @@ FEWEST = 3  # ticks of an axis
 Show = Callable[[float], str]
 Points = Sequence[tuple[float, float]]
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
+BESIDE = ((9, -8, 0), (9, 16, 0), (-9, -8, 1), (-9, 16, 1))  # a point: right, down, widths back
+BEHIND = ((9, 4, 0),)  # a curve's end
 MARKERS = (  # circle, square, triangle, diamond
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
     "M-4 -4h8v8h-8z",
@@ -152,13 +155,13 @@ def _lines(width: float, chart: Curves) -> str:
     x, y = chart.axes()
     top = page.title(chart.title)
     names = list(chart.series)
-    room = max(page.wide(name, page.small, bold=True) for name in names) + 14
+    long = [name for name in names if len(chart.series[name]) > 1]  # others stand at their point
+    room = max((page.wide(name, page.small, bold=True) for name in long), default=0) + 14
     direct = len(names) > 1 and room < width * 0.3
     if len(names) > 1 and not direct:
-        top = _legend(page, chart, top)
+        top = _legend(page, chart, long, top)
     page.text(0, top + 12, chart.y_title, size=page.small, quiet=True)
-    named = direct and any(len(curve) == 1 for curve in chart.series.values())
-    top += 38 if named else 26  # a point's name may stand above the highest tick
+    top += 38 if len(long) < len(names) else 26  # room for a point's name above the highest tick
     numbers = [chart.show_y(tick) for tick in y.ticks]
     left = max(page.wide(words, page.small) for words in [*numbers, ""]) + 10
     x.spread(left, width - (room if direct else 16))
@@ -167,8 +170,8 @@ def _lines(width: float, chart: Curves) -> str:
     _band(page, chart, x, y)
     for name in names:
         _curve(page, chart, name, x, y)
-    if direct:
-        _names(page, chart, x, y)
+    if len(names) > 1:
+        _names(page, chart, x, y, direct)
     if chart.limit is not None:
         _limit(page, chart, x, y)
     return page.svg(chart.title, chart.said(), y.start + 44)
@@ -203,32 +206,67 @@ def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:
         page.mark(x.place(a), y.place(b), marker, colour, hint)
 
 
-def _names(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
-    """Each curve's name at its right end, moved up or down so that no two touch."""
-    step = page.small + 4
-    dots = {name: curve[0] for name, curve in chart.series.items() if len(curve) == 1}
-    for name, (a, b) in dots.items():  # a single point has its name beside it
-        at, high = x.place(a) + 9, y.place(b) - 8
+def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
+    """A single point's name beside it, where it covers least; with `direct`, a curve's name behind
+    its end where nothing else is, or at the right edge, moved so that no two touch.
+    """
+    drawn = {n: [(x.place(a), y.place(b)) for a, b in c] for n, c in chart.series.items()}
+    wall = [] if chart.limit is None else [(end, y.place(chart.limit)) for end in (x.start, x.stop)]
+    taken = [spot for curve in (*drawn.values(), wall) for spot in _along(curve)]
+    waiting, chosen = [], {}
+    for name in sorted(drawn, key=lambda name: len(drawn[name]) > 1):  # points come first
+        at, high = max(drawn[name])  # the right end, whichever way it was listed
+        wide, alone = page.wide(name, page.small, bold=True), len(drawn[name]) == 1
+        around = BESIDE if alone else BEHIND
+        places = [(at + dx - wide * back, high + dy) for dx, dy, back in around]
+        least, best = math.inf, places[0]
+        for spot in places:
+            inside = least and x.start < spot[0] and spot[0] + wide <= x.stop
+            if inside and (held := _held(taken, spot, wide, page.small)) < least:
+                least, best = held, spot
+        if not alone and (least or not direct):
+            waiting.append((high, name))
+            continue
+        chosen[name] = best
+        taken += _along([(best[0], best[1] - 4), (best[0] + wide, best[1] - 4)])
+    if direct:
+        edge = _apart(waiting, page.small + 4, y.start)
+        chosen |= {name: (x.stop + 9, high + 4) for name, high in edge}
+    for name, (at, high) in chosen.items():
         page.text(at, high, name, size=page.small, bold=True, colour=chart.look(name)[0])
-    ends = sorted(
-        (y.place(curve[-1][1]), name) for name, curve in chart.series.items() if name not in dots
-    )
+
+
+def _along(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Places on a line, a few units from each other."""
+    spots = list(curve)
+    for (a, b), (c, d) in pairwise(curve):
+        steps = math.ceil(math.hypot(c - a, d - b) / 9)
+        spots += [(a + (c - a) * k / steps, b + (d - b) * k / steps) for k in range(1, steps)]
+    return spots
+
+
+def _held(taken: Points, words: tuple[float, float], wide: float, size: float) -> int:
+    """How many places words would cover."""
+    at, high = words
+    left, right, top, bottom = at - 3, at + wide + 3, high - size, high + 4
+    return sum(1 for a, b in taken if left < a < right and top < b < bottom)
+
+
+def _apart(ends: list[tuple[float, str]], step: float, lowest: float) -> list[tuple[str, float]]:
+    """Names at heights that are a step apart, none below the lowest."""
     highs: list[float] = []
-    for high, _ in ends:
+    for high, _ in sorted(ends):
         highs.append(max(high, highs[-1] + step) if highs else high)
-    most = y.start
     for back in range(len(highs) - 1, -1, -1):  # push up what would leave the frame
-        highs[back] = min(highs[back], most)
-        most = highs[back] - step
-    for (_, name), high in zip(ends, highs, strict=True):
-        colour, *_ = chart.look(name)
-        page.text(x.stop + 9, high + 4, name, size=page.small, bold=True, colour=colour)
+        highs[back] = min(highs[back], lowest)
+        lowest = highs[back] - step
+    return [(name, high) for (_, name), high in zip(sorted(ends), highs, strict=True)]
 
 
-def _legend(page: Sheet, chart: Curves, y: float) -> float:
+def _legend(page: Sheet, chart: Curves, names: Sequence[str], y: float) -> float:
     """The curves' names above them, each beside its marker; where the next thing may begin."""
     at = 0.0
-    for name in chart.series:
+    for name in names:
         colour, dash, marker = chart.look(name)
         wide = 32 + page.wide(name, page.small)
         if at and at + wide > page.width:

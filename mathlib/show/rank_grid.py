@@ -9,18 +9,18 @@ from mathlib.traffic import mesh
 
 def rank_rows(page: Canvas, grid: mesh.Mesh, node: int, nodes: int) -> list[Shape]:
     """The first nodes, a row of ranks for each; ranks of one copy stand close."""
-    ranks, S = _rank_boxes(page, grid, node), grid.sizes["shard"]
+    ranks, S = _rank_boxes(page, grid, node, nodes * node), grid.sizes["shard"]
     for first in range(0, nodes * node, node):
         page.row(_node(page, ranks[first : first + node], first, node, S), above=_space(first, S))
     return ranks
 
 
-def _rank_boxes(page: Canvas, grid: mesh.Mesh, node: int) -> list[Shape]:
-    """A box for each rank, with the colour of its piece."""
+def _rank_boxes(page: Canvas, grid: mesh.Mesh, node: int, ranks: int) -> list[Shape]:
+    """A box for each of the first ranks, with the colour of its piece."""
     S = grid.sizes["shard"]
     wide = min(46.0, (page.width - 150) / node - 6)
     found = []
-    for r in range(grid.world):
+    for r in range(ranks):
         look = piece_look(grid.coordinates(r)["shard"], S)
         hint = f"rank {r}, node {r // node}, piece {r % S} of copy {r // S}"
         text = str(r) if page.wide(str(r)) + 4 < wide else ""

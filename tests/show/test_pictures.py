@@ -37,6 +37,12 @@ def test_binary_units_stay_binary_and_names_are_escaped():
     assert "x & y" not in html
 
 
+def test_amounts_have_three_digits_and_units_are_typeset():
+    html = parts_picture(Parts("Time", "second", {"work": 1.26349, "latency": 279.94e-6}))
+    assert "<td>1.26 s</td>" in html and "<td>280 µs</td>" in html
+    assert "1.263" not in html and "279.9" not in html
+
+
 def test_a_sum_of_nothing_has_no_shares():
     html = parts_picture(Parts("Nothing", "byte", {"weights": 0}))
     assert "%</td>" not in html and "0 byte" in html

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mathlib.checks import InputError
 from mathlib.show import plot
+from mathlib.show.kit import letters
 from mathlib.show.roles import ROLES
 
 
@@ -175,3 +176,34 @@ def test_markers_stand_all_along_a_curve(n):
     assert n - marked[-1] < max(1, 2 * n / plot.MARKED)
     steps = {b - a for a, b in zip(marked, marked[1:], strict=False)}
     assert len(steps) <= 1
+
+
+def named(chart):
+    """Where the words of a chart begin, and at what height."""
+    return {t.text: (float(t.get("x")), float(t.get("y"))) for t in chart.iter(f"{SPACE}text")}
+
+
+def test_a_points_name_covers_no_curve():
+    rising = {"up": [(0, 0), (10, 10)], "level": [(0, 5), (10, 5)], "here": [(5, 5)]}
+    x, y = named(plotted(rising))["here"]
+    (mx, my), wide = curves(plotted(rising))[2][0], letters.width("here", 13, True)
+    assert abs(x - mx) < wide + 12 and abs(y - my) < 20, "beside its point"
+    for curve in curves(plotted(rising))[:2]:
+        (ax, ay), (bx, by) = curve
+        covered = [ay + (by - ay) * (at - ax) / (bx - ax) for at in (x, x + wide / 2, x + wide)]
+        assert not any(y - 9 < high < y for high in covered)
+
+
+def test_a_point_has_its_name_beside_it_where_curves_have_theirs_above():
+    long = {"a name of many words that takes room" + name: [(1, 1), (2, 2)] for name in NAMES}
+    chart = plotted(long | {"here": [(1.5, 1.2)]})
+    (at, high), (x, y) = curves(chart)[-1][0], named(chart)["here"]
+    assert abs(x - at) < 60 and abs(y - high) < 20
+
+
+@pytest.mark.parametrize(("other", "beside"), [(1.0, True), (2.0, False)])
+def test_a_curve_that_ends_early_has_its_name_there_unless_something_is(other, beside):
+    chart = plotted({"short": [(1, 2), (2, 2)], "long": [(1, 0.2), (2.1, other), (9, other)]})
+    end, x = curves(chart)[0][-1][0], named(chart)["short"][0]
+    assert (x == pytest.approx(end + 9, abs=0.2)) is beside
+    assert beside or x > curves(chart)[1][-1][0], "at the right edge"

@@ -188,6 +188,15 @@ def test_every_source_has_a_choice_that_hides_the_others(visit):
         assert {c.get_attribute("data-source") for c in shown.all()} == {source}
 
 
+def test_a_source_stands_apart_from_the_claims_above_it(look):
+    margins = (
+        look("book/ledger")
+        .page.locator(".mlx-source")
+        .evaluate_all("all => all.map(one => parseFloat(getComputedStyle(one).marginTop))")
+    )
+    assert len(margins) > 1 and min(margins) > 20
+
+
 def test_evidence_opens_and_leads_to_the_run(visit):
     page = visit("book/ledger").page
     claim, (verdict, chapter) = next(iter(all_verdicts(ROOT).items()))

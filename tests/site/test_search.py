@@ -150,6 +150,18 @@ def test_nothing_found_says_so_and_markup_stays_text(visit):
     assert "Nothing found for “<b onclick=x>zzz”" in seen.page.inner_text("#mlx-results")
 
 
+def test_a_snippet_ends_with_a_whole_word(visit, records):
+    seen = visit("search")
+    for query in ("GQA", "bubble"):
+        seen.page.goto(f"{seen.origin}search.html?q={query}")
+        seen.page.wait_for_selector("#mlx-results li p")
+        shown = seen.page.locator("#mlx-results li p").all_inner_texts()
+        cut = [one.removeprefix("… ").removesuffix(" …") for one in shown if one.endswith(" …")]
+        assert cut
+        for one in cut:
+            assert any(one + " " in f"{record['text']} " for record in records), one
+
+
 def test_the_index_is_loaded_by_no_other_page(visit):
     for name in ("book/index", "book/glossary"):
         assert not any("sections.json" in r.url for r in visit(name).finished)

@@ -124,6 +124,11 @@ def test_nothing_sticks_out_on_a_phone(phone):
     assert page.evaluate(wide) and page.viewport_size["width"] == 390
 
 
+def test_a_result_stays_within_its_experiment_on_a_phone(phone):
+    wide = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    assert phone.page.locator(".mlx-output").evaluate_all(wide) == []
+
+
 def test_readable_without_scripts(plain):
     page = plain.page
     assert page.locator("article h1").first.is_visible()

@@ -266,7 +266,7 @@ def utilisation(run: str, *, caption: str = "", name: str = "") -> Shown:
 
 def _utilisation(width: float, rows: Mapping[str, Mapping[str, float]]) -> str:
     """Bars as long as the peak, filled as far as a program came."""
-    page = Canvas(width, "Share of the peak, n X T")
+    page = Canvas(width, "Share of what the devices could do")
     parts = [*max(rows.values(), key=len), "idle"]
     entries = [(part, look(part)) for part in parts[:-1]]
     page.bottom = page.legend([*entries, ("not reached", look("idle"))], page.bottom + 4)
