@@ -32,7 +32,7 @@ BOUNDS = {  # constants of a machine at their worst and at their best, and what 
     "data_hidden": (0.0, 1.0, "share of gradients and weights that is hidden"),
     "sends": (50.0, 0.0, "messages between stages that are waited for"),
 }
-HALVINGS = 40
+HALVINGS = 24  # to a ten-millionth of what lies between
 LITTLE = 1e-3  # a share of nothing has no logarithm
 
 
