@@ -20,6 +20,7 @@ MODULES = {  # of each command, in the order of the help
     "comm": "traffic",
     "groups": "traffic",
     "time": "steps",
+    "mfu": "mfu",
     "cost": "costs",
     "fit": "fitting",
     "plan": "plans",

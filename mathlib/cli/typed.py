@@ -26,6 +26,7 @@ MEANT = {  # an argument of the library: the options by which it can have been t
     "kg_per_kwh": ("co2",),
     "total_tokens": ("train",),
     "seconds": ("within",),
+    "convention": ("as", "convention"),
 }
 _NOT_TYPED = object()
 _NAMED = re.compile(r"(?<!\* )\b([a-z_0-9]+) = ('[^']*'|[^\s:;,]+)")

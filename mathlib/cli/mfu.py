@@ -1,0 +1,152 @@
+"""mathlib mfu: a run's share of the peak, as each source would print it."""
+
+from argparse import ArgumentParser
+
+from mathlib import specs, units
+from mathlib.checks import InputError, positive
+from mathlib.cli.amounts import NUMBER, amount, share, speed
+from mathlib.cli.options import add_model, add_recompute, add_tokens, model_of, named
+from mathlib.cli.registry import command
+from mathlib.cli.text import columns, facts_dict, facts_table, show, wrapped
+from mathlib.cli.typed import Typed
+from mathlib.specs import Model
+
+HOW = ("tokens_per_second", "each", "step", "rate", "mfu")  # ways to tell how quick it is
+NEEDED = "--tokens-per-second, --each, --step with --batch, or --rate or --mfu with --as"
+
+
+def mfu_options(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_tokens(parser)
+    add_recompute(parser)
+    run = parser.add_argument_group("the run")
+    run.add_argument("--device", metavar="NAME", help="a name that `mathlib devices` lists")
+    run.add_argument(
+        "--devices", type=NUMBER, default=1, metavar="N", help="how many of them; 1 if not given"
+    )
+    run.add_argument(
+        "--dtype",
+        default="bf16",
+        metavar="TYPE",
+        help="number type whose peak counts; bf16 if not given",
+    )
+    run.add_argument(
+        "--pipeline",
+        type=NUMBER,
+        default=1,
+        metavar="N",
+        help="pipeline stages, since a tied table is there twice; 1 if not given",
+    )
+    quick = parser.add_argument_group("how quick it is", "one of these")
+    quick.add_argument(
+        "--tokens-per-second", type=NUMBER, metavar="N", help="of all devices together"
+    )
+    quick.add_argument("--each", type=NUMBER, metavar="N", help="tokens a second of one device")
+    quick.add_argument(
+        "--step", type=amount("second"), metavar="TIME", help="of a step of --batch, such as 3.4s"
+    )
+    quick.add_argument("--batch", type=NUMBER, metavar="N", help="sequences of a step")
+    quick.add_argument(
+        "--rate",
+        type=speed,
+        metavar="RATE",
+        help="of a device as a source prints it, such as 711TFLOP/s",
+    )
+    quick.add_argument("--mfu", type=share, metavar="SHARE", help="of the peak, as it prints it")
+    quick.add_argument("--as", metavar="NAME", help="whose figure --rate or --mfu is, such as nemo")
+
+
+@command(
+    "mfu",
+    "the same run as each source prints it: FLOP/s, MFU and HFU by what it counts",
+    "mfu llama3-8b --device h100-sxm --devices 8 --tokens-per-second 72000",
+    "mfu llama3-70b --device h100-sxm --devices 64 --step 14.5s --batch 128 --recompute full",
+    "mfu llama3-8b --device h100-sxm --rate 711TFLOP/s --as nemo",
+    options=mfu_options,
+)
+def mfu_command(args: Typed) -> None:
+    from mathlib.compute import conventions
+
+    model = model_of(args)
+    if not args.device:
+        raise InputError("--device: needed, for the peak (--device h100-sxm)")
+    device = specs.find_device(named("devices", "device", args.device))
+    peak = device.flops_per_second(args.dtype)
+    shape = {name: getattr(args, name) for name in ("tokens", "recompute", "pipeline")}
+    quick = speed_of(args, model, peak)
+    found = conventions.counted(
+        model, tokens_per_second=quick, devices=args.devices, peak=peak, **shape
+    )
+    title = f"{model.title} on {args.devices:,.0f} x {device.title}, as each source counts"
+    facts = [
+        ("tokens a second", quick, "token/s"),
+        ("of a device", quick / args.devices, "token/s"),
+        ("peak of a device", peak, "FLOP/s"),
+    ]
+    rows = [
+        (
+            one.convention.title,
+            one.convention.name,
+            units.show(one.model_flop, "FLOP"),
+            f"{one.printed / 1e12:,.1f}",
+            f"{one.mfu:.1%}",
+            "" if one.hfu is None else f"{one.hfu:.1%}",
+        )
+        for one in found
+    ]
+    head = ("as", "name", "a token", "TFLOP/s", "MFU", "HFU")
+    note = (
+        "TFLOP/s of a device as the source prints them: Megatron's two papers with what is "
+        "computed again, all others without. No HFU: the source never counts it."
+    )
+    data = {
+        "title": title,
+        "also": facts_dict(facts),
+        "conventions": [
+            {
+                "name": one.convention.name,
+                "title": one.convention.title,
+                "flop_per_token": one.model_flop,
+                "printed": {"value": one.printed, "unit": "FLOP/s"},
+                "mfu": one.mfu,
+                "hfu": one.hfu,
+                "counts": {
+                    "weights": one.convention.weights,
+                    "attention": one.convention.attention,
+                    "again": one.convention.again,
+                },
+                "source": one.convention.source,
+            }
+            for one in found
+        ],
+    }
+    text = [wrapped(title), columns(head, rows), facts_table(facts), wrapped(note)]
+    show(args, "\n\n".join(text), data)
+
+
+def speed_of(args: Typed, model: Model, peak: float) -> float:
+    """Tokens a second of all devices, by whatever was told of it."""
+    from mathlib.compute import conventions
+
+    told = [name for name in HOW if name in args.given]
+    if len(told) != 1:
+        raise InputError(f"expected one of {NEEDED}")
+    if told[0] in ("rate", "mfu"):
+        source = getattr(args, "as")
+        if not source:
+            raise InputError(f"--{told[0]}: whose? expected --as with a source, such as --as nemo")
+        printed = args.rate if told[0] == "rate" else args.mfu * peak
+        return conventions.tokens_per_second(
+            model,
+            rate=printed,
+            devices=args.devices,
+            convention=source,
+            tokens=args.tokens,
+            recompute=args.recompute,
+            pipeline=args.pipeline,
+        )
+    if told[0] == "step":
+        if args.batch is None:
+            raise InputError("--step: expected --batch with it, the sequences of a step")
+        return args.batch * (args.tokens or model.context) / positive("step", args.step)
+    return args.tokens_per_second if told[0] == "tokens_per_second" else args.each * args.devices

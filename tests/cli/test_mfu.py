@@ -1,0 +1,89 @@
+"""mathlib mfu: a run in every source's terms, and back from one of them."""
+
+import pytest
+from command_line import answered, args
+
+from mathlib.checks import InputError
+from mathlib.cli.mfu import mfu_command
+from mathlib.cli.parser import main
+from mathlib.compute import conventions
+
+RUN = "mfu llama3-8b --device h100-sxm --devices 8"
+
+
+def by_name(said):
+    return {one["name"]: one for one in said["conventions"]}
+
+
+def test_a_run_comes_out_as_each_source_prints_it(capsys):
+    said = by_name(answered(f"{RUN} --tokens-per-second 98184 --dtype fp8", capsys))
+    assert list(said) == conventions.names()
+    assert said["nemo"]["printed"] == {"value": pytest.approx(711e12, rel=1e-3), "unit": "FLOP/s"}
+    assert said["nemo"]["mfu"] == pytest.approx(711e12 / 1979e12, rel=1e-3)
+    assert said["megatron-bridge"]["mfu"] < said["nemo"]["mfu"] < said["palm"]["mfu"]
+    assert said["palm"]["hfu"] is None and said["6pd"]["hfu"] == said["6pd"]["mfu"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "--each 12273",
+        "--step 10s --batch 119.8535156250",
+        "--rate 710.764438TFLOP/s --as nemo",
+        "--mfu 71.868962980% --as torchtitan",
+    ],
+)
+def test_however_it_is_told_it_is_the_same_run(told, capsys):
+    said = answered(f"{RUN} {told}", capsys)
+    assert said["also"]["tokens a second"]["value"] == pytest.approx(8 * 12273, rel=1e-6)
+
+
+def test_what_is_computed_again_is_counted_by_those_who_do(capsys):
+    said = by_name(answered(f"{RUN} --each 9000 --recompute full", capsys))
+    for name in ("6pd", "llm-foundry"):
+        assert said[name]["hfu"] == pytest.approx(4 / 3 * said[name]["mfu"])
+    assert said["narayanan"]["printed"]["value"] == pytest.approx(said["narayanan"]["hfu"] * 989e12)
+    assert said["nemo"]["hfu"] is None
+    mine = "--rate 685.5TFLOP/s --as narayanan --recompute full"
+    back = answered(f"{RUN} {mine}", capsys)["also"]["of a device"]["value"]
+    assert back == pytest.approx(9000, rel=1e-3)
+
+
+def test_the_table_says_whose_figure_each_is(capsys):
+    assert main(f"{RUN} --each 9000".split()) == 0
+    said = capsys.readouterr().out
+    assert "Llama 3 8B on 8 x H100 80 GB SXM" in said
+    line = next(line for line in said.splitlines() if line.startswith("NeMo 24.07"))
+    assert line.split()[2:] == ["nemo", "57.91", "GFLOP", "521.2", "52.7%"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "refused"),
+    [
+        ("mfu llama3-8b --each 9000", "--device: needed"),
+        (RUN, "expected one of --tokens-per-second"),
+        (f"{RUN} --each 9000 --step 3s", "expected one of --tokens-per-second"),
+        (f"{RUN} --step 3s", "--step: expected --batch"),
+        (f"{RUN} --rate 711TFLOP/s", "--rate: whose"),
+        (f"{RUN} --mfu 40%", "--mfu: whose"),
+        (f"{RUN} --each 9000 --as nemo", "--as: no effect"),
+        (f"{RUN} --each 9000 --batch 8", "--batch: no effect"),
+        (f"{RUN} --each 90000", "expected at most 1"),
+        (f"{RUN} --each 0", "tokens_per_second = 0"),
+    ],
+)
+def test_what_tells_of_no_run_is_refused(typed, refused):
+    with pytest.raises(InputError, match=refused):
+        mfu_command(args(typed))
+
+
+def test_a_rate_needs_its_unit_and_a_source_its_name(capsys):
+    for told, refused in (
+        ("--rate 711 --as nemo", "expected a unit, such as 711TFLOP/s"),
+        ("--mfu 40% --as nemmo", "--as nemmo: did you mean nemo?"),
+    ):
+        try:
+            assert main([*RUN.split(), *told.split()]) == 2
+        except SystemExit as stopped:
+            assert stopped.code == 2
+        assert refused in capsys.readouterr().err
