@@ -32,6 +32,7 @@ MODULES = {  # of each command, in the order of the help
     "clusters": "names",
     "recipes": "names",
     "runs": "names",
+    "layouts": "names",
     "prices": "names",
     "where": "names",
     "schema": "schemas",

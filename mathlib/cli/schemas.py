@@ -127,6 +127,7 @@ SCHEMAS: dict[str, Schema] = {
     "clusters": of(units=each(TEXT), clusters=many(ROW)),
     "recipes": many(ROW),
     "runs": many(ROW),
+    "layouts": many(ROW),
     "prices": of(unit=TEXT, prices=many(ROW)),
     "where": many(PLACE),
     "schema": {"type": "object"},

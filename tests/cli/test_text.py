@@ -105,3 +105,9 @@ def test_one_thing_and_several_things():
         "2 groups",
         "1,234 groups",
     ]
+
+
+def test_names_stand_to_the_left_even_if_one_begins_with_a_digit():
+    said = text.columns(("name", "n"), [("13b", "7"), ("long name", "12")], 80).splitlines()
+    assert said[2] == "13b         7" and said[3] == "long name  12"
+    assert text.columns(("n", "m"), [("7", "1"), ("12", "1")], 80).splitlines()[2] == " 7  1"

@@ -333,6 +333,7 @@ OWN: dict[str, dict[str, object]] = {
     "planner.fewest": {"within": 1e3, "most_devices": 8},
     "planner.longest": {"devices": 2, "multiple": 8, "most_tokens": 16},
     "planner.largest": {"devices": 2, "what": "sequences", "risk": 0.5},
+    "printed.find_printed": {"name": "nemo-llama3-8b"},
     "rent.find_price": {"name": "hyperstack-h100-pcie"},
     "machine.host_of": {"cluster": find_cluster("dgx-a100")},
     "planner.why": {"other": Layout()},
