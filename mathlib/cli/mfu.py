@@ -85,16 +85,16 @@ def mfu_command(args: Typed) -> None:
     ]
     rows = [
         (
-            one.convention.title,
             one.convention.name,
-            units.show(one.model_flop, "FLOP"),
             f"{one.printed / 1e12:,.1f}",
             f"{one.mfu:.1%}",
             "" if one.hfu is None else f"{one.hfu:.1%}",
+            units.show(one.model_flop, "FLOP"),
+            one.convention.title,
         )
         for one in found
     ]
-    head = ("as", "name", "a token", "TFLOP/s", "MFU", "HFU")
+    head = ("as", "TFLOP/s", "MFU", "HFU", "a token", "called")
     note = (
         "TFLOP/s of a device as the source prints them: Megatron's two papers with what is "
         "computed again, all others without. No HFU: the source never counts it."

@@ -35,8 +35,10 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[Any]], there: int = 0) 
 
 
 def _is_words(cells: Sequence[str], place: int) -> bool:
-    """Whether a column is one of words; names stand first, and some begin with a digit."""
-    numbers = [cell[:1].isdigit() for cell in cells]
+    """Whether a column is one of words. Names stand first, and some begin with a digit; 34.4 GB is
+    a number, 0.4% slower a sentence.
+    """
+    numbers = [cell[:1].isdigit() and len(cell.split()) < 3 for cell in cells]
     return not (all(numbers) if place == 0 else any(numbers))
 
 
@@ -77,7 +79,7 @@ def facts_table(facts: Sequence[Fact]) -> str:
             else ""
         )
         lines.append(f"{name:<{wide}}  {said}{exact}".rstrip())
-    return "\n".join(lines)
+    return wrapped("\n".join(lines))
 
 
 def facts_dict(facts: Sequence[Fact]) -> dict[str, Any]:
