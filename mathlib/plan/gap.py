@@ -176,10 +176,11 @@ def _with(run: Run, name: str, value: float) -> float:
 
 
 def _meets(seconds: Callable[[float], float], near: float, far: float, T: float) -> float:
-    """The value between two at which the time is T, by halving."""
+    """The value between two at which the time is T, by halving; far stays on its side of T."""
+    slow = seconds(far) > T
     for _ in range(HALVINGS):
         middle = (near + far) / 2
-        if (seconds(middle) - T) * (seconds(far) - T) > 0:
+        if (seconds(middle) > T) == slow:
             far = middle
         else:
             near = middle
