@@ -3,9 +3,17 @@
 from argparse import ArgumentParser
 
 from mathlib import specs, units
-from mathlib.checks import InputError, positive
+from mathlib.checks import InputError, positive, whole
 from mathlib.cli.amounts import NUMBER, amount, share, speed
-from mathlib.cli.options import add_model, add_recompute, add_tokens, model_of, named
+from mathlib.cli.options import (
+    add_dtype,
+    add_model,
+    add_recompute,
+    add_tokens,
+    model_of,
+    named,
+    peak_of,
+)
 from mathlib.cli.registry import command
 from mathlib.cli.text import columns, facts_dict, facts_table, show, wrapped
 from mathlib.cli.typed import Typed
@@ -24,12 +32,7 @@ def mfu_options(parser: ArgumentParser) -> None:
     run.add_argument(
         "--devices", type=NUMBER, default=1, metavar="N", help="how many of them; 1 if not given"
     )
-    run.add_argument(
-        "--dtype",
-        default="bf16",
-        metavar="TYPE",
-        help="number type whose peak counts; bf16 if not given",
-    )
+    add_dtype(run)
     run.add_argument(
         "--pipeline",
         type=NUMBER,
@@ -71,8 +74,9 @@ def mfu_command(args: Typed) -> None:
     if not args.device:
         raise InputError("--device: needed, for the peak (--device h100-sxm)")
     device = specs.find_device(named("devices", "device", args.device))
-    peak = device.flops_per_second(args.dtype)
+    peak = peak_of(args, device)
     shape = {name: getattr(args, name) for name in ("tokens", "recompute", "pipeline")}
+    whole("devices", args.devices)
     quick = speed_of(args, model, peak)
     found = conventions.counted(
         model, tokens_per_second=quick, devices=args.devices, peak=peak, **shape
@@ -132,7 +136,7 @@ def speed_of(args: Typed, model: Model, peak: float) -> float:
     if len(told) != 1:
         raise InputError(f"expected one of {NEEDED}")
     if told[0] in ("rate", "mfu"):
-        source = getattr(args, "as")
+        source = (getattr(args, "as") or "").lower()
         if not source:
             raise InputError(f"--{told[0]}: whose? expected --as with a source, such as --as nemo")
         printed = args.rate if told[0] == "rate" else args.mfu * peak

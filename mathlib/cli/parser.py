@@ -31,6 +31,7 @@ ELSEWHERE = {  # options that people type, and what is meant by them here
     "--hidden-size": "--width",
     "--num-layers": "--layers",
     "--checkpointing": "--recompute full",
+    "--tps": "--tokens-per-second of all devices, or --each",
 }
 COMMANDS = {"inference": "kv", "generate": "kv", "hfu": "mfu", "gpus": "devices"}  # so typed
 WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}

@@ -70,6 +70,7 @@ def test_the_table_says_whose_figure_each_is(capsys):
         (f"{RUN} --each 9000 --batch 8", "--batch: no effect"),
         (f"{RUN} --each 90000", "expected at most 1"),
         (f"{RUN} --each 0", "tokens_per_second = 0"),
+        ("mfu gpt2 --device h100-sxm --devices 0 --each 9000", "devices = 0"),
     ],
 )
 def test_what_tells_of_no_run_is_refused(typed, refused):
@@ -87,3 +88,14 @@ def test_a_rate_needs_its_unit_and_a_source_its_name(capsys):
         except SystemExit as stopped:
             assert stopped.code == 2
         assert refused in capsys.readouterr().err
+
+
+def test_a_device_without_bf16_has_the_peak_of_its_16_bits(capsys):
+    line = "mfu gpt2 --device v100-32gb --each 30000"
+    said = answered(line, capsys)
+    assert said["also"]["peak of a device"]["value"] == 125e12
+    assert said == answered(f"{line} --dtype fp16", capsys)
+    as_typed = answered("mfu gpt2 --device v100-32gb --rate 40TFLOP/s --as NeMo", capsys)
+    assert by_name(as_typed)["nemo"]["printed"]["value"] == pytest.approx(40e12)
+    cost = answered("cost gpt2 --train 300B --device v100-32gb --devices 8", capsys)
+    assert cost["also"]["achieved by a device"]["value"] == pytest.approx(0.4 * 125e12)
