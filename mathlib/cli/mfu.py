@@ -1,6 +1,7 @@
 """mathlib mfu: a run's share of the peak, as each source would print it."""
 
 from argparse import ArgumentParser
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mathlib import specs, units
 from mathlib.checks import InputError, positive, whole
@@ -19,7 +20,14 @@ from mathlib.cli.text import columns, facts_dict, facts_table, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Model
 
+if TYPE_CHECKING:  # loaded when the command needs it
+    from mathlib.compute.conventions import Counted
+
 HOW = ("tokens_per_second", "each", "step", "rate", "mfu")  # ways to tell how quick it is
+NOTE = (
+    "TFLOP/s of a device as the source prints them: Megatron's two papers with what is computed "
+    "again, all others without. No HFU: the source never counts it."
+)
 NEEDED = "--tokens-per-second, --each, --step with --batch, or --rate or --mfu with --as"
 
 
@@ -57,6 +65,11 @@ def mfu_options(parser: ArgumentParser) -> None:
     )
     quick.add_argument("--mfu", type=share, metavar="SHARE", help="of the peak, as it prints it")
     quick.add_argument("--as", metavar="NAME", help="whose figure --rate or --mfu is, such as nemo")
+    quick.add_argument(
+        "--published",
+        metavar="NAME",
+        help="instead of all: a run that `mathlib layouts` or `mathlib runs` lists",
+    )
 
 
 @command(
@@ -65,27 +78,21 @@ def mfu_options(parser: ArgumentParser) -> None:
     "mfu llama3-8b --device h100-sxm --devices 8 --tokens-per-second 72000",
     "mfu llama3-70b --device h100-sxm --devices 64 --step 14.5s --batch 128 --recompute full",
     "mfu llama3-8b --device h100-sxm --rate 711TFLOP/s --as nemo",
+    "mfu --published bridge-llama3-70b",
     options=mfu_options,
 )
 def mfu_command(args: Typed) -> None:
     from mathlib.compute import conventions
 
-    model = model_of(args)
-    if not args.device:
-        raise InputError("--device: needed, for the peak (--device h100-sxm)")
-    device = specs.find_device(named("devices", "device", args.device))
-    peak = peak_of(args, device)
-    shape = {name: getattr(args, name) for name in ("tokens", "recompute", "pipeline")}
-    whole("devices", args.devices)
-    quick = speed_of(args, model, peak)
+    run = published_run(args) if args.published else typed_run(args)
     found = conventions.counted(
-        model, tokens_per_second=quick, devices=args.devices, peak=peak, **shape
+        run.model, tokens_per_second=run.speed, devices=run.devices, peak=run.peak, **run.shape
     )
-    title = f"{model.title} on {args.devices:,.0f} x {device.title}, as each source counts"
+    title = f"{run.model.title} on {run.devices:,.0f} x {run.title}, as each source counts"
     facts = [
-        ("tokens a second", quick, "token/s"),
-        ("of a device", quick / args.devices, "token/s"),
-        ("peak of a device", peak, "FLOP/s"),
+        ("tokens a second", run.speed, "token/s"),
+        ("of a device", run.speed / run.devices, "token/s"),
+        ("peak of a device", run.peak, "FLOP/s"),
     ]
     rows = [
         (
@@ -99,33 +106,77 @@ def mfu_command(args: Typed) -> None:
         for one in found
     ]
     head = ("as", "TFLOP/s", "MFU", "HFU", "a token", "called")
-    note = (
-        "TFLOP/s of a device as the source prints them: Megatron's two papers with what is "
-        "computed again, all others without. No HFU: the source never counts it."
+    text = [wrapped(title), columns(head, rows), facts_table(facts), wrapped(NOTE)]
+    counted = [as_data(one) for one in found]
+    show(
+        args,
+        "\n\n".join(text),
+        {"title": title, "also": facts_dict(facts), "conventions": counted},
     )
-    data = {
-        "title": title,
-        "also": facts_dict(facts),
-        "conventions": [
-            {
-                "name": one.convention.name,
-                "title": one.convention.title,
-                "flop_per_token": one.model_flop,
-                "printed": {"value": one.printed, "unit": "FLOP/s"},
-                "mfu": one.mfu,
-                "hfu": one.hfu,
-                "counts": {
-                    "weights": one.convention.weights,
-                    "attention": one.convention.attention,
-                    "again": one.convention.again,
-                },
-                "source": one.convention.source,
-            }
-            for one in found
-        ],
+
+
+def as_data(one: "Counted") -> dict[str, Any]:
+    """A row for a program, with what the source counts."""
+    how = one.convention
+    return {
+        "name": how.name,
+        "title": how.title,
+        "flop_per_token": one.model_flop,
+        "printed": {"value": one.printed, "unit": "FLOP/s"},
+        "mfu": one.mfu,
+        "hfu": one.hfu,
+        "counts": {"weights": how.weights, "attention": how.attention, "again": how.again},
+        "source": how.source,
     }
-    text = [wrapped(title), columns(head, rows), facts_table(facts), wrapped(note)]
-    show(args, "\n\n".join(text), data)
+
+
+class Told(NamedTuple):
+    """A run, however it was told."""
+
+    model: Model
+    title: str  # of the device
+    devices: float
+    peak: float
+    speed: float  # tokens a second of all devices
+    shape: dict[str, Any]  # tokens, recompute, pipeline
+
+
+def typed_run(args: Typed) -> Told:
+    """What the options say."""
+    model = model_of(args)
+    if not args.device:
+        raise InputError("--device: needed, for the peak (--device h100-sxm)")
+    device = specs.find_device(named("devices", "device", args.device))
+    peak = peak_of(args, device)
+    shape = {name: getattr(args, name) for name in ("tokens", "recompute", "pipeline")}
+    whole("devices", args.devices)
+    speed = speed_of(args, model, peak)
+    return Told(model, device.title, args.devices, peak, speed, shape)
+
+
+def published_run(args: Typed) -> Told:
+    """One that `mathlib layouts` lists, or one of `mathlib runs` with its tokens a second."""
+    from mathlib.compute import reported
+
+    name = args.published
+    if name in reported.names():
+        run = reported.find_run(name)
+        if not run.tokens_per_second:
+            raise InputError(f"--published {name}: its source prints no tokens a second")
+        again = "none" if run.recompute == "unsaid" else run.recompute
+        device, model = specs.find_device(run.device), specs.find_model(run.model)
+        how = {"recompute": again}
+        return Told(model, device.title, run.devices, run.peak, run.tokens_per_second, how)
+    from mathlib.plan import printed
+
+    if name not in printed.names():
+        raise InputError(f"--published {name}: no such name; `mathlib layouts` and `runs` list all")
+    step = printed.find_printed(name).run
+    on, lay = step.on, step.layout
+    peak = on.device.half if on.rates.precision == "half" else on.device.peak[on.rates.precision]
+    shape = {"tokens": on.tokens, "recompute": lay.recompute, "pipeline": lay.pipeline}
+    speed = lay.world * step.each / step.seconds
+    return Told(on.model, on.device.title, lay.world, peak, speed, shape)
 
 
 def speed_of(args: Typed, model: Model, peak: float) -> float:

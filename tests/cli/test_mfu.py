@@ -58,6 +58,29 @@ def test_the_table_says_whose_figure_each_is(capsys):
 
 
 @pytest.mark.parametrize(
+    ("name", "convention", "printed", "rel"),
+    [  # as its own table prints it
+        ("nemo-llama2-7b", "nemo", 780e12, 1e-3),
+        ("bridge-llama3-70b", "megatron-bridge", 719e12, 1e-3),
+        ("megatron-llama3-70b", "megatron-lm", 780e12, 1e-3),
+    ],
+)
+def test_a_published_step_is_counted_as_its_source_does(name, convention, printed, rel, capsys):
+    said = answered(f"mfu --published {name}", capsys)
+    assert by_name(said)[convention]["printed"]["value"] == pytest.approx(printed, rel=rel)
+    assert said["also"]["peak of a device"]["value"] == 1979e12
+
+
+def test_a_run_of_the_other_list_is_counted_too(capsys):
+    palm = by_name(answered("mfu --published 'PaLM 540B'", capsys))
+    assert palm["palm"]["mfu"] == pytest.approx(0.462, abs=5e-4)
+    assert palm["6pd"]["mfu"] == pytest.approx(0.457, abs=5e-4)
+    mpt = by_name(answered("mfu --published 'MPT 70B, 64 A100'", capsys))
+    assert mpt["llm-foundry"]["mfu"] == pytest.approx(0.5333, abs=5e-5)
+    assert mpt["llm-foundry"]["hfu"] == pytest.approx(4 / 3 * 0.5333, abs=1e-4)
+
+
+@pytest.mark.parametrize(
     ("typed", "refused"),
     [
         ("mfu llama3-8b --each 9000", "--device: needed"),
@@ -70,6 +93,9 @@ def test_the_table_says_whose_figure_each_is(capsys):
         (f"{RUN} --each 9000 --batch 8", "--batch: no effect"),
         (f"{RUN} --each 90000", "expected at most 1"),
         (f"{RUN} --each 0", "tokens_per_second = 0"),
+        ("mfu --published nosuch", "--published nosuch: no such name"),
+        ("mfu --published 'Megatron 145.6B'", "prints no tokens a second"),
+        ("mfu gpt2 --published nemo-llama3-8b", "no effect"),
         ("mfu gpt2 --device h100-sxm --devices 0 --each 9000", "devices = 0"),
     ],
 )
