@@ -135,7 +135,7 @@ class Told(NamedTuple):
 
     model: Model
     title: str  # of the device
-    devices: float
+    devices: int
     peak: float
     speed: float  # tokens a second of all devices
     shape: dict[str, Any]  # tokens, recompute, pipeline
