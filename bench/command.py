@@ -1,13 +1,16 @@
 """The start of the command line, beside a Python that does nothing.
 
-Each is a fresh process with everything compiled before, run in turn; `more_seconds` is the median
-of what a command takes longer than `python -c pass` in the same round, `aim_seconds` what it may
-take in all.
+Each is a fresh process with everything compiled before, as an installed program is, wherever this
+bench itself may not write its bytecode; they run in turn. `more_seconds` is the median of what a
+command takes longer than `python -c pass` in the same round, `aim_seconds` what it may take in all.
 """
 
+import os
+import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,15 +28,22 @@ LINES = (  # what is typed behind `mathlib`
     "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s",
     "cost llama3-70b --train 15T --device h100-sxm --devices 8000",
     "time llama3-8b --cluster p5.48xlarge --data 8 --zero 3",
+    'slower "time llama3-8b --device h100-sxm --data 64 --zero 3" 4s',
+    "models",
+    "where ring",
+    "--help",
 )
 
 
-def started(*words: str) -> Callable[[], float]:
-    """Seconds of a process, from its start until it has ended."""
+def started(compiled: str, *words: str) -> Callable[[], float]:
+    """Seconds of a process, from its start until it has ended; its bytecode lies in a folder."""
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": compiled}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def seconds() -> float:
+        line = [sys.executable, *words]
         begin = time.perf_counter()
-        subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(line, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
         return time.perf_counter() - begin
 
     return seconds
@@ -43,8 +53,10 @@ def race(lines: tuple[str, ...], count: int) -> rounds.Times:
     """Every line and the Python that does nothing, round after round; the first round does not
     count, as it compiles.
     """
-    candidates = {line: started("-m", "mathlib", *line.split()) for line in lines}
-    times = rounds.alone({NOTHING: started("-c", "pass"), **candidates}, count + 1)
+    with tempfile.TemporaryDirectory() as folder:
+        candidates = {NOTHING: started(folder, "-c", "pass")}
+        candidates |= {line: started(folder, "-m", "mathlib", *shlex.split(line)) for line in lines}
+        times = rounds.alone(candidates, count + 1)
     return {name: each[1:] for name, each in times.items()}
 
 

@@ -1,11 +1,16 @@
-"""Write book/map.md, where everything stands: `python tools/map.py`. A test holds it up to date."""
+"""Write down where everything stands, for the book and for `mathlib where`: `python tools/map.py`.
 
+A test holds both files up to date.
+"""
+
+import json
+from dataclasses import asdict
 from itertools import groupby
-from pathlib import Path
 
-from mathlib.cli import where
+import places
 
-PAGE = Path(__file__).resolve().parents[1] / "book" / "map.md"
+PAGE = places.ROOT / "book" / "map.md"
+LIST = places.PACKAGE / "cli" / "where.json"
 HEAD = """# Where is what
 
 Each formula of the library with its place: the equation it computes, the runs that try it, the
@@ -23,7 +28,7 @@ def cell(names: list[str]) -> str:
     return "<br>".join(f"`{name}`" for name in short)
 
 
-def line(row: where.Row) -> str:
+def line(row: places.Row) -> str:
     equation = f"{{eq}}`{row.equation}`" if row.equation else ""
     runs = [run.partition(".")[2] for run in row.runs]
     own = [test for test in row.tests if "/agreement/" not in test]
@@ -34,16 +39,16 @@ def line(row: where.Row) -> str:
 
 def title(word: str) -> str:
     """The chapter's heading: a link where the chapter is written."""
-    path = where.notebooks().get(word)
+    path = places.notebooks().get(word)
     name = word.replace("_", " ").capitalize()
     return f"{{doc}}`{name} </chapters/{path.stem}>`" if path else f"{name} (to come)"
 
 
 def page() -> str:
-    order = list(where.notebooks())
-    words = sorted({row.chapter for row in where.rows()} - set(order))
+    order = list(places.notebooks())
+    words = sorted({row.chapter for row in places.rows()} - set(order))
     rows = sorted(
-        where.rows(), key=lambda row: ([*order, *words].index(row.chapter), not row.equation)
+        places.rows(), key=lambda row: ([*order, *words].index(row.chapter), not row.equation)
     )
     text = [HEAD]
     for word, of_chapter in groupby(rows, key=lambda row: row.chapter):
@@ -56,5 +61,12 @@ def page() -> str:
     return "\n".join(text).rstrip() + "\n"
 
 
+def listed() -> str:
+    """The rows for a program, each a line, so that a change is one."""
+    lines = [json.dumps(asdict(row), ensure_ascii=False) for row in places.rows()]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    LIST.write_text(listed(), encoding="utf-8")

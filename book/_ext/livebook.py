@@ -26,6 +26,7 @@ COMPILER = ("precompile.mjs", "precompile.py", "unpack.mjs")
 NOT_IN_BROWSER = {  # real runs, and data that no experiment reads; of the rest, what none imports
     *("launch", "meters", "model", "parallel", "cli", "__pycache__"),
     *("__main__.py", "claims.toml", "configurations.toml", "launches.toml", "sweeps.toml"),
+    *("conventions.toml", "printed.toml"),
 }
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.

@@ -7,7 +7,7 @@ from mathlib import units
 from mathlib.checks import InputError
 
 BARE = 1e6  # a bare number below this many bytes has lost its unit
-WORDS = {"byte": "bytes", "byte/s": "bytes a second"}
+WORDS = {"byte": "bytes", "byte/s": "bytes a second", "FLOP/s": "FLOP a second", "token": "tokens"}
 POWERS = {"k": 2**10, "ki": 2**10, "m": 2**20, "mi": 2**20}
 SIZES = ("k", "m", "g", "t", "p")  # 80gb, 80G, 80gib: what people type for 80GB and 80GiB
 
@@ -41,6 +41,19 @@ def room(text: str) -> float:
 def rate(text: str) -> float:
     """Bytes a second with their unit: 300GB/s, 400Gbit/s; 300 alone is asked back."""
     return _with_unit(text, "byte/s", f"{text}GB/s")
+
+
+def speed(text: str) -> float:
+    """FLOP/s with their unit: 711TFLOP/s, 711TF or 711T; 711 alone is asked back."""
+    digits = text.rstrip("MGTPF ")
+    unit = text[len(digits) :].strip().removesuffix("F")
+    whole = f"{digits}{unit}FLOP/s" if len(unit) == 1 else text
+    return _with_unit(whole, "FLOP/s", f"{text}TFLOP/s")
+
+
+def corpus(text: str) -> float:
+    """Tokens of a whole run with their unit: 300B, 15T; 15 alone is asked back."""
+    return _with_unit(text, "token", f"{text}B or {text}T")
 
 
 def _with_unit(text: str, kind: str, example: str) -> float:

@@ -4,14 +4,16 @@ from argparse import ArgumentParser
 
 from mathlib import specs, units
 from mathlib.checks import InputError, fraction, positive
-from mathlib.cli.amounts import NUMBER, amount, share
+from mathlib.cli.amounts import NUMBER, corpus, share
 from mathlib.cli.options import (
     add_depth,
+    add_dtype,
     add_model,
     add_recompute,
     add_tokens,
     model_of,
     named,
+    peak_of,
 )
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer, columns
@@ -92,16 +94,11 @@ def flops_options(parser: ArgumentParser) -> None:
 def run_options(parser: ArgumentParser) -> None:
     run = parser.add_argument_group("a whole run")
     run.add_argument(
-        "--train", type=amount("token"), metavar="TOKENS", help="tokens of the run, such as 300B"
+        "--train", type=corpus, metavar="TOKENS", help="tokens of the run, such as 300B"
     )
     run.add_argument("--device", metavar="NAME", help="a name that `mathlib devices` lists")
     run.add_argument("--devices", type=NUMBER, metavar="N", help="how many of them")
-    run.add_argument(
-        "--dtype",
-        default="bf16",
-        metavar="TYPE",
-        help="number type whose peak counts; bf16 if not given",
-    )
+    add_dtype(run)
     run.add_argument(
         "--utilization",
         type=share,
@@ -189,7 +186,7 @@ def time_facts(args: Typed, flop: float) -> list[Fact]:
     from mathlib.compute import cost
 
     device = specs.find_device(named("devices", "device", args.device))
-    rate = device.flops_per_second(args.dtype) * fraction("utilization", args.utilization)
+    rate = peak_of(args, device) * fraction("utilization", args.utilization)
     seconds = cost.training_time(flop=flop, devices=args.devices, achieved=rate)
     hours = cost.device_hours(devices=args.devices, seconds=seconds)
     facts: list[Fact] = [

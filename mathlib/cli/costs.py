@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 
 from mathlib import specs
 from mathlib.checks import InputError, fraction
-from mathlib.cli.amounts import NUMBER, amount, share
-from mathlib.cli.options import add_model, add_tokens, model_of, named
+from mathlib.cli.amounts import NUMBER, amount, corpus, share
+from mathlib.cli.options import add_dtype, add_model, add_tokens, model_of, named, peak_of
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, facts_dict, facts_table, show
 from mathlib.cli.typed import Typed
@@ -18,7 +18,7 @@ def cost_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     parser.add_argument(
         "--train",
-        type=amount("token"),
+        type=corpus,
         required=True,
         metavar="TOKENS",
         help="tokens of the run, such as 300B",
@@ -33,12 +33,7 @@ def cost_options(parser: ArgumentParser) -> None:
         metavar="TIME",
         help="instead of --devices: be done in 30days, 8h",
     )
-    parser.add_argument(
-        "--dtype",
-        default="bf16",
-        metavar="TYPE",
-        help="number type whose peak counts; bf16 if not given",
-    )
+    add_dtype(parser)
     parser.add_argument(
         "--utilization",
         type=share,
@@ -85,7 +80,7 @@ def cost_command(args: Typed) -> None:
         raise InputError("--devices or --within: expected one of the two")
     model = model_of(args)
     device = specs.find_device(named("devices", "device", args.device))
-    rate = device.flops_per_second(args.dtype) * fraction("utilization", args.utilization)
+    rate = peak_of(args, device) * fraction("utilization", args.utilization)
     flop = flops.run(model, total_tokens=args.train, tokens=args.tokens).total
     devices = args.devices
     if devices is None:

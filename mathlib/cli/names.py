@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mathlib import specs
+from mathlib import specs, units
 from mathlib.checks import one_of
 from mathlib.cli.registry import command
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
+from mathlib.specs import Layout
 
 FIELDS = {  # of the table of models: a name for each field
     "layers": "layers",
@@ -208,6 +209,47 @@ def runs_command(args: Typed) -> None:
     head = ("run", "devices", "device", "model", "MFU", "HFU", "date")
     note = "An empty share: its source leaves open what it counted."
     show_rows(args, head, rows, data, [f"source: {one['source']}" for one in data], note)
+
+
+@command(
+    "layouts",
+    "published steps with their layout, for `mathlib slower --published`",
+    "layouts",
+    "layouts llama3-70b --json",
+    options=name_option,
+)
+def layouts_command(args: Typed) -> None:
+    from mathlib.plan import printed
+
+    found = [printed.find_printed(name) for name in _printed_like(args.name, printed.names())]
+    rows, data = [], []
+    for one in found:
+        run, lay = one.run, one.run.layout
+        plain = Layout(data=lay.data, context=lay.context)  # ZeRO shards over all of these
+        told = {
+            name: n
+            for name, n in asdict(lay).items()
+            if n != getattr(plain if name == "shard" else Layout(), name)
+        }
+        words = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in told.items())
+        words = words.replace("sequence parallel True", "sequence parallel")
+        each = run.each / run.seconds
+        step = units.show(run.seconds, "second")
+        rows.append((one.name, f"{lay.world:,}", step, f"{each:,.0f}", words, one.title))
+        kept = {"name": one.name, "title": one.title, "program": one.program, "devices": lay.world}
+        kept |= {"device": run.on.device.name, "precision": run.on.rates.precision}
+        rest = {"tokens": run.on.tokens, "sequences": lay.sequences, "layout": told}
+        rest |= {"seconds": run.seconds, "tokens_per_second_each": each}
+        data.append(kept | rest | {"source": one.source, "date": one.date})
+    head = ("layout", "devices", "a step", "tokens/s each", "how", "called")
+    sources = [f"source: {one.source}, {one.date}" for one in found]
+    show_rows(args, head, rows, data, sources, "Of a sweep the quickest of its layouts.")
+
+
+def _printed_like(part: str | None, known: list[str]) -> list[str]:
+    """The published steps in whose name this occurs."""
+    found = [name for name in known if (part or "").lower() in name]
+    return found or [one_of("name", str(part), known)]
 
 
 @command(

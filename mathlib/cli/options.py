@@ -1,7 +1,7 @@
 """Options that several commands share, and the model and the layout that they describe."""
 
 from argparse import ArgumentParser, BooleanOptionalAction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
 from mathlib.checks import InputError, ceil_div, divides
@@ -9,6 +9,9 @@ from mathlib.cli.amounts import NUMBER, length, room
 from mathlib.cli.typed import Typed, spelled
 from mathlib.layout import tensor_degree
 from mathlib.specs import Device, Layout, Model
+
+if TYPE_CHECKING:
+    from argparse import _ActionsContainer
 
 SHAPE = {
     "layers": "layers",
@@ -262,6 +265,19 @@ def device_of(args: Typed) -> Device | float | None:
     if args.device:
         return specs.find_device(named("devices", "device", args.device))
     return None if args.memory is None else float(args.memory)
+
+
+def add_dtype(where: "_ActionsContainer") -> None:
+    where.add_argument(
+        "--dtype",
+        metavar="TYPE",
+        help="number type whose peak counts; bf16, or fp16 of a device without, if not given",
+    )
+
+
+def peak_of(args: Typed, device: Device) -> float:
+    """The dense peak that counts, FLOP/s."""
+    return device.half if args.dtype is None else device.flops_per_second(args.dtype)
 
 
 def add_depth(parser: ArgumentParser) -> None:

@@ -27,12 +27,13 @@ ELSEWHERE = {  # options that people type, and what is meant by them here
     "--ep": "--expert",
     "--gpu": "--device",
     "--gpus": "--devices, or --data with --tensor and --pipeline",
-    "--mfu": "--utilization",
+    "--mfu": "--utilization, or `mathlib mfu`",
     "--hidden-size": "--width",
     "--num-layers": "--layers",
     "--checkpointing": "--recompute full",
+    "--tps": "--tokens-per-second of all devices, or --each",
 }
-COMMANDS = {"inference": "kv", "generate": "kv", "mfu": "time", "gpus": "devices"}  # so typed
+COMMANDS = {"inference": "kv", "generate": "kv", "hfu": "mfu", "gpus": "devices"}  # so typed
 WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 

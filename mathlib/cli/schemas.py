@@ -86,6 +86,16 @@ PLACE = of(
     **dict.fromkeys(("runs", "experiments", "tests"), many(TEXT)),
 )
 DIFFERENCE = of(name=TEXT, unit=TEXT, values=many(either(NUMBER, NULL)), ratio=either(NUMBER, NULL))
+COUNTED = of(
+    name=TEXT,
+    title=TEXT,
+    flop_per_token=NUMBER,
+    printed=FACT,
+    mfu=NUMBER,
+    hfu=either(NUMBER, NULL),
+    counts=each(TEXT),
+    source=TEXT,
+)
 SCHEMAS: dict[str, Schema] = {
     "params": SUM,
     "flops": SUM,
@@ -94,6 +104,7 @@ SCHEMAS: dict[str, Schema] = {
     "time": SUM,
     "comm": either(SUM, each(FACT) | {"properties": {"flags": FLAGS}}),
     "groups": of(unit=TEXT, sizes=each(WHOLE), groups=each(many(many(WHOLE)))),
+    "mfu": of(("flags",), title=TEXT, also=each(FACT), conventions=many(COUNTED), flags=FLAGS),
     "cost": of(("flags",), title=TEXT, also=each(FACT), flags=FLAGS),
     "fit": of(("flags",), answers=many(ANSWER), flags=FLAGS),
     "plan": of(
@@ -116,6 +127,7 @@ SCHEMAS: dict[str, Schema] = {
     "clusters": of(units=each(TEXT), clusters=many(ROW)),
     "recipes": many(ROW),
     "runs": many(ROW),
+    "layouts": many(ROW),
     "prices": of(unit=TEXT, prices=many(ROW)),
     "where": many(PLACE),
     "schema": {"type": "object"},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.cli.amounts import amount, rate, room
+from mathlib.cli.amounts import corpus, rate, room
 from mathlib.cli.options import (
     add_layout,
     add_model,
@@ -43,7 +43,7 @@ def time_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--train",
-        type=amount("token"),
+        type=corpus,
         metavar="TOKENS",
         help="tokens of a whole run, such as 300B",
     )

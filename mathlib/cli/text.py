@@ -18,7 +18,7 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[Any]], there: int = 0) 
     there = there or terminal.width()
     lines = [[str(cell) for cell in row] for row in (head, *rows)]
     wide = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    left = [all(not row[i][:1].isdigit() for row in lines) for i in range(len(head))]
+    left = [_is_words([line[i] for line in lines[1:]], i) for i in range(len(head))]
     kept = terminal.kept_columns(wide, there)
     shown = [
         "  ".join(
@@ -32,6 +32,14 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[Any]], there: int = 0) 
     more = ", ".join(head[kept:])
     told = wrapped(f"(no room for {more}: a wider terminal, or --json)")
     return f"{text}\n{told}" if more else text
+
+
+def _is_words(cells: Sequence[str], place: int) -> bool:
+    """Whether a column is one of words. Names stand first, and some begin with a digit; 34.4 GB is
+    a number, 0.4% slower a sentence.
+    """
+    numbers = [cell[:1].isdigit() and len(cell.split()) < 3 for cell in cells]
+    return not (all(numbers) if place == 0 else any(numbers))
 
 
 def cut(line: str, wide: int) -> str:
@@ -60,7 +68,7 @@ def parts_table(parts: Parts, depth: float) -> str:
 
 def facts_table(facts: Sequence[Fact]) -> str:
     """A line each: the number as people say it, and exactly where it is a count."""
-    wide = max(len(name) for name, _, _ in facts)
+    wide = max((len(name) for name, _, _ in facts), default=0)
     lines = []
     for name, n, kind in facts:
         plain = f"{n:,.0f}" if abs(n) >= 1000 else f"{n:.4g}"
@@ -71,7 +79,7 @@ def facts_table(facts: Sequence[Fact]) -> str:
             else ""
         )
         lines.append(f"{name:<{wide}}  {said}{exact}".rstrip())
-    return "\n".join(lines)
+    return wrapped("\n".join(lines))
 
 
 def facts_dict(facts: Sequence[Fact]) -> dict[str, Any]:
@@ -94,7 +102,7 @@ def answer(
     text = [
         terminal.paint(wrapped(parts.title), "strong"),
         body or parts_table(parts, args.depth if args.knows("depth") else 1),
-        facts_table(facts),
+        *filter(None, [facts_table(facts)]),
         *filter(None, [terminal.paint(wrapped(verdict), "good" if good else "bad")]),
         *filter(None, ["\n".join(ways), wrapped(keeps)]),
     ]

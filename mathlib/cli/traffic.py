@@ -17,7 +17,7 @@ from mathlib.cli.options import (
     model_of,
 )
 from mathlib.cli.registry import command
-from mathlib.cli.text import Fact, answer, counted, facts_dict, facts_table, show
+from mathlib.cli.text import Fact, answer, counted, facts_dict, facts_table, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
 from mathlib.specs import Layout, Model, own_tokens
@@ -210,7 +210,7 @@ def groups_command(args: Typed) -> None:
     if alone:
         blocks.append(f"{', '.join(alone)}: every rank for itself")
     text = "\n\n".join([f"{title} (fastest first{whose})", *blocks])
-    show(args, text, {"unit": "rank", "sizes": dict(sizes), "groups": groups})
+    show(args, wrapped(text), {"unit": "rank", "sizes": dict(sizes), "groups": groups})
 
 
 def groups_of(args: Typed) -> tuple[Mapping[str, int], Groups]:

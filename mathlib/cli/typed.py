@@ -26,6 +26,7 @@ MEANT = {  # an argument of the library: the options by which it can have been t
     "kg_per_kwh": ("co2",),
     "total_tokens": ("train",),
     "seconds": ("within",),
+    "convention": ("as", "convention"),
 }
 _NOT_TYPED = object()
 _NAMED = re.compile(r"(?<!\* )\b([a-z_0-9]+) = ('[^']*'|[^\s:;,]+)")
@@ -97,7 +98,8 @@ def in_typed_words(text: str, typed: Typed) -> str:
         name, value = found[1], found[2].strip("'")
         for option in MEANT.get(name, (name,)):
             if option in typed.given:
-                return f"{option} {value}" if option == "model" else f"{spelled(option)} {value}"
+                plain = option in ("model", "name")  # they stand without an option
+                return f"{option} {value}" if plain else f"{spelled(option)} {value}"
             if option in typed.read:
                 return f"{typed.read[option]} (here {spelled(option)} {value})"
         return found[0]

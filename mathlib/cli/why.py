@@ -273,14 +273,14 @@ def _of_comm(args: Typed) -> Iterator[Formula]:
 
 def _of_cost(args: Typed) -> Iterator[Formula]:
     from mathlib.cli.costs import prices_of
-    from mathlib.cli.options import named
+    from mathlib.cli.options import named, peak_of
     from mathlib.compute import cost, flops
 
     if args.devices is None:
         raise InputError("why cost: expected --devices")
     model = model_of(args)
     device = find_device(named("devices", "device", args.device))
-    peak = device.flops_per_second(args.dtype)
+    peak = peak_of(args, device)
     C = flops.run(model, total_tokens=args.train, tokens=args.tokens).total
     letters = {"C": C, "n": args.devices, "u": args.utilization, "X": peak}
     rate = peak * args.utilization

@@ -151,7 +151,16 @@ def test_a_command_is_timed_beside_a_python_that_does_nothing(bench):
         "--version": 2,
         "python -c pass": 2,
     }
-    assert all(line.split()[0] in {"--version", *MODULES} for line in bench("command").LINES)
+    words = {"--version", "--help", *MODULES}
+    assert all(line.split()[0] in words for line in bench("command").LINES)
+
+
+def test_a_command_starts_as_an_installed_one_even_where_nothing_may_be_compiled(
+    bench, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    bench("command").started(str(tmp_path), "-m", "mathlib", "--version")()
+    assert list(tmp_path.rglob("parser*.pyc")), "it would compile at every start"
 
 
 def test_a_change_of_the_plan_is_a_search_of_ten_thousand_layouts_that_nobody_remembers(bench):

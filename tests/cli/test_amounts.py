@@ -47,3 +47,19 @@ def test_an_amount_is_what_people_mean(kind, text, value):
 def test_what_can_mean_two_things_is_asked_back(kind, text, told):
     with pytest.raises(ArgumentTypeError, match=told):
         getattr(amounts, kind)(text)
+
+
+def test_a_rate_is_typed_as_people_say_it_and_a_bare_one_is_asked_back():
+    for said in ("711TFLOP/s", "711 TFLOPS", "711T", "711TF"):
+        assert amounts.speed(said) == 711e12
+    assert amounts.speed("1.2P") == 1.2e15 and amounts.speed("711e12") == 711e12
+    for bare in ("711", "0.7"):
+        with pytest.raises(ArgumentTypeError, match=f"such as {bare}TFLOP/s"):
+            amounts.speed(bare)
+
+
+def test_tokens_of_a_run_come_with_their_unit():
+    assert amounts.corpus("15T") == 15e12 and amounts.corpus("300B") == 300e9
+    assert amounts.corpus("2e12") == 2e12
+    with pytest.raises(ArgumentTypeError, match="15 tokens. expected a unit, such as 15B or 15T"):
+        amounts.corpus("15")

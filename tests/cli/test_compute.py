@@ -14,7 +14,7 @@ def test_a_runs_facts_are_those_of_cost():
     given = args(line)
     found = {name: (n, unit) for name, n, unit in compute.run_facts(given, 1e12)}
     chip = specs.find_device("a100-80gb")
-    rate = chip.flops_per_second(given.dtype) * given.utilization
+    rate = chip.flops_per_second("bf16") * given.utilization
     seconds = cost.training_time(flop=3e23, devices=1024, achieved=rate)
     hours = cost.device_hours(devices=1024, seconds=seconds)
     assert found["run"] == (3e23, "FLOP") and found["run in PF/s-days"][0] == units.pf_days(3e23)

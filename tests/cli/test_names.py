@@ -7,6 +7,7 @@ from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.cli import names
 from mathlib.compute import params, reported
+from mathlib.plan import printed
 
 
 @pytest.mark.parametrize("kind", ["models", "devices"])
@@ -54,3 +55,13 @@ def test_prices_come_with_their_day_and_their_source(capsys):
     names.prices_command(args("prices aws-p5en"))
     out = capsys.readouterr().out
     assert "3.32" in out and "2026-08-06" in out and "source: github.com/dstackai" in out
+
+
+def test_a_published_layout_is_named_with_its_step(capsys):
+    found = answered("layouts llama3-70b", capsys)
+    assert [one["name"] for one in found] == ["megatron-llama3-70b", "bridge-llama3-70b"]
+    assert found[0]["devices"] == 64 and found[0]["tokens_per_second_each"] == pytest.approx(1621)
+    assert found[0]["layout"]["pipeline"] == 8 and found[0]["device"] == "h100-sxm"
+    assert len(answered("layouts", capsys)) == len(printed.names())
+    with pytest.raises(InputError, match="name = 'nosuchname'"):
+        answered("layouts nosuchname", capsys)

@@ -35,6 +35,22 @@ def test_another_batch_counts_for_as_many_tokens(capsys):
     assert said["total"] == pytest.approx(1) and "as many tokens" in said["title"]
 
 
+NEMO = (
+    "time llama3-8b --cluster dgx-h100 --precision fp8 --data 4 --context-parallel 2 --zero 1 "
+    "--micro-batches 32"
+)
+
+
+def test_a_published_run_is_what_mine_is_held_against(capsys):
+    printed = 128 * 8192 / (8 * 12273)
+    said = answered(f'slower "{NEMO}" {printed + 2}s --published nemo-llama3-8b', capsys)
+    assert said["parts"] == {"unexplained": pytest.approx(2)} and said["also"] == {}
+    assert "NeMo: Llama 3 8B, 8 H100, 10.68 s" in said["title"]
+    again = f"{NEMO} --recompute full"
+    said = answered(f'slower "{again}" {printed + 2}s --published nemo-llama3-8b', capsys)
+    assert said["parts"]["recomputation"] > 1.5 and said["also"]["by layout"]["value"] > 1.5
+
+
 @pytest.mark.parametrize(
     ("typed", "refused"),
     [
@@ -44,6 +60,8 @@ def test_another_batch_counts_for_as_many_tokens(capsys):
         (f'slower "{NONE} --train 3B" 3s', "--train: no effect"),
         (f'slower "{NONE} --offload states" 3s', "--offload states"),
         (f'slower "{NONE}" 0s', "seconds = 0"),
+        (f'slower "{NONE}" 3s --published nemo', "--published nemo: expected one of nemo-llama2"),
+        (f'slower "{NONE}" 3s "{FULL}" 2s --published 13b-2k-64', "without another run"),
     ],
 )
 def test_what_tells_of_no_measured_step_is_refused(typed, refused):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mathlib.cli import text
+from mathlib.cli import terminal, text
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
 
@@ -105,3 +105,26 @@ def test_one_thing_and_several_things():
         "2 groups",
         "1,234 groups",
     ]
+
+
+def test_names_stand_to_the_left_even_if_one_begins_with_a_digit():
+    said = text.columns(("name", "n"), [("13b", "7"), ("long name", "12")], 80).splitlines()
+    assert said[2] == "13b         7" and said[3] == "long name  12"
+    assert text.columns(("n", "m"), [("7", "1"), ("12", "1")], 80).splitlines()[2] == " 7  1"
+
+
+def test_a_sentence_stands_to_the_left_though_it_begins_with_a_number():
+    said = text.columns(("a", "why"), [("b", "as quick"), ("c", "0.4% slower: bubble")], 80)
+    assert said.splitlines()[2] == "b  as quick"
+    assert (
+        text.columns(("a", "n"), [("b", "7 GB"), ("c", "34.4 GB")], 80).splitlines()[2][3:]
+        == "   7 GB"
+    )
+
+
+def test_a_long_fact_goes_on_in_the_next_line_of_a_narrow_terminal(monkeypatch):
+    fact = ("share of the peak that products reach, here 0.7", 0.1, "")
+    assert text.facts_table([fact]).count("\n") == 0 and text.facts_table([]) == ""
+    monkeypatch.setattr(terminal, "width", lambda: 40)
+    lines = text.facts_table([fact]).splitlines()
+    assert len(lines) == 2 and max(map(len, lines)) <= 40 and lines[1].endswith("  0.1")

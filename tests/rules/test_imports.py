@@ -183,14 +183,47 @@ def test_nothing_heavy_is_loaded(python):
     assert not HEAVY & {name.split(".")[0] for name in out.split()}
 
 
-def test_a_command_loads_no_more_than_it_needs(python):
+BASE = ("argparse", "dataclasses", "errno", "locale", "numbers", "tomllib")
+NEEDS = {  # a command: the rooms that its answer needs, and of the standard library what is more
+    "params gpt2": ("cli compute", ""),
+    "flops llama3-70b --train 15T": ("cli compute", ""),
+    "memory llama2-7b --zero 3 --data 8": ("cli compute memory", ""),
+    "kv llama3-70b --tokens 8k": ("cli memory", ""),
+    "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s": ("cli traffic", ""),
+    "groups --world 64 --tensor 8": ("cli traffic", "gc"),
+    "cost llama3-70b --train 15T --device h100-sxm --devices 8000": ("cli compute", ""),
+    "time llama3-8b --cluster p5.48xlarge --data 8": ("cli compute memory plan", ""),
+    "compare llama2-7b llama3-8b": ("cli compute memory", "json shlex"),
+    "models": ("cli compute", ""),
+    "devices": ("cli", ""),
+    "where ring": ("cli", "json"),
+    "schema": ("cli", "json"),
+    "--version": ("cli", ""),
+}
+
+
+@pytest.mark.parametrize("line", NEEDS)
+def test_a_command_loads_no_more_than_it_needs(line, python):
     """What takes time to start is what is imported; counted, since seconds know the neighbours."""
-    code = "import sys; from mathlib.cli.parser import main; main(['params', 'gpt2'])"
-    loaded = python("-c", f"{code}; print(*sys.modules)").splitlines()[-1].split()
-    own = {name for name in loaded if name.startswith("mathlib.")}
-    rooms = {name.split(".")[1] for name in own if name.count(".") == 2}
-    assert rooms == {"cli", "compute"}, f"params needs two rooms, and {rooms} were loaded"
-    needed = "argparse, dataclasses, errno, locale, numbers, tomllib"
+    rooms, modules = (set(words.split()) for words in NEEDS[line])
+    code = f"import sys; from mathlib.cli.parser import main; main({line.split()})"
+    loaded = set(python("-c", f"{code}; print(*sys.modules)").splitlines()[-1].split())
+    own = {name for name in loaded if name.partition(".")[0] == "mathlib"}
+    found = {name.split(".")[1] for name in own if name.count(".") == 2}
+    assert found == rooms, f"{line} needs {rooms}, and {found} were loaded"
+    needed = ", ".join({*BASE, *modules})
     base = python("-c", f"import sys, {needed}; print(*sys.modules)")
-    more = set(loaded) - own - set(base.split())
-    assert more <= {"mathlib"}, f"{more} take time to load"
+    more = loaded - own - set(base.split())
+    assert not more, f"{more} take time to load"
+
+
+def test_where_something_stands_is_not_read_from_the_code(python):
+    """Chapters and modules are read once, by tools/map.py, and not whenever somebody asks."""
+    listens = (
+        "import sys; opened = []; "
+        "sys.addaudithook(lambda event, of: opened.append(str(of[0])) if event == 'open' else 0); "
+        "from mathlib.cli.parser import main; main(['where', 'ring']); "
+        "print(*[name for name in opened if name.endswith(('.ipynb', '.md', '.json', 'comm.py'))])"
+    )
+    read = python("-c", listens).splitlines()[-1].split()
+    assert [Path(name).name for name in read] == ["where.json"]

@@ -3,16 +3,16 @@
 import re
 from pathlib import Path
 
+import places
 import pytest
 
-from mathlib.cli import where
 from mathlib.show.experiments import registry
 from mathlib.show.ledger import claims
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, TESTS = ROOT / "mathlib", ROOT / "tests"
 MODULES = sorted(path for path in LIBRARY.rglob("[!_]*.py"))
-CHAPTERS = where.notebooks()
+CHAPTERS = places.notebooks()
 NO_CLAIM = {"roofline"}  # says why of C05 and C06, which the compute chapter tries
 
 

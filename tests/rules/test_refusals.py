@@ -108,6 +108,7 @@ SAID_AS = {  # a refusal speaks of what is looked up
     ("vendors.gap", "first"): "measured",
     ("vendors.gap", "second"): "measured",
     ("reported.find_run", "name"): "run",
+    ("conventions.find_convention", "name"): "convention",
     ("specs.find_cluster", "name"): "cluster",
     ("specs.find_device", "name"): "device",
     ("specs.find_model", "name"): "model",
