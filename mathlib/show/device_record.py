@@ -5,12 +5,13 @@ asks for the parts that belong to it, and says the same of each whether it is th
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mathlib.checks import one_of
 from mathlib.show import says
+from mathlib.show.charts import curves
 from mathlib.show.tables import Shown, table
 
 Rows = tuple[list[str], list[list[Any]]]  # head, rows
@@ -65,6 +66,19 @@ def _memory(found: list[dict[str, Any]]) -> Rows:
     return ["part", "size"], [*rows, total if "parts" in one else ["measured", one["missing"]]]
 
 
+def snapshot(found: list[dict[str, Any]]) -> list[Shown]:
+    """A step's memory as the device's allocator recorded it, with the formula's peak as a line; a
+    CPU has no such recording.
+    """
+    (one,) = found
+    line = list(enumerate(one.get("timeline_bytes", ())))
+    if not line:
+        return []
+    told = {"x_title": "every 50th event of the allocator", "y_title": "bytes"}
+    told |= {"limit": one["parts"]["foreseen"], "limit_label": "foreseen", "show_y": says.size}
+    return [curves({"allocated": line}, title="Memory of one step, recorded", **told)]
+
+
 def _decode(found: list[dict[str, Any]]) -> Rows:
     rates = ("formula_tokens_per_second", "tokens_per_second")
     rows = [[one["batch"], one["dtype"], *(float(one[rate]) for rate in rates)] for one in found]
@@ -82,11 +96,14 @@ ROWS: dict[str, Callable[[list[dict[str, Any]]], Rows]] = {
 
 def recorded(*sections: str, folder: str | Path = "../bench/results") -> Shown:
     """These sections of the newest record as tables, or a table of what is missing."""
-    asked: Iterable[str] = [one_of("section", section, MEANS) for section in sections]
+    asked = [one_of("section", section, MEANS) for section in sections]
     record = newest(folder)
     if record is None:
         rows = [[section, MEANS[section]] for section in asked]
         return table(["not recorded", "what is missing"], rows, f"No GPU yet; needed: {MAKES_ONE}")
     by = f"{record['device']}, {record['date']}, {record['command']}"
-    shown = [table(*ROWS[one](record[one]), f"{MEANS[one]}: {by}") for one in asked]
+    shown: list[Shown] = []
+    for one in asked:
+        shown.append(table(*ROWS[one](record[one]), f"{MEANS[one]}: {by}"))
+        shown += snapshot(record[one]) if one == "memory" else []
     return Shown("".join(one._repr_html_() for one in shown), "\n\n".join(map(repr, shown)))

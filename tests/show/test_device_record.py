@@ -13,6 +13,7 @@ from mathlib.show import device_record, says
 from mathlib.show.device_record import recorded
 
 ROOT = Path(__file__).parents[2]
+LINE = [2e9, 6e9, 9e9, 3e9]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def record():
 def folder(record, tmp_path):
     held = residuals.Held(8e9, workspace=1, requested=9, allocated=10, reserved=11, used=12)
     other = record | {"date": "2020-01-01", "device": "an older one"}
-    other |= {"memory": [{"parts": dict(held.parts().items()), "timeline_bytes": []}]}
+    other |= {"memory": [{"parts": dict(held.parts().items()), "timeline_bytes": LINE}]}
     (tmp_path / "2026-cpu.json").write_text(json.dumps(record))
     (tmp_path / "z.json").write_text(json.dumps(other))
     (tmp_path / "races.json").write_text(json.dumps({"date": "2099-01-01", "sections": {}}))
@@ -59,10 +60,13 @@ def test_every_section_of_the_bench_can_be_shown(record, folder):
 def test_the_newest_device_is_shown(folder, record):
     assert device_record.newest(folder)["device"] == record["device"]
     (folder / "2026-cpu.json").unlink()
-    words = repr(recorded("memory", folder=folder))
+    shown = recorded("memory", folder=folder)
+    words = repr(shown)
     assert "an older one, 2020-01-01" in words
     assert "workspace of products" in words and "foreseen" in words
-    assert re.search(r"all that is gone +12 B$", words)
+    assert re.search(r"all that is gone +12 B\n", words)
+    picture = shown._repr_html_().split("</table>")[1]
+    assert all(says.size(size) in picture for size in LINE) and "foreseen" in picture
 
 
 def test_a_section_that_nobody_records_is_refused(tmp_path):
