@@ -75,8 +75,9 @@ def snapshot(found: list[dict[str, Any]]) -> list[Shown]:
     if not line:
         return []
     told = {"x_title": "every 50th event of the allocator", "y_title": "bytes"}
-    told |= {"limit": one["parts"]["foreseen"], "limit_label": "foreseen", "show_y": says.size}
-    return [curves({"allocated": line}, title="Memory of one step, recorded", **told)]
+    limit = {"limit": one["parts"]["foreseen"], "limit_label": "foreseen"}
+    drawn = {"allocated": line}
+    return [curves(drawn, title="Memory of one step, recorded", show_y=says.size, **told, **limit)]
 
 
 def _decode(found: list[dict[str, Any]]) -> Rows:
