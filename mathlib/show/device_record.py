@@ -18,8 +18,8 @@ Rows = tuple[list[str], list[list[Any]]]  # head, rows
 MEANS = {
     "products": "FLOP/s of products, by size and type",
     "streams": "bytes a second, read and written, by size",
-    "kept": "bytes kept for backward, with either attention",
-    "memory": "a step's memory, from the formula to what the device says is gone",
+    "kept": "bytes kept for backward",
+    "memory": "memory of a step, part by part",
     "decode": "tokens a second in decoding, by batch",
 }
 MAKES_ONE = "python bench/device.py --device cuda --keep"
