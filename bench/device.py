@@ -23,10 +23,10 @@ sys.path.insert(0, str(HERE.parent))
 
 from run import machine  # noqa: E402
 
-from mathlib.memory import activations, moments  # noqa: E402
+from mathlib.memory import activations, decode_time, moments  # noqa: E402
 from mathlib.meters import rates, residuals, saved  # noqa: E402
 from mathlib.model import data, decoding, gpt  # noqa: E402
-from mathlib.specs import Layout, Model  # noqa: E402
+from mathlib.specs import Device, Layout, Model  # noqa: E402
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 KERNELS = {"plain": "standard", "flash": "flash"}  # the model's word: the formulas' word
@@ -117,10 +117,22 @@ def memory(device: str, quick: bool) -> Iterator[dict]:
     yield {"parts": dict(found.held.parts().items()), "timeline_bytes": found.timeline[::50]}
 
 
+def as_measured(device: str, quick: bool) -> Device:
+    """A device with the rate of a large square product and that of a long stream."""
+    n, size = (128, 2**16) if quick else (8192, 2**30)
+    dtype = TYPES[works_in(device)]
+    (multiplies,) = rates.product_rates([(n, n, n)], dtype=dtype, device=device)
+    (moves,) = rates.stream_rates([size], device=device)
+    return Device("here", {"bf16": multiplies}, 1, moves, 0, 0)
+
+
 def decode(device: str, quick: bool) -> Iterator[dict]:
-    """Tokens a second of the whole batch, at a length that stays about the same."""
-    shape_ = shape(quick)
+    """Tokens a second of the whole batch, at a length that stays about the same, beside the
+    formula with two rates of this device.
+    """
+    shape_, here = shape(quick), as_measured(device, quick)
     name, finish = works_in(device), rates.waiter(device)
+    width = {"bytes_per_parameter": TYPES[name].itemsize, "bytes_per_element": TYPES[name].itemsize}
     model = gpt.GPT(shape_, "flash").to(device, TYPES[name])
     past, new = shape_.context // 2, 4 if quick else 64
     for B in (1, 2) if quick else (1, 4, 16, 64, 256):
@@ -132,11 +144,14 @@ def decode(device: str, quick: bool) -> Iterator[dict]:
         for place in range(past, past + new):
             decoder(tokens[:, place : place + 1])
         finish()
+        took = time.perf_counter() - begin
+        told = {"sequences": B, "past": past + new // 2, **width}
         yield {
             "batch": B,
             "dtype": name,
             "past": past,
-            "tokens_per_second": B * new / (time.perf_counter() - begin),
+            "formula_tokens_per_second": decode_time.tokens_per_second(shape_, here, **told),
+            "tokens_per_second": B * new / took,
         }
 
 
