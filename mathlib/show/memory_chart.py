@@ -33,17 +33,19 @@ def memory_line(
     *,
     title: str,
     limit: float | None = None,
+    limit_label: str = "limit",
     peak: bool = False,
     axis: str = AXIS,
     caption: str = "",
     name: str = "",
 ) -> Shown:
     """Bytes alive after every allocation and release; `marks` are (event at which a phase ended,
-    its name). `peak` marks the fullest event with its bytes.
+    its name). `peak` marks the fullest event with its bytes. `limit` is a line with its bytes,
+    named at the left, where a step is still low.
     """
     said = _said(rows, marks)
     draw = partial(_memory_line, rows=rows, marks=marks, title=title, limit=limit, axis=axis)
-    draw = partial(draw, peak=peak)
+    draw = partial(draw, peak=peak, limit_label=limit_label)
     html = figure_html(both(partial(draw, said=said)), caption, name)
     return Shown(html, f"{title}. {said}")
 
@@ -54,6 +56,7 @@ def _memory_line(
     marks: Sequence[Mark],
     title: str,
     limit: float | None,
+    limit_label: str,
     axis: str,
     peak: bool,
     said: str,
@@ -72,7 +75,11 @@ def _memory_line(
     if peak:
         _peak(page, rows, frame)
     if limit is not None:
-        page.limit(f"M{place(left, frame.bottom - limit * frame.byte)}H{number(width - 4)}")
+        high = frame.bottom - limit * frame.byte
+        page.limit(f"M{place(left, high)}H{number(width - 4)}")
+        words = f"{limit_label}: {says.size(limit)}"
+        high += page.small + 3 if high < y + 20 else -5  # the axis' words stand above
+        page.text(left + 6, high, words, size=page.small, bold=True)
     middle = (width + left) / 2
     low = frame.bottom + 50
     page.text(middle, low, axis, anchor="middle", size=page.small, quiet=True)

@@ -84,7 +84,8 @@ def test_an_event_belongs_to_the_phase_that_has_not_ended_before_it():
 
 
 def test_a_limit_is_drawn_at_its_height_even_above_everything():
-    chart = drawn(memory_line(ROWS, MARKS, title="T", limit=8000))
+    chart = drawn(memory_line(ROWS, MARKS, title="T", limit=8000, limit_label="a device"))
+    assert "a device: 8 kB" in words(chart)
     (line,) = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "6 3"]
     left, _, foot, head = corners(chart)
     assert points(line)[0] == (left, head)
