@@ -15,7 +15,7 @@ import trust
 
 ROWS = {one.source: one for one in trust.every_source()}
 MISSED = {  # sources of which half of the runs are farther off than they should be
-    *("playbook", "bigscience", "moe-modelzoo", "torchao"),
+    *("playbook", "bigscience", "moe-modelzoo"),
     *("megatron-table", "deepspeed-azure", "primus"),
 }
 NO_BETTER = {"bigscience", "torchao", "deepspeed-azure"}  # than one share of the peak
