@@ -17,6 +17,10 @@ LAYOUTS = {
     "zero 1": Layout(data=64, zero=1, micro_batches=4),
     "zero 3": Layout(data=64, zero=3, micro_batches=4, micro_batch=2),
     "groups": Layout(data=64, zero=1, shard=8, micro_batches=4),
+    "uneven": Layout(tensor=2, sequence_parallel=True, pipeline=6, micro_batches=16),
+    "uneven, interleaved": Layout(
+        tensor=2, sequence_parallel=True, pipeline=6, chunks=2, micro_batches=18
+    ),
     "context": Layout(data=4, context=4, zero=1, micro_batches=4),
     "recomputed": Layout(data=8, zero=1, recompute="full", micro_batch=4, micro_batches=4),
 }
