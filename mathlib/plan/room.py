@@ -51,7 +51,7 @@ class Room:
     def parts(self, way: Layout | Way, away: Away = HERE) -> tuple[float, float, float, float]:
         """States, activations, logits and what is alive while a layer computes, in bytes, on the
         fuller of first and last stage; where the first has a layer fewer than the second, each the
-        more of those two.
+        more of those two: up to a sixth too much where a table weighs more than a layer.
         """
         states_, gathered = self._standing(way, way.zero, way.shard, away)
         kept, logits, again = self.passing(way, away)
