@@ -5,9 +5,10 @@ cp context · ep expert
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from mathlib.architecture import Model
-from mathlib.checks import InputError, below, ceil_div, divides, flag, keep_whole, one_of, whole
+from mathlib.checks import InputError, ceil_div, divides, flag, keep_whole, one_of, whole
 
 RECOMPUTE = ("none", "selective", "full")
 
@@ -117,15 +118,49 @@ def stage_layers(
     ]
 
 
-def uneven_layers(layers: int, pipeline: int, stage: int) -> list[int]:
-    """Layers of a stage where p need not divide L: ceil(L / p) on each stage and what is left on
-    the last, which must not be empty.
+def chunk_layers(layers: int, pipeline: int, chunks: int = 1) -> list[int]:
+    """Layers of the p v chunks in the order a micro-batch meets them: ceil(L / p) / v, and one
+    fewer where that is too many: in the last, with the head, in the first, with the embedding, then
+    in the last of the stages before. These two may have none, as Llama 3's.
+
+    So a stage has ceil(L / p) layers or one fewer. Other chunks would make stages wait.
     """
+    L, p, v = whole("layers", layers), whole("pipeline", pipeline), whole("chunks", chunks)
+    if p > L:
+        raise InputError(f"pipeline = {p}: more than layers = {L}, so that a stage would be empty")
+    divides("chunks", v, "the layers of the fullest stage", ceil_div(L, p))
+    if not spreads(L, p, v):
+        raise InputError(f"chunks = {v}: of {p * v} in {p} stages, {p * v - L} would have no layer")
+    size, last = ceil_div(L, p) // v, p * (v - 1)
+    sizes = [size] * (p * v)
+    shorter = [last + p - 1, 0, *range(last + p - 2, last, -1)]
+    for chunk in shorter[: size * p * v - L]:
+        sizes[chunk] -= 1
+    return sizes
+
+
+def spreads(layers: int, pipeline: int, chunks: int = 1) -> bool:
+    """Whether `chunk_layers` has an answer: v divides the fullest stage's layers, and every chunk
+    has a layer but for the two ends.
+    """
+    L, p, v = whole("layers", layers), whole("pipeline", pipeline), whole("chunks", chunks)
+    most = ceil_div(L, p)
+    return p <= L and most % v == 0 and (v < most or v == 1 or p * v - L <= 2)
+
+
+def stage_sizes(layers: int, pipeline: int) -> tuple[int, int, int]:
+    """Layers of the first stage, of the second and of the last, as `chunk_layers` spreads them."""
     L, p = whole("layers", layers), whole("pipeline", pipeline)
-    size, i = ceil_div(L, p), below("stage", stage, p)
-    if (p - 1) * size >= L:
-        divides("pipeline", p, "layers", L)
-    return list(range(i * size, min((i + 1) * size, L)))
+    most, last = ceil_div(L, p), L // p
+    return last if most * p - L > 1 else most, most, last
+
+
+def uneven_layers(layers: int, pipeline: int, chunks: int = 1) -> list[list[int]]:
+    """Layers of each stage, counted from 0, where p v need not divide L."""
+    sizes, p = chunk_layers(layers, pipeline, chunks), pipeline
+    ends = list(accumulate(sizes))
+    slices = [list(range(end - n, end)) for end, n in zip(ends, sizes, strict=True)]
+    return [sum(slices[i::p], []) for i in range(p)]
 
 
 def tensor_degree(model: Model, tensor: int) -> int:

@@ -64,7 +64,7 @@ def fit_command(args: Typed) -> None:
         if args.tokens is None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
-    data = [_data(one, args.program) for one in found]
+    data = [_data(one, args.program, on.device.name) for one in found]
     show(args, _told(on, found, args.program, args.risk is not None), {"answers": data})
 
 
@@ -73,24 +73,24 @@ def _told(on: "Machine", found: "list[Answer]", program: str, asked: bool) -> st
     from mathlib.plan.search import LIKELY
 
     title = f"{on.model.title} on {on.cluster.title}, {on.tokens:,} tokens a sequence"
-    answers = [wrapped(f"{one}{_between(one, program)}") for one in found]
+    answers = [wrapped(f"{one}{_between(one, program, on.device.name)}") for one in found]
     risky = any(one.choice and one.choice.risk > LIKELY for one in found)
     safer = [wrapped(SAFER)] if risky and not asked else []
     return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers, *safer])
 
 
-def _between(one: "Answer", program: str) -> str:
+def _between(one: "Answer", program: str, device: str) -> str:
     """Where measured times of such a step lie."""
     from mathlib.plan.calibration import interval
 
     if not one.choice:
         return ""
-    at = interval(one.choice.seconds, program)
+    at = interval(one.choice.seconds, program, device=device)
     low, high = shown(at.low, "second"), shown(at.high, "second")
     return f"\neight of ten runs like it were measured between {low} and {high}"
 
 
-def _data(one: "Answer", program: str) -> dict[str, Any]:
+def _data(one: "Answer", program: str, device: str) -> dict[str, Any]:
     from mathlib.plan.calibration import interval
 
     layout = asdict(one.choice.layout) if one.choice else None
@@ -98,6 +98,6 @@ def _data(one: "Answer", program: str) -> dict[str, Any]:
     if one.choice:
         size = {"step": one.choice.seconds, "memory": one.choice.memory, "risk": one.choice.risk}
         size["offload"] = one.choice.offload
-        size["between"] = asdict(interval(one.choice.seconds, program))
+        size["between"] = asdict(interval(one.choice.seconds, program, device=device))
     told = {"beyond": one.beyond or None, "complete": one.complete}
     return {"what": one.what, "value": one.value, "layout": layout} | size | told

@@ -4,10 +4,10 @@ from argparse import ArgumentParser, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
-from mathlib.checks import InputError, ceil_div, divides
+from mathlib.checks import InputError, divides
 from mathlib.cli.amounts import NUMBER, length, room
 from mathlib.cli.typed import Typed, spelled
-from mathlib.layout import tensor_degree
+from mathlib.layout import chunk_layers, spreads, tensor_degree
 from mathlib.specs import Device, Layout, Model
 
 if TYPE_CHECKING:
@@ -203,8 +203,8 @@ def add_launch(parser: ArgumentParser) -> None:
 
 
 def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
-    """The layout that was typed; what of it has no effect is refused. `uneven`: the last stage may
-    have fewer layers than the others.
+    """The layout that was typed; what of it has no effect is refused. `uneven`: stages need not
+    have equally many layers.
     """
     names = ("data", "tensor", "pipeline", "chunks", "expert", "micro_batch")
     sizes: dict[str, Any] = {name: getattr(args, name) for name in names}
@@ -214,15 +214,17 @@ def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
     rest: dict[str, Any] = {"shard": args.shard or 0, "expert_tensor": args.expert_tensor or 0}
     lay = Layout(**sizes, **how, **rest, micro_batches=m, recompute=args.recompute)
     tensor_degree(model, lay.tensor)
-    empty = (lay.pipeline - 1) * ceil_div(model.layers, lay.pipeline) >= model.layers
-    if lay.chunks > 1:
+    if uneven:
+        chunk_layers(model.layers, lay.pipeline, lay.chunks)
+    elif lay.chunks > 1:
         lay.layers_of_stage(model.layers)
-    elif empty or not uneven:
+    else:
         try:
             divides("pipeline", lay.pipeline, "layers", model.layers)
         except InputError as refusal:
-            also = "; `mathlib memory` and `time` give the last stage fewer layers"
-            raise InputError(f"{refusal}{'' if empty else also}") from None
+            also = spreads(model.layers, lay.pipeline)
+            words = "; `mathlib memory` and `time` give some stages a layer fewer" if also else ""
+            raise InputError(f"{refusal}{words}") from None
     for name, why in _idle(args, model, lay).items():
         if name in args.given:
             raise InputError(f"{name} = {getattr(args, name)}: no effect {why}; leave it out")

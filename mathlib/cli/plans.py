@@ -33,7 +33,6 @@ SHORT = {  # a column for each axis that any of the layouts uses
     "recompute": "recompute",
 }
 
-UNSEARCHED = "Interleaving (--chunks of `mathlib time`) is searched where stages are even only."
 OOM = "OOM"  # the head of a column
 Columns = dict[str, list[str]]  # of a table, by their heads
 
@@ -52,7 +51,6 @@ def plan_options(parser: ArgumentParser) -> None:
 
 def add_search(parser: ArgumentParser) -> None:
     """What a layout may take."""
-    parser.description = f"{parser.description or ''} {UNSEARCHED}".strip()
     group = parser.add_argument_group("room")
     group.add_argument(
         "--memory", type=room, metavar="SIZE", help="of a device; what it reports if not given"

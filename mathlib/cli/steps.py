@@ -191,7 +191,7 @@ def time_command(args: Typed) -> None:
         what = "states and activations" if args.offload == "both" else args.offload
         parts.title += f", {what} on the host, as in no run that was fitted"
     tokens = lay.sequences * on.tokens
-    between = interval(parts.total, args.program)
+    between = interval(parts.total, args.program, device=on.device.name)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
         ("tokens of a step", tokens, "token"),

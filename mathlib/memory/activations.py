@@ -38,7 +38,6 @@ from mathlib.specs import (
     Model,
     find_model,
     own_tokens,
-    stage_layers,
     tensor_degree,
     uneven_layers,
 )
@@ -246,15 +245,12 @@ def _ends(
 
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
     """Layers of a stage, counted from 0: v slices of L / (p v), v slices apart from stage to
-    stage; without chunks p need not divide L, and the last stage has what is left.
+    stage; where that divides not, some have one fewer, the ends first.
 
     Chapter: pipeline
     """
     p = instance("layout", layout, Layout).pipeline
-    L, i = find_model(model).layers, below("stage", stage, p)
-    if layout.chunks == 1:
-        return uneven_layers(L, p, i)
-    return stage_layers(L, p, layout.chunks)[i]
+    return uneven_layers(find_model(model).layers, p, layout.chunks)[below("stage", stage, p)]
 
 
 def _embedding(model: Model, tokens: int, how: Saving) -> list[Kept]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mathlib.checks import InputError, divisors, instance, non_negative, one_of, positive
+from mathlib.layout import stage_sizes
 from mathlib.memory.moments import moments
 from mathlib.parts import Parts
 from mathlib.specs import Device, Layout, Model, find_device, find_model, table, tensor_degree
@@ -41,8 +42,13 @@ def training(
 
 
 def _different_stages(model: Model, layout: Layout) -> list[int]:
-    """Stages that can be the fullest: with equal layers an inner one holds less than the first."""
-    return list(range(layout.pipeline)) if model.experts else sorted({0, layout.pipeline - 1})
+    """Stages that can be the fullest: with equal layers an inner one holds less than the first;
+    where they are not equal, the second may have one more.
+    """
+    if model.experts:
+        return list(range(layout.pipeline))
+    first, most, _ = stage_sizes(model.layers, layout.pipeline)
+    return sorted({0, layout.pipeline - 1} | ({1} if first < most else set()))
 
 
 @dataclass(frozen=True)

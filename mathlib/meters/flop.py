@@ -62,7 +62,7 @@ class FlopMeter(TorchDispatchMode):
     CPU kernels of fused attention count here, and as nothing in torch's FlopCounterMode.
     """
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, part_of: Callable[[str], str] = part_of):
         super().__init__()
         self.parts: Counter[str] = Counter()
         self.weights = {

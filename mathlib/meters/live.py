@@ -5,6 +5,7 @@ What a kernel allocates inside itself is not seen.
 """
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -73,14 +75,18 @@ class LiveMeter(TorchDispatchMode):
         ] = {}  # live storage -> its number; addresses come again, numbers do not
         self.size: dict[int, int] = {}
         self.kind: dict[int, str] = {}
+        self.part: dict[int, str] = {}  # whose a storage was when autograd first kept it
+        self.whose: Callable[[], str] = str
         self.device: torch.device | None = None  # of the first storage: others are not its memory
         self.events: list[tuple[int, int]] = []  # (bytes more or less, number)
         self.marks: list[tuple[int, str]] = []
         self._hooks = saved_tensors_hooks(self._pack, lambda tensor: tensor)
 
     def follow(self, tensor: Tensor, kind: str | None = None) -> None:
-        """Note a tensor's storage as alive; a kind, once given by name, stays."""
-        storage = tensor.untyped_storage()
+        """Note a tensor's storage as alive, of a sharded one its own rows; a kind, once given by
+        name, stays.
+        """
+        storage = own_rows(tensor).untyped_storage()
         key = storage._cdata
         self.device = self.device or storage.device
         if storage.device != self.device:
@@ -113,6 +119,9 @@ class LiveMeter(TorchDispatchMode):
 
     def _pack(self, tensor: Tensor) -> Tensor:
         self.follow(tensor, "activations")
+        number = self.serial.get(own_rows(tensor).untyped_storage()._cdata)
+        if number is not None:
+            self.part.setdefault(number, self.whose())
         return tensor
 
     # type: ignore[no-untyped-def]
@@ -139,6 +148,16 @@ class LiveMeter(TorchDispatchMode):
         torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
         self._hooks.__exit__(*error)
 
+    def by_part(self) -> Counter[str]:
+        """Activations by part, at the moment at which they are the most."""
+        now, most, size = Counter[str](), Counter[str](), 0
+        for change, number in self.events:
+            if self.kind.get(number) == "activations":
+                now[self.part.get(number, "")] += change
+                if now.total() > size:
+                    most, size = Counter(now), now.total()
+        return +most
+
     def timeline(self) -> Timeline:
         line = Timeline(marks=self.marks)
         alive = dict.fromkeys(line.kinds, 0)
@@ -146,6 +165,11 @@ class LiveMeter(TorchDispatchMode):
             alive[self.kind.get(number, "temporary")] += change
             line.rows.append(dict(alive))
         return line
+
+
+def own_rows(tensor: Tensor) -> Tensor:
+    """Of a sharded tensor what this rank has of it."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 @contextmanager

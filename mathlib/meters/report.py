@@ -4,32 +4,34 @@
         ...  # forward, backward, optimizer: your own code
     print(found)
 
-It counts nothing itself: FLOP are `flop`'s, bytes saved `live`'s, the peak `storages`' (on CUDA the
-allocator's own), messages and bytes `wire`'s. What none of them can see is named, not guessed.
+It counts nothing itself: FLOP are `flop`'s, bytes saved and the peak `live`'s (on CUDA the
+allocator's own), messages and bytes `wire`'s, and whose they are `whose` tells. What none of them
+can see is named, not guessed.
 """
 
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import InputError
 from mathlib.compute import cost
-from mathlib.meters import known_shape, live, rates, wire
+from mathlib.meters import known_shape, live, rates, whose, wire
 from mathlib.meters.flop import FlopMeter
-from mathlib.meters.storages import Storages
 from mathlib.specs import find_device
 from mathlib.traffic import comm
 from mathlib.units import show
 
+OUTSIDE = "outside of any"  # part, where none runs
+HEADS = ("FLOP", "bytes saved", "peak bytes")  # amounts that have parts
 COLLECTIVES = {  # as torch calls them, and as the formulas do
     "allreduce_": "all-reduce",
     "_allgather_base_": "all-gather",
@@ -37,7 +39,6 @@ COLLECTIVES = {  # as torch calls them, and as the formulas do
     "broadcast_": "broadcast",
 }
 UNSEEN = {
-    "saved": "bytes saved, since gathered weights of FSDP look like activations",
     "again": "bytes saved for what is computed again, which checkpoint keeps by itself",
     "tcp": "bytes sent, which the system counts with gloo on Linux only",
 }
@@ -50,8 +51,9 @@ class Found:
     device: str = ""  # whose peak MFU is held against
     finish: Callable[[], object] = lambda: None  # waits for what is under way
     flop: Counter[str] = field(default_factory=Counter)  # by part
-    saved: int | None = None  # most bytes that autograd held for backward at once
+    saved: Counter[str] = field(default_factory=Counter)  # most that autograd held, by part
     peak: int = 0  # most bytes alive at once
+    kinds: dict[str, int] = field(default_factory=dict)  # of these, as far as the meter sees
     calls: wire.Counted = field(default_factory=wire.Counted)
     sent: int | None = None  # bytes that this rank's TCP connections sent
     seconds: float = 0.0
@@ -76,20 +78,26 @@ class Found:
         return cost.utilization(flop=done, seconds=self.seconds, devices=1, peak=peak)
 
     def rows(self) -> list[tuple[str, float | None, float | None]]:
-        """What, how much, and how much by the formula where there is one."""
-        measured = {"FLOP": self.flop.total(), "bytes saved": self.saved, "peak bytes": self.peak}
-        for name, calls in sorted(self.calls.calls.items()):
-            measured[f"{COLLECTIVES.get(name, name)}: calls"] = calls
-            measured[f"{COLLECTIVES.get(name, name)}: bytes"] = self.calls.payload[name]
+        """What, how much, and how much by the formula where there is one; parts after their sum."""
+        found: dict[str, float | None] = {"FLOP": self.flop.total()}
+        found |= _parts("FLOP", self.flop)
+        found |= {"bytes saved": self.saved.total()} | _parts("bytes saved", self.saved)
+        found |= {"peak bytes": self.peak} | _parts("peak bytes", self.kinds)
+        for (name, part), (calls, size) in sorted(self.calls.parts.items()):
+            what = f"{COLLECTIVES.get(name, name)} {part}"
+            found |= {f"{what}: calls": calls, f"{what}: bytes": size}
         if self.sent is not None:
-            measured["bytes sent"] = self.sent
-        return [(name, n, self.formulas.get(name)) for name, n in measured.items()]
+            found["bytes sent"] = self.sent
+        return [(name, n, self.formulas.get(name)) for name, n in found.items()]
 
     def __str__(self) -> str:
-        lines = [f"{'':24}{'measured':>18}{'formula':>18}"]
-        for name, *both in self.rows():
+        inside = re.compile(f"^({'|'.join(HEADS)}) of ")
+        rows = [(inside.sub("  ", name), both) for name, *both in self.rows()]
+        wide = max(24, *(len(name) + 1 for name, _ in rows))
+        lines = [f"{'':{wide}}{'measured':>18}{'formula':>18}"]
+        for name, both in rows:
             cells = ["-" if n is None else f"{n:,.0f}" for n in both]
-            lines.append(f"{name:24}{cells[0]:>18}{cells[1]:>18}")
+            lines.append(f"{name:{wide}}{cells[0]:>18}{cells[1]:>18}")
         if self.device:
             kind = "MFU" if self.formulas.get("model FLOP") else "HFU"
             least = "at least " if self.with_meters else ""
@@ -116,37 +124,64 @@ def step(
     with ExitStack() as stack:
         shapes = stack.enter_context(known_shape.forwards(module or model))
         sent = stack.enter_context(wire.tcp()) if _tells_tcp() else None
-        kept = None if _sharded(model) else stack.enter_context(live.live(model))
-        memory = stack.enter_context(Storages(model))
-        for tensor in _held(model, optimizer):
-            memory.follow(tensor)
-        flop = stack.enter_context(FlopMeter(model))
-        found.calls = stack.enter_context(wire.counted())
+        kept = stack.enter_context(live.live(model))
+        for kind, tensors in _held(model, optimizer).items():
+            for tensor in tensors:
+                kept.follow(tensor, kind)
+        flop = stack.enter_context(FlopMeter(model, whose.part_of))
+
+        def enters(module: nn.Module, part: str) -> None:
+            for p in module.parameters(recurse=False):  # FSDP has gathered them
+                kept.follow(p, "weights")
+                flop.weights[live.own_rows(p).untyped_storage()._cdata] = part
+
+        kept.whose = stack.enter_context(whose.running(model, enters))
+        found.calls = stack.enter_context(wire.counted(whose.purpose))
         if place.type == "cuda":
             torch.cuda.reset_peak_memory_stats(place)
         with found.timed():
             yield found
         found.with_meters = True
     found.flop = +flop.parts
-    found.peak = torch.cuda.max_memory_allocated(place) if place.type == "cuda" else memory.peak
-    if kept:
-        found.saved = max(row["activations"] for row in kept.timeline().rows)
-    found.unseen += _unseen(model, module or model)
+    found.saved, line = kept.by_part(), kept.timeline()
+    found.peak = line.total(line.peak)
+    found.kinds = {name: n for name, n in line.rows[line.peak].items() if n}
+    if place.type == "cuda":
+        found.peak = torch.cuda.max_memory_allocated(place)
+    found.unseen += _unseen(module or model)
     found.sent = sent.sent if sent else None
     if module and shape:
         found.formulas = known_shape.amounts(module, shape, shapes)
     if dist.is_initialized():
+        found.formulas |= _of_gradients(model, found.calls)
         found.formulas["bytes sent"] = _by_rings(found.calls)
 
 
-def _sharded(model: nn.Module) -> bool:
-    return any(isinstance(p, DTensor) for p in model.parameters())
+def _parts(of: str, amounts: Mapping[str, int]) -> dict[str, float | None]:
+    """Rows of the parts of an amount, the largest first, where there are two or more."""
+    if len(amounts) < 2:
+        return {}
+    ordered = sorted(amounts.items(), key=lambda one: -one[1])
+    return {f"{of} of {part or OUTSIDE}": n for part, n in ordered}
 
 
-def _unseen(model: nn.Module, module: nn.Module) -> list[str]:
+def _of_gradients(model: nn.Module, calls: wire.Counted) -> dict[str, float]:
+    """Bytes of all gradients, which torch's classes exchange once; of all weights, which FSDP
+    gathers before the forward. It pads rows that the ranks do not divide.
+    """
+    own = [p for p in model.parameters() if p.requires_grad]
+    found = {}
+    for name, part in calls.parts:
+        which = own if part == whose.GRADIENTS else list(model.parameters())
+        if part in (whose.GRADIENTS, f"{whose.WEIGHTS}, forward"):
+            size = sum(p.numel() * p.element_size() for p in which)
+            found[f"{COLLECTIVES.get(name, name)} {part}: bytes"] = float(size)
+    return found
+
+
+def _unseen(module: nn.Module) -> list[str]:
     ranks = dist.get_world_size() if dist.is_initialized() else 1
     reasons = {
-        "saved": _sharded(model),
         "again": known_shape.recomputes(module) != "none",
         "tcp": ranks > 1 and not _tells_tcp(),
     }
@@ -159,11 +194,13 @@ def _tells_tcp() -> bool:
     return together and dist.get_backend() == "gloo" and sys.platform == "linux"
 
 
-def _held(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> list[Tensor]:
+def _held(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> dict[str, list[Tensor]]:
     """Gradients and states that are there before the step."""
     states = tree_leaves(list(optimizer.state.values())) if optimizer else []
-    gradients = [p.grad for p in model.parameters()]
-    return [leaf for leaf in [*states, *gradients] if isinstance(leaf, Tensor)]
+    return {
+        "gradients": [p.grad for p in model.parameters() if p.grad is not None],
+        "optimizer": [leaf for leaf in states if isinstance(leaf, Tensor)],
+    }
 
 
 def _by_rings(calls: wire.Counted) -> float:

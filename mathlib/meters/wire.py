@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +43,9 @@ class Counted:
     to: Counter[int] = field(
         default_factory=Counter
     )  # bytes of messages, by the rank of the world they go to
+    parts: dict[tuple[str, str], list[int]] = field(
+        default_factory=dict
+    )  # calls and bytes by name and what for, where somebody was asked to tell
     left: list[float] = field(
         default_factory=list
     )  # when each message was sent off, by the clock that this machine's processes share
@@ -65,9 +68,9 @@ class Counted:
 
 
 class _Counting(TorchDispatchMode):
-    def __init__(self) -> None:
+    def __init__(self, purpose: Callable[[str], str] | None) -> None:
         super().__init__()
-        self.counted = Counted()
+        self.counted, self.purpose = Counted(), purpose
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if function.namespace in ("c10d", "_c10d_functional"):
@@ -75,8 +78,12 @@ class _Counting(TorchDispatchMode):
             sides = (
                 [leaf for leaf in tree_leaves(arg) if isinstance(leaf, Tensor)] for arg in args
             )
+            size = max(sum(t.nbytes for t in side) for side in sides)
             self.counted.calls[name] += 1
-            self.counted.payload[name] += max(sum(t.nbytes for t in side) for side in sides)
+            self.counted.payload[name] += size
+            if self.purpose:
+                part = self.counted.parts.setdefault((name, self.purpose(name)), [0, 0])
+                part[:] = part[0] + 1, part[1] + size
             if name == "send":
                 (tensor,), group, to, *_ = args
                 members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))
@@ -86,9 +93,11 @@ class _Counting(TorchDispatchMode):
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[Counted]:
-    """Count what passes torch's dispatcher inside the block, the calls of torch's own DDP too."""
-    with _Counting() as mode:
+def counted(purpose: Callable[[str], str] | None = None) -> Iterator[Counted]:
+    """Count what passes torch's dispatcher inside the block, the calls of torch's own DDP too;
+    `purpose` tells of each what it is for, by its name.
+    """
+    with _Counting(purpose) as mode:
         yield mode.counted
 
 

@@ -100,15 +100,19 @@ class Interval:
     runs: int  # from so many runs
 
 
-def interval(seconds: float, program: str = "megatron-core") -> Interval:
+def interval(
+    seconds: float, program: str = "megatron-core", *, device: str | None = None
+) -> Interval:
     """Between what times a step predicted to take `seconds` was measured, in eight of ten runs of
-    that program that were not fitted; of all programs where it has few.
+    that program that were not fitted; of all programs where it has few. On a `device` without any
+    run: in eight of ten of all runs, predicted as if theirs were such a one.
 
     Chapter: planning
     """
     rows = table("calibrations")
     one_of("program", program, rows["programs"])
-    row = rows["intervals"].get(program, rows["intervals"]["all"])
+    known = device is None or one_of("device", device, table("devices")) in rows["devices"]
+    row = rows["intervals"].get(program if known else "unseen", rows["intervals"]["all"])
     T = positive("seconds", seconds)
     return Interval(T * row["low"], T * row["high"], int(row["runs"]))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mathlib.checks import InputError, divisors, instance, one_of, positive, whole
-from mathlib.layout import RECOMPUTE, tensor_degree
+from mathlib.layout import RECOMPUTE, spreads, tensor_degree
 from mathlib.memory.fit import Verdict, fits
 from mathlib.parts import Parts
 from mathlib.plan.room import Room
@@ -298,7 +298,8 @@ def _changes(model: Model, lay: Layout) -> Iterator[tuple[str, Layout]]:
     for axis in ("tensor", "pipeline", "context"):
         for times in (2, 4, 8):
             size = getattr(lay, axis) * times
-            if lay.data % times == 0 and not (axis == "pipeline" and model.layers % size):
+            p = size if axis == "pipeline" else lay.pipeline
+            if lay.data % times == 0 and spreads(model.layers, p, lay.chunks):
                 changed = {axis: size, "data": lay.data // times, "shard": 0}
                 changed |= {"micro_batches": lay.micro_batches * times}
                 tries.append((f"{axis} {size}", changed))

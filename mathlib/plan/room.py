@@ -7,9 +7,9 @@ moment by moment, is `memory.fit.training`, of which this is within a tenth.
 """
 
 from dataclasses import dataclass, field
-from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
+from mathlib.layout import stage_sizes
 from mathlib.memory import activations, states
 from mathlib.plan import work
 from mathlib.plan.keeps import Keeps
@@ -17,6 +17,17 @@ from mathlib.plan.work import HERE, Away, Held, Way
 from mathlib.specs import Layout, Model
 
 Copies = tuple[float, float]  # bytes of the states, and of a layer that ZeRO gathers
+
+
+class Early(NamedTuple):
+    """Layers of the early stages and of the last, and the micro-batches in flight there."""
+
+    first: int  # layers of the first stage, which has the embedding
+    most: int  # of the second, where the first has one fewer
+    layers: int  # of that of the two which keeps more activations
+    flying: float  # micro-batches in flight there
+    last: int  # layers of the last stage
+    behind: float  # micro-batches in flight there
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +44,14 @@ class Room:
     copies: dict[tuple[int, int], tuple[float, float, float]] = field(
         default_factory=dict, repr=False
     )
-    flying: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict, repr=False)
+    early: dict[tuple[int, ...], Early] = field(default_factory=dict, repr=False)
     held: dict[tuple[int, ...], Held] = field(default_factory=dict, repr=False)
     standing: dict[tuple[object, ...], list[Copies]] = field(default_factory=dict, repr=False)
 
     def parts(self, way: Layout | Way, away: Away = HERE) -> tuple[float, float, float, float]:
         """States, activations, logits and what is alive while a layer computes, in bytes, on the
-        fuller of first and last stage.
+        fuller of first and last stage; where the first has a layer fewer than the second, each the
+        more of those two: up to a sixth too much where a table weighs more than a layer.
         """
         states_, gathered = self._standing(way, way.zero, way.shard, away)
         kept, logits, again = self.passing(way, away)
@@ -49,22 +61,22 @@ class Room:
         """Activations, logits, a layer computed again: what no ZeRO stage changes. Of activations
         that wait in the host's memory those of two layers are here, one's on their way.
         """
-        first, last = self._flying(way)
-        layers, layer = self._layers(way), self._layer(way, way.recompute)
+        _, _, layers, flying, last, behind = self.stages(way)
+        layer = self._layer(way, way.recompute)
         again = self._layer(way, "none") if way.recompute == "full" else 0.0
         n = self.tokens // way.context * way.micro_batch
         logits = (self.keeps.logit * self.model.padded_vocab + 4 * self.model.width) * n
         logits /= 1 if self.keeps.whole_logits else way.tensor
         if away.kept:
-            return min(2.0, layers * first) * layer, logits, again
-        ahead, behind = layers * first * layer, layers * last * layer
-        if way.pipeline == 1 or ahead < behind + logits:
-            return behind, logits, again
+            return min(2.0, layers * flying) * layer, logits, again
+        ahead, at_last = layers * flying * layer, last * behind * layer
+        if way.pipeline == 1 or ahead < at_last + logits:
+            return at_last, logits, again
         return ahead, 0.0, again
 
     def of_family(self, way: Way, shards: list[tuple[int, int]], away: Away = HERE) -> list[Copies]:
         """What stands in memory with each ZeRO stage and group of a family; asked once, as chunks
-        change nothing where they divide the layers.
+        change nothing.
         """
         key = (*way[:3], *way[10:], away.states)
         if key not in self.standing:
@@ -78,32 +90,32 @@ class Room:
             every, left = (self._standing(way, *shard, one)[0] for one in (HERE, away))
             states_ = every - left
         if away.kept:
-            kept = self._layers(way) * self._flying(way)[0] * self._layer(way, way.recompute)
+            at = self.stages(way)
+            kept = at.layers * at.flying * self._layer(way, way.recompute)
         return states_ + kept
 
     def layer(self, way: Layout | Way) -> float:
         """Bytes that an average layer keeps of a micro-batch."""
         return self._layer(way, way.recompute)
 
-    def _layers(self, way: Layout | Way) -> int:
-        """Of a stage that is not the last."""
-        return ceil(self.model.layers / (way.pipeline * way.chunks)) * way.chunks
-
     def total(self, way: Layout | Way) -> float:
         """Bytes in all."""
         return sum(self.parts(way))
 
-    def _flying(self, way: Layout | Way) -> tuple[float, float]:
-        """Micro-batches in flight on the first and the last stage."""
+    def stages(self, way: Layout | Way) -> Early:
+        """Layers and micro-batches in flight of the stages that may be the fullest."""
         key = (way.pipeline, way.micro_batches, way.chunks)
-        if key not in self.flying:
+        if key not in self.early:
             p, m, v = key
-            first, last = (
+            first, most, last = stage_sizes(self.model.layers, p)
+            flying = [
                 activations.in_flight(pipeline=p, micro_batches=m, chunks=v, stage=i)
-                for i in (0, p - 1)
-            )
-            self.flying[key] = first, last
-        return self.flying[key]
+                for i in (0, min(1, p - 1), p - 1)
+            ]
+            two = [(first, flying[0]), (most, flying[1])][: 1 if first == most else 2]
+            here = max(two, key=lambda one: one[0] * one[1])
+            self.early[key] = Early(first, most, *here, last, flying[2])
+        return self.early[key]
 
     def _layer(self, way: Layout | Way, recompute: str) -> float:
         """Bytes that an average layer keeps of one micro-batch: as many times those of a sequence
@@ -144,8 +156,9 @@ class Room:
         which = 2 if away.states else 0
         dense, experts = self._copies(zero, S)[which], self._copies(zero, Se)[which]
         tables = has.table * (2 if p == 1 and not self.model.tied else 1)
-        uneven = self._layers(way) * p / L
-        states_ = (has.dense * uneven + tables) * dense + has.experts * uneven * experts
+        first, most, _ = stage_sizes(L, p)
+        each = (has.dense * dense + has.experts * experts) * p / L  # bytes of a layer
+        states_ = max(first * each + tables * dense, most * each)
         if zero < 2 or shard == 1:
             return states_, 0.0
         whole = self._copies(0, 1)[1]

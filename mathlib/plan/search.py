@@ -16,7 +16,7 @@ from mathlib.plan.room import Copies, Room
 from mathlib.plan.step import NAMES, Machine, _seconds, _times
 from mathlib.plan.ways import Shard, _families, _meshes, _sharded
 from mathlib.plan.work import OFFLOAD, Away, Way
-from mathlib.specs import Layout
+from mathlib.specs import Layout, table
 from mathlib.units import show
 
 AXES = (
@@ -274,9 +274,15 @@ class _Found:
             axis: {value: choice(one) for value, one in found.items()}
             for axis, found in self.by_axis().items()
         }
-        between = interval(choices[0].seconds, program) if choices else None
+        between = _interval(on, choices[0].seconds, program) if choices else None
         full = {name: n for name, n in self.full.items() if n}
         return Ranking(choices, self.tried, self.fitting, between, best_with, full, complete)
+
+
+def _interval(on: Machine, seconds: float, program: str) -> Interval:
+    """Where a step of this device lies, which need not be one of the house's."""
+    own = on.device.name
+    return interval(seconds, program, device=own if own in table("devices") else None)
 
 
 def _layout(way: Way) -> Layout:

@@ -5,7 +5,7 @@ S ranks ZeRO shards over · P parameters · t tensor · s tokens · e bytes of a
 step = m (slowest stage) + (p - 1)/v (a stage) + what is exchanged and not hidden + update
 """
 
-from math import ceil, log2
+from math import log2
 
 from mathlib.checks import InputError, flag, instance, one_of
 from mathlib.compute import flops
@@ -68,10 +68,8 @@ def _waiting(on: Machine, way: Way, one: Pass, away: Away) -> float:
 
 
 def _layers(way: Way, L: int) -> tuple[int, int]:
-    """Layers of a stage, and of the last one, which has the rest."""
-    p, v = way.pipeline, way.chunks
-    layers = ceil(L / (p * v)) * v
-    return layers, max(0, L - (p - 1) * layers)
+    """Layers of a stage, and of the last one, which has one fewer where p does not divide L."""
+    return -(-L // way.pipeline), L // way.pipeline  # layout.stage_sizes, in a search's hurry
 
 
 def _stage(on: Machine, way: Way, one: Pass) -> tuple[float, ...]:

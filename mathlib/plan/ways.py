@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mathlib.checks import InputError, divisors, instance, whole
-from mathlib.layout import RECOMPUTE, tensor_degree
+from mathlib.layout import RECOMPUTE, spreads, tensor_degree
 from mathlib.plan.work import Way
 from mathlib.specs import Model
 
@@ -32,8 +32,8 @@ def ways(
     model: Model, *, tokens: int, devices: int, sequences: int, node: int, micro_batch: int = 8
 ) -> Iterator[Way]:
     """Every layout that divides: B sequences over n devices, tensor ranks inside a node, micro-
-    batches of powers of two up to `micro_batch`. Where p does not divide L the last stage has fewer
-    layers, and no chunks.
+    batches of powers of two up to `micro_batch`. Where p does not divide L some stages have a
+    layer fewer, those of the ends first, as `layout.chunk_layers` says.
 
     Chapter: planning
     """
@@ -60,7 +60,7 @@ def _meshes(model: Model, s: int, n: int, node: int) -> list[Mesh]:
         if t > node or not _accepts(model, t):
             continue
         for p in divisors(n // t):
-            if (p - 1) * -(-model.layers // p) >= model.layers:  # a stage would be empty
+            if p > model.layers:  # a stage would be empty
                 continue
             for among in divisors(n // t // p):
                 if s % (2 * among) == 0 or among == 1:  # halves of a piece share the causal work
@@ -113,6 +113,6 @@ def _dealt(model: Model, ranks: int) -> list[int]:
 
 def _chunks(layers: int, p: int, m: int) -> list[int]:
     """Chunks a stage can have."""
-    if p == 1 or m % p or layers % p:
+    if p == 1 or m % p:
         return [1]
-    return [v for v in divisors(layers // p) if v <= MOST_CHUNKS]
+    return [v for v in divisors(-(-layers // p)) if v <= MOST_CHUNKS and spreads(layers, p, v)]

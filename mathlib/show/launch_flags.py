@@ -4,7 +4,9 @@ Names as in Megatron-LM's arguments.py of August 2026 and in torchrun's manual.
 """
 
 from collections.abc import Iterator
+from itertools import groupby
 
+from mathlib.layout import chunk_layers
 from mathlib.specs import Cluster, Layout, Model
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}  # ZeRO stage: Megatron-FSDP's word for it
@@ -81,14 +83,31 @@ def _spread(layout: Layout, model: Model) -> Iterator[str]:
         yield "--sequence-parallel"
     yield f"--context-parallel-size {layout.context}"
     yield f"--pipeline-model-parallel-size {layout.pipeline}"
-    if layout.chunks > 1:
-        yield f"--num-virtual-stages-per-pipeline-rank {layout.chunks}"
-    if model.layers % layout.pipeline:
-        rest = model.layers - (layout.pipeline - 1) * -(-model.layers // layout.pipeline)
-        yield f"--decoder-last-pipeline-num-layers {rest}"
+    yield from _stages(layout, model)
     if model.experts:
         yield f"--expert-model-parallel-size {layout.expert}"
         yield f"--expert-tensor-parallel-size {layout.expert_split}"
+
+
+def _stages(layout: Layout, model: Model) -> Iterator[str]:
+    """Chunks, and which have a layer fewer: the ends alone, which then count as a layer, or more.
+
+    In a layout of its own the chunks stand in the order a micro-batch meets them, E embedding, t a
+    layer, L loss; their number gives that of the chunks a stage.
+    """
+    sizes = chunk_layers(model.layers, layout.pipeline, layout.chunks)
+    shorter = sum(n < max(sizes) for n in sizes)
+    if shorter > 2:
+        runs = [(n, len(list(same))) for n, same in groupby(sizes[1:-1])]
+        inner = "".join(f"({'t' * n}|)*{count}" for n, count in runs)
+        yield f'--pipeline-model-parallel-layout "E{"t" * sizes[0]}|{inner}{"t" * sizes[-1]}L"'
+        return
+    if layout.chunks > 1:
+        yield f"--num-virtual-stages-per-pipeline-rank {layout.chunks}"
+    if shorter:
+        yield "--account-for-loss-in-pipeline-split"
+    if shorter > 1:
+        yield "--account-for-embedding-in-pipeline-split"
 
 
 def _states(layout: Layout, recipe: str) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """The formulas behind a planned layout's memory, each with its numbers, for every part of it."""
 
-from math import ceil
-
-from mathlib.memory import activations, states
+from mathlib.layout import stage_sizes
+from mathlib.memory import states
 from mathlib.plan import step, work
 from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD, Away
@@ -43,13 +42,17 @@ def _states(
 ) -> Law:
     """Weights, gradients, master weights and optimizer states."""
     L, p = on.model.layers, lay.pipeline
-    uneven = ceil(L / (p * lay.chunks)) * lay.chunks * p / L
+    first, most, _ = stage_sizes(L, p)
     tables = has.table * (2 if p == 1 and not on.model.tied else 1)
     among = (lay.shard, lay.expert_shard) if lay.zero else (1, 1)
     copies = [states.per_parameter(recipe, zero=lay.zero, shard=S) for S in among]
     stay = ("weights", "gradients") if away.states else tuple(copies[0])
     kappa, beta = (sum(one.amount(name) for name in stay) for one in copies)
-    P, E = has.dense * uneven + tables, has.experts * uneven
+    both = [(n * p / L, table) for n, table in ((first, tables), (most, 0))]
+    P, E = max(
+        ((has.dense * n + table, has.experts * n) for n, table in both),
+        key=lambda one: one[0] * kappa + one[1] * beta,
+    )
     numbers: dict[str, Number] = {"P": (P, says.count(P)), "kappa": sized(kappa)}
     words = "P parameters of a stage, with κ bytes of weight, gradient and optimizer for each."
     if away.states:
@@ -65,10 +68,9 @@ def _states(
 
 def _activations(on: step.Machine, lay: Layout, amounts: dict[str, float], away: Away) -> Law:
     """Of the first stage or, where that has more with its logits, the last."""
-    p, v = lay.pipeline, lay.chunks
-    stage = p - 1 if "logits" in amounts and not away.kept else 0
-    n = activations.in_flight(pipeline=p, micro_batches=lay.micro_batches, chunks=v, stage=stage)
-    layers, kept = ceil(on.model.layers / (p * v)) * v, amounts.get(HELD[1], 0.0)
+    at, kept = Room(on.model, on.tokens).stages(lay), amounts.get(HELD[1], 0.0)
+    last = "logits" in amounts and not away.kept
+    layers, n = (at.last, at.behind) if last else (at.layers, at.flying)
     if away.kept:
         words = "Of l layers and n micro-batches two stay, with a bytes each: one is on its way to "
         words += "or from the host's memory, where the others wait."

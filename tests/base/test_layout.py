@@ -12,9 +12,12 @@ from mathlib.architecture import Experts, Model
 from mathlib.checks import InputError
 from mathlib.layout import (
     Layout,
+    chunk_layers,
     expert_degree,
     own_tokens,
+    spreads,
     stage_layers,
+    stage_sizes,
     tensor_degree,
     uneven_layers,
 )
@@ -146,9 +149,45 @@ def test_a_sequence_is_split_evenly_or_refused():
         own_tokens(12, 5)
 
 
-def test_the_last_stage_has_what_is_left():
-    stages = [uneven_layers(126, 16, i) for i in range(16)]
-    assert [len(held) for held in stages] == [8] * 15 + [6]
-    assert sum(stages, []) == list(range(126))
-    with pytest.raises(InputError, match="pipeline = 5: does not divide layers = 12"):
-        uneven_layers(12, 5, 0)  # four stages of three leave the fifth none
+def test_the_ends_have_a_layer_fewer_as_llama_3_has_it():
+    """arXiv:2407.21783, section 3.3.2: 126 layers in 16 stages, one fewer on the first and the
+    last; with a chunk for each layer the first has only the embedding, the last only the loss.
+    """
+    for chunks in (1, 2, 4, 8):
+        stages = uneven_layers(126, 16, chunks)
+        assert [len(held) for held in stages] == [7] + [8] * 14 + [7]
+        assert sorted(sum(stages, [])) == list(range(126))
+    one_each = chunk_layers(126, 16, 8)
+    assert one_each[0] == one_each[-1] == 0 and set(one_each[1:-1]) == {1}
+    assert [len(held) for held in uneven_layers(61, 16, 2)] == [3] + [4] * 13 + [3] * 2
+
+
+@given(st.integers(1, 140), st.integers(1, 40), st.integers(1, 9))
+def test_stages_differ_by_a_layer_at_most_and_inner_chunks_are_not_empty(layers, pipeline, chunks):
+    if not spreads(layers, pipeline, chunks):
+        with pytest.raises(InputError):
+            chunk_layers(layers, pipeline, chunks)
+        return
+    sizes, stages = chunk_layers(layers, pipeline, chunks), uneven_layers(layers, pipeline, chunks)
+    held = [len(stage) for stage in stages]
+    assert sum(sizes) == layers and sorted(sum(stages, [])) == list(range(layers))
+    assert max(sizes) - min(sizes) <= 1 and all(sizes[1:-1])
+    assert max(held) == -(-layers // pipeline) and min(held) == layers // pipeline
+    first, most, last = stage_sizes(layers, pipeline)
+    assert (held[0], max(held), held[-1]) == (first, most, last)
+    assert first == most or held[1] == most, "the second is the fuller where the first is not"
+    if layers % (pipeline * chunks) == 0:
+        assert stages == stage_layers(layers, pipeline, chunks)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "chunks", "told"),
+    [
+        (20, 1, "pipeline = 20: more than layers = 12"),
+        (5, 2, "chunks = 2: does not divide the layers of the fullest stage = 3; accepted: 1, 3"),
+        (5, 3, "chunks = 3: of 15 in 5 stages, 3 would have no layer"),
+    ],
+)
+def test_what_would_leave_chunks_empty_or_uneven_is_refused(pipeline, chunks, told):
+    with pytest.raises(InputError, match=re.escape(told)):
+        chunk_layers(12, pipeline, chunks)

@@ -126,8 +126,8 @@ def test_an_example_of_the_help_can_be_pasted(run, monkeypatch, line, columns):
         ("memory gpt2 --data 8 --shard 4", "--shard 4: no effect without ZeRO"),
         ("memory gpt2 --recipe adm", "--recipe adm: no such name; did you mean"),
         (
-            "memory gpt2 --pipeline 5",
-            "--pipeline 5: does not divide layers = 12; accepted: 1, 2, 3",
+            "memory gpt2 --pipeline 13",
+            "--pipeline 13: more than layers = 12, so that a stage would be empty",
         ),
         ("memory gpt2 --pipeline-stage 3", "--pipeline-stage 3"),
         ("memory gpt2 --memory 0", "--memory 0"),

@@ -4,13 +4,13 @@ import pytest
 from command_line import answered, args
 
 from mathlib.checks import InputError
-from mathlib.cli import parser, plans, steps, terminal
+from mathlib.cli import plans, steps, terminal
 from mathlib.cli.options import model_of
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import out_of_memory
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.room import Room
-from mathlib.specs import Layout, find_device, find_model
+from mathlib.specs import Layout, find_device
 
 LEFT = find_device("a100-80gb").room - 4e9
 LINE = "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 16"
@@ -139,14 +139,3 @@ def test_a_plan_says_what_it_takes_a_program_to_keep(capsys):
         assert row["memory"]["value"] == pytest.approx(room.total(Layout(**row["layout"])))
     plans.plan_command(args(f"{LINE} --recipe mixed-adam"))
     assert "memory counted as megatron-core fills it: mixed-adam, " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["plan", "fit"])
-def test_the_help_says_that_uneven_stages_are_not_interleaved(name):
-    told = " ".join(parser.parser_of(name).format_help().split())
-    assert plans.UNSEARCHED in told
-    asked = {"tokens": 8192, "devices": 128, "sequences": 64, "node": 8}
-    tried = list(planner.ways(find_model("llama3-405b"), **asked))
-    stages = {way.pipeline for way in tried if way.chunks == 1}
-    interleaved = {way.pipeline for way in tried if way.chunks > 1}
-    assert 16 in stages and interleaved == {p for p in stages if p > 1 and 126 % p == 0}

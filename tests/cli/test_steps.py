@@ -53,7 +53,7 @@ def test_a_devices_cluster_is_the_first_that_is_made_of_it():
     assert steps.cluster_of(args("time gpt2 --device H100-SXM")).device == "h100-sxm"
 
 
-def test_a_last_stage_may_be_shorter_but_not_empty(capsys):
+def test_stages_may_be_uneven_but_not_empty(capsys):
     """Llama 3 405B ran its 126 layers on 16 stages; `comm step` counts equal stages alone."""
     line = "llama3-405b --tensor 8 --pipeline 16 --data 64 --sequence-parallel"
     data = answered(f"time {line} --device h100-sxm", capsys)
@@ -61,10 +61,12 @@ def test_a_last_stage_may_be_shorter_but_not_empty(capsys):
     with pytest.raises(InputError, match="pipeline = 16: does not divide layers = 126; accepted"):
         typed = args(f"comm step {line}")
         layout_of(typed, model_of(typed))
-    with pytest.raises(InputError, match="chunks = 32 does not divide it"):
-        steps.time_command(args(f"time {line} --device h100-sxm --chunks 2"))
-    with pytest.raises(InputError, match="pipeline = 100: does not divide"):
-        steps.time_command(args("time llama3-405b --device h100-sxm --pipeline 100"))
+    two = answered(f"time {line} --device h100-sxm --chunks 2", capsys)
+    assert two["total"] < data["total"]
+    with pytest.raises(InputError, match="chunks = 3: does not divide the layers of the fullest"):
+        steps.time_command(args(f"time {line} --device h100-sxm --chunks 3"))
+    with pytest.raises(InputError, match="pipeline = 127: more than layers = 126"):
+        steps.time_command(args("time llama3-405b --device h100-sxm --pipeline 127"))
 
 
 def test_what_waits_on_the_host_is_the_librarys_and_asks_for_a_host(capsys):

@@ -167,7 +167,7 @@ def test_the_largest_micro_batch_fits_and_one_more_does_not(
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: fit.training("gpt2", Layout(pipeline=5)), "layers = 12"),
+        (lambda: fit.training("gpt2", Layout(pipeline=13)), "layers = 12"),
         (lambda: fit.training("gpt2", Layout(tensor=5)), "tensor = 5: does not divide heads = 12"),
         (lambda: fit.training("gtp2"), "did you mean gpt2"),
         (lambda: fit.training("gpt2", stage=1), "stage = 1: expected 0 to 0"),

@@ -47,6 +47,16 @@ def test_an_interval_is_a_multiple_of_the_prediction() -> None:
     assert few == interval(1.0, "deepspeed") and few.runs > one.runs
 
 
+def test_a_device_that_no_run_tells_of_has_a_wider_interval() -> None:
+    """As all runs would be off if nothing were known of their devices."""
+    known, unseen = (interval(1.0, device=name) for name in ("h100-sxm", "mi250x"))
+    assert known == interval(1.0) and unseen.runs > known.runs
+    assert unseen.low <= known.low + 0.1 and unseen.high > 1.2 * known.high
+    assert unseen == interval(1.0, "composer", device="l40s"), "whatever the program"
+    with pytest.raises(InputError, match="device = 'h10'"):
+        interval(1.0, device="h10")
+
+
 def test_the_chance_grows_with_what_is_needed_and_is_even_at_what_is_typical() -> None:
     row = table("calibrations")["needs"]["nanotron"]
     typical = 80e9 / exp(row["typical"])

@@ -15,7 +15,7 @@ import trust
 
 ROWS = {one.source: one for one in trust.every_source()}
 MISSED = {  # sources of which half of the runs are farther off than they should be
-    *("playbook", "bigscience", "moe-modelzoo", "torchao"),
+    *("playbook", "bigscience", "moe-modelzoo"),
     *("megatron-table", "deepspeed-azure", "primus"),
 }
 NO_BETTER = {"bigscience", "torchao", "deepspeed-azure"}  # than one share of the peak
@@ -69,7 +69,7 @@ def test_the_sets_of_the_playbook_have_more_noise_than_a_planner_could_remove() 
     for one, other in pairs:  # no difference that the planner would know of
         assert 0.8 < trust.guess()[other.name] / trust.guess()[one.name] < 1.01
     oracle, planner = (mean(getattr(one, who) for one in found) for who in ("oracle", "planner"))
-    assert f"{oracle:.0%} {planner:.0%}" == "125% 68%"
+    assert f"{oracle:.0%} {planner:.0%}" == "125% 27%"
 
 
 def test_a_worse_prediction_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

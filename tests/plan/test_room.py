@@ -17,6 +17,10 @@ LAYOUTS = {
     "zero 1": Layout(data=64, zero=1, micro_batches=4),
     "zero 3": Layout(data=64, zero=3, micro_batches=4, micro_batch=2),
     "groups": Layout(data=64, zero=1, shard=8, micro_batches=4),
+    "uneven": Layout(tensor=2, sequence_parallel=True, pipeline=6, micro_batches=16),
+    "uneven, interleaved": Layout(
+        tensor=2, sequence_parallel=True, pipeline=6, chunks=2, micro_batches=18
+    ),
     "context": Layout(data=4, context=4, zero=1, micro_batches=4),
     "recomputed": Layout(data=8, zero=1, recompute="full", micro_batch=4, micro_batches=4),
 }
@@ -30,6 +34,25 @@ def test_the_quick_sum_is_near_the_exact_one(name: str, model: str) -> None:
     lay = LAYOUTS[name]
     exact = fit.training(model, lay, tokens=4096, recipe=RECIPE, loss="fused", fused_gate=True)
     assert room.total(lay) == pytest.approx(exact.total, rel=0.1)
+
+
+def test_where_the_second_stage_is_fuller_it_counts() -> None:
+    """32 layers in 12 stages: 2 in the first with the embedding, 3 in the second."""
+    lay = Layout(tensor=2, sequence_parallel=True, pipeline=12, micro_batches=24)
+    room = Room(fit.find_model("llama3-8b"), 4096)
+    early, P = room.stages(lay), room._held(lay)
+    assert (early.first, early.most, early.last) == (2, 3, 2)
+    states_, kept, *_ = room.parts(lay)
+    assert kept == 3 * 11 * room.layer(lay) > 2 * 12 * room.layer(lay)
+    layer, each = P.dense * 12 / 32, room._copies(0, 1)[0]
+    assert states_ == pytest.approx(max(2 * layer + P.table, 3 * layer) * each)
+    small = Room(fit.find_model("llama3-8b").but(vocab=1000, name="few words"), 4096)
+    table = small._held(lay).table
+    assert table < layer and small.parts(lay)[0] == pytest.approx(3 * layer * each)
+    how = {"tokens": 4096, "recipe": RECIPE, "loss": "fused", "fused_gate": True}
+    for model, most in (("llama3-70b", 1.02), ("llama3-8b", 1.17)):  # its table weighs two layers
+        exact = fit.training(model, lay, **how).total
+        assert 0.99 < Room(fit.find_model(model), 4096).total(lay) / exact < most
 
 
 def test_experts_are_near_too() -> None:

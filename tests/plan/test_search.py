@@ -138,3 +138,14 @@ def test_a_host_without_room_holds_nothing() -> None:
     found, plain = (planner.search(one, devices=16, sequences=32) for one in (on, ON))
     assert found.fitting == plain.fitting and found.full["the host's memory"] > 0
     assert {one.offload for one in found.choices} == {"none"}
+
+
+def test_a_device_without_runs_is_told_with_a_wider_interval() -> None:
+    wide = []
+    for cluster in (CLUSTER, find_cluster("frontier")):
+        rates = find_rates(cluster.device)
+        on = step.machine("llama3.2-1b", cluster, rates, tokens=4096)
+        found = planner.search(on, devices=8, sequences=8, most=1)
+        assert found.between
+        wide.append(found.between.high / found.choices[0].seconds)
+    assert wide[1] > 1.2 * wide[0]

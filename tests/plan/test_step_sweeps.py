@@ -75,7 +75,7 @@ def test_where_the_model_does_not_know_why() -> None:
     inside = sum(own.low <= x <= own.high for x in took) / len(took)
     low, *_, high = quantiles(took, n=10, method="inclusive")
     assert (len(took), own.runs) == (970, 42) and f"{own.low:.2f} {own.high:.2f}" == "0.81 4.21"
-    assert f"{inside:.0%}, {low:.2f} to {high:.0f}" == "59%, 0.88 to 26"
+    assert f"{inside:.0%}, {low:.2f} to {high:.0f}" == "58%, 0.86 to 25"
 
 
 def test_what_ran_out_of_memory_was_the_likelier_to() -> None:

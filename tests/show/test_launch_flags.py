@@ -6,11 +6,13 @@ import shlex
 import pytest
 
 from mathlib import specs
+from mathlib.layout import chunk_layers
 from mathlib.show.launch_flags import launch_line
 from mathlib.specs import Layout
 
 H100 = specs.find_cluster("dgx-h100")
 RECIPE = "mixed-adam-fp32-gradients"
+LAID_OUT = "--pipeline-model-parallel-layout"
 
 
 def flags(model, layout, recipe=RECIPE, tokens=4096, **more):
@@ -83,9 +85,30 @@ def test_every_flag_is_one_that_the_programs_have(model):
                 assert {flag.removeprefix("--") for flag in told} <= known
 
 
-def test_a_last_stage_with_fewer_layers_and_experts():
-    told = flags("llama2-7b", Layout(pipeline=5))
-    assert told["--decoder-last-pipeline-num-layers"] == str(32 - 4 * 7)
+@pytest.mark.parametrize("chunks", [1, 2, 4, 8])
+def test_ends_with_a_layer_fewer_are_counted_as_layers(chunks):
+    """Llama 3 405B: embedding and loss are its 127th and 128th layer for Megatron-LM."""
+    told = flags("llama3-405b", Layout(pipeline=16, chunks=chunks, micro_batches=16))
+    ends = {f"--account-for-{end}-in-pipeline-split" for end in ("embedding", "loss")}
+    assert ends <= set(told) and "--pipeline-model-parallel-layout" not in told
+    assert told.get("--num-virtual-stages-per-pipeline-rank", "1") == str(chunks)
+    even = flags("llama3-405b", Layout(pipeline=18, micro_batches=18))
+    assert not ends & set(even)
+
+
+@pytest.mark.parametrize(("pipeline", "chunks"), [(5, 1), (9, 1), (6, 3), (9, 2), (10, 2)])
+def test_other_uneven_stages_are_written_out_layer_by_layer(pipeline, chunks):
+    """As docs.nvidia.com/megatron-core has it: "Et*3|(tt|)*29,m|L"."""
+    layout = Layout(pipeline=pipeline, chunks=chunks, micro_batches=pipeline)
+    told = flags("llama2-7b", layout)
+    text = re.sub(r"\(([^)]*)\)\*(\d+)", lambda one: one[1] * int(one[2]), told[LAID_OUT])
+    assert text[0] == "E" and text[-1] == "L" and "*" not in text
+    held = [len(chunk.strip("EL")) for chunk in text.split("|")]
+    assert held == chunk_layers(32, pipeline, chunks)
+    assert "--num-virtual-stages-per-pipeline-rank" not in told
+
+
+def test_experts_are_dealt_out():
     told = flags("mixtral-8x7b", Layout(data=8, expert=8))
     assert told["--num-experts"] == "8" and told["--moe-router-topk"] == "2"
     assert told["--expert-model-parallel-size"] == "8"
