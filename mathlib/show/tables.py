@@ -49,7 +49,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "")
 
 def _figures(cells: Sequence[str]) -> bool:
     """Whether a column holds numbers, with or without units, rather than words."""
-    return all(re.match(r"[-−<$(]*\d|[-–—∞]?$|never$", cell) for cell in cells)
+    return all(re.match(r"[-−<$( ]*\d|[-–—∞]?$|(never|none)$", cell) for cell in cells)
 
 
 def html_table(lines: Sequence[Sequence[str]], caption: str, kind: str = "mlx-table") -> str:

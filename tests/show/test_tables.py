@@ -71,6 +71,8 @@ def test_columns_of_numbers_and_of_words_stand_on_their_own_side():
     html = html._repr_html_()
     assert '<td>1.5\u00a0ms</td><td class="mlx-words">slow</td>' in html
     assert "<td>12\u00a0µs</td>" in html
+    html = table(["way", "error"], [["a", "< 0.01"], ["b", "none"]])._repr_html_()
+    assert "mlx-words" not in html and "<td>none</td>" in html
 
 
 def test_a_listing_names_its_file_and_a_notebooks_own_code_none():
