@@ -159,4 +159,4 @@ def test_what_a_hundred_cards_and_more_execute_is_what_the_chapter_says() -> Non
     best = sorted(round(max(job)) for job in rates.values())
     assert best == [155, 164, 170, 178]
     said = "\n".join(cell.source for cell in nbformat.read(COMPUTE, 4).cells)
-    assert "27 of the group's 125 layouts" in said and "makes 155 to 178" in said
+    assert "27 of the group's 125" in said and "makes 155 to 178" in said
