@@ -7,10 +7,10 @@ import json
 from dataclasses import asdict
 from itertools import groupby
 
-import places
+import whereabouts
 
-PAGE = places.ROOT / "book" / "map.md"
-LIST = places.PACKAGE / "cli" / "where.json"
+PAGE = whereabouts.ROOT / "book" / "map.md"
+LIST = whereabouts.PACKAGE / "cli" / "where.json"
 HEAD = """# Where is what
 
 Each formula of the library with its place: the equation it computes, the runs that try it, the
@@ -28,7 +28,7 @@ def cell(names: list[str]) -> str:
     return "<br>".join(f"`{name}`" for name in short)
 
 
-def line(row: places.Row) -> str:
+def line(row: whereabouts.Row) -> str:
     equation = f"{{eq}}`{row.equation}`" if row.equation else ""
     runs = [run.partition(".")[2] for run in row.runs]
     own = [test for test in row.tests if "/agreement/" not in test]
@@ -39,16 +39,16 @@ def line(row: places.Row) -> str:
 
 def title(word: str) -> str:
     """The chapter's heading: a link where the chapter is written."""
-    path = places.notebooks().get(word)
+    path = whereabouts.notebooks().get(word)
     name = word.replace("_", " ").capitalize()
     return f"{{doc}}`{name} </chapters/{path.stem}>`" if path else f"{name} (to come)"
 
 
 def page() -> str:
-    order = list(places.notebooks())
-    words = sorted({row.chapter for row in places.rows()} - set(order))
+    order = list(whereabouts.notebooks())
+    words = sorted({row.chapter for row in whereabouts.rows()} - set(order))
     rows = sorted(
-        places.rows(), key=lambda row: ([*order, *words].index(row.chapter), not row.equation)
+        whereabouts.rows(), key=lambda row: ([*order, *words].index(row.chapter), not row.equation)
     )
     text = [HEAD]
     for word, of_chapter in groupby(rows, key=lambda row: row.chapter):
@@ -63,7 +63,7 @@ def page() -> str:
 
 def listed() -> str:
     """The rows for a program, each a line, so that a change is one."""
-    lines = [json.dumps(asdict(row), ensure_ascii=False) for row in places.rows()]
+    lines = [json.dumps(asdict(row), ensure_ascii=False) for row in whereabouts.rows()]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 

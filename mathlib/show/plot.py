@@ -221,8 +221,8 @@ def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
         places = [(at + dx - wide * back, high + dy) for dx, dy, back in around]
         least, best = math.inf, places[0]
         for spot in places:
-            inside = least and x.start < spot[0] and spot[0] + wide <= x.stop
-            if inside and (held := _held(taken, spot, wide, page.small)) < least:
+            inside = x.start < spot[0] and spot[0] + wide <= x.stop and spot[1] < y.start + 5
+            if least and inside and (held := _held(taken, spot, wide, page.small)) < least:
                 least, best = held, spot
         if not alone and (least or not direct):
             waiting.append((high, name))

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import map as map_tool
-import places
 import pytest
+import whereabouts
 
 from mathlib.checks import InputError
 from mathlib.cli import where
@@ -15,8 +15,8 @@ from mathlib.show.experiments import registry
 from mathlib.show.ledger import claims
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = {row["chapter"] for row in claims().values()} | set(places.notebooks())
-ROWS = places.rows()
+WORDS = {row["chapter"] for row in claims().values()} | set(whereabouts.notebooks())
+ROWS = whereabouts.rows()
 
 
 def test_the_page_and_the_list_are_made_from_the_code():
@@ -28,8 +28,8 @@ def test_the_page_and_the_list_are_made_from_the_code():
 
 def test_every_equation_of_the_book_has_its_function():
     found = {row.equation for row in ROWS}
-    for word in places.notebooks():
-        missing = set(places.labels(word)) - found
+    for word in whereabouts.notebooks():
+        missing = set(whereabouts.labels(word)) - found
         assert not missing, (
             f"{missing}: end the docstring of what computes it with 'Chapter: {word} (eq-...)'"
         )
@@ -41,7 +41,9 @@ def test_a_row_is_true(row):
     assert (ROOT / "mathlib" / f"{module.replace('.', '/')}.py").exists()
     assert row.chapter in WORDS, f"{row.chapter} is no chapter: expected one of {sorted(WORDS)}"
     if row.equation:
-        assert row.equation in places.labels(row.chapter), f"{row.chapter} has no {row.equation}"
+        assert row.equation in whereabouts.labels(row.chapter), (
+            f"{row.chapter} has no {row.equation}"
+        )
         assert row.section
     for test in row.tests:
         assert name and (ROOT / test).exists()
@@ -54,7 +56,7 @@ def test_a_row_is_true(row):
 
 def test_every_public_formula_says_its_place():
     told = {row.function for row in ROWS}
-    for module, name, _ in places.functions(places.FORMULAS):
+    for module, name, _ in whereabouts.functions(whereabouts.FORMULAS):
         kind = getattr(importlib.import_module(f"mathlib.{module}"), name)
         if callable(kind) and not isinstance(kind, type):
             assert f"{module}.{name}" in told, (

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import places
 import pytest
+import whereabouts
 
 from mathlib.show.experiments import registry
 from mathlib.show.ledger import claims
@@ -12,7 +12,7 @@ from mathlib.show.ledger import claims
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, TESTS = ROOT / "mathlib", ROOT / "tests"
 MODULES = sorted(path for path in LIBRARY.rglob("[!_]*.py"))
-CHAPTERS = places.notebooks()
+CHAPTERS = whereabouts.notebooks()
 NO_CLAIM = {"roofline"}  # says why of C05 and C06, which the compute chapter tries
 
 

@@ -194,6 +194,12 @@ def test_a_points_name_covers_no_curve():
         assert not any(y - 9 < high < y for high in covered)
 
 
+def test_a_points_name_stays_above_the_axis():
+    crowded = {"one": [(0, 9), (2, 0.4), (9, 0.3)], "other": [(0, 5), (9, 1)], "here": [(2, 0.1)]}
+    chart = plotted(crowded)
+    assert named(chart)["here"][1] < axis(chart)[0] + 5
+
+
 def test_a_point_has_its_name_beside_it_where_curves_have_theirs_above():
     long = {"a name of many words that takes room" + name: [(1, 1), (2, 2)] for name in NAMES}
     chart = plotted(long | {"here": [(1.5, 1.2)]})
