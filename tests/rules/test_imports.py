@@ -223,7 +223,8 @@ def test_where_something_stands_is_not_read_from_the_code(python):
         "import sys; opened = []; "
         "sys.addaudithook(lambda event, of: opened.append(str(of[0])) if event == 'open' else 0); "
         "from mathlib.cli.parser import main; main(['where', 'ring']); "
-        "print(*[name for name in opened if name.endswith(('.ipynb', '.md', '.json', 'comm.py'))], sep='|')"
+        "kinds = ('.ipynb', '.md', '.json', 'comm.py'); "
+        "print(*[name for name in opened if name.endswith(kinds)], sep='|')"
     )
     read = python("-c", listens).splitlines()[-1].split("|")
     assert [Path(name).name for name in read] == ["where.json"]
