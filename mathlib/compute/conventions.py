@@ -126,6 +126,11 @@ def _again(model: Model, again: str, s: int, recompute: str, parts: Mapping[str,
     )
 
 
+def _needed(parts: Parts) -> float:
+    """All but what is computed again."""
+    return parts.amount("weights") + parts.amount("attention")
+
+
 def counted(
     model: str | Model,
     *,
@@ -147,7 +152,7 @@ def counted(
         parts = training_flop(
             model, convention=name, tokens=tokens, recompute=recompute, pipeline=pipeline
         )
-        needed = parts.amount("weights") + parts.amount("attention")
+        needed = _needed(parts)
         hardware = parts.total if "recomputation" in parts else None
         mfu = cost.utilization(flop=speed * needed, seconds=1, devices=devices, peak=peak)
         hfu = None
@@ -177,5 +182,5 @@ def tokens_per_second(
         model, convention=convention, tokens=tokens, recompute=recompute, pipeline=pipeline
     )
     hardware = how.prints == "hardware"
-    each = parts.total if hardware else parts.amount("weights") + parts.amount("attention")
+    each = parts.total if hardware else _needed(parts)
     return n * positive("rate", rate) / each

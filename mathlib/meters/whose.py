@@ -49,9 +49,11 @@ def running(
             module.register_forward_pre_hook(lambda m, _, part=part: enter(m, part)),
             module.register_forward_hook(lambda *_: names.pop() and None, always_call=True),
         ]
-    yield lambda: names[-1] if names else ""
-    for handle in handles:
-        handle.remove()
+    try:
+        yield lambda: names[-1] if names else ""
+    finally:  # a step may fail, and the model is somebody else's
+        for handle in handles:
+            handle.remove()
 
 
 def purpose(collective: str) -> str:

@@ -56,3 +56,10 @@ def test_the_backward_is_told_from_the_rest():
     x.register_hook(lambda _: seen.append(whose.purpose("allreduce_")))
     (2 * x).sum().backward()
     assert (*seen, whose.purpose("allreduce_")) == ("in the backward", "elsewhere")
+
+
+def test_a_step_that_fails_leaves_no_hooks_behind():
+    model = nn.Linear(2, 2)
+    with pytest.raises(RuntimeError, match="shapes"), whose.running(model):
+        model(torch.ones(1, 3))
+    assert not model._forward_hooks and not model._forward_pre_hooks
