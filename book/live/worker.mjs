@@ -11,6 +11,7 @@ let got = 0;
 let lose;
 const lost = new Promise((_, reject) => { lose = reject; });
 
+// Read as it comes, not as it is asked for: a file whose turn is later would stop on the way.
 function counted(body) {
   const reader = body.getReader();
   return new ReadableStream({
@@ -26,7 +27,7 @@ function counted(body) {
         throw error;
       }
     },
-  });
+  }, { highWaterMark: Infinity });
 }
 
 async function open(name) {
