@@ -59,6 +59,7 @@ export function enliven(root, position) {
   const link = element('a', { class: 'mlx-link' }, 'Link to these settings');
   let values = { ...defaults };
   let shown = { ...defaults };
+  let before = shown; // what was shown before
   let running = false;
   let busy = false;
   let stale = false;
@@ -179,6 +180,7 @@ export function enliven(root, position) {
         const nodes = await (long || root.dataset.state === 'starting' ? compute(asked) : answer(id, asked, progress));
         if (!nodes || stale && root.dataset.state !== 'live') continue;
         draw(nodes);
+        before = shown;
         shown = asked;
         clearTimeout(slow);
         slow = undefined;
@@ -201,10 +203,10 @@ export function enliven(root, position) {
     ahead();
   }
 
-  // Where the control that the reader holds could go next is computed while nothing else is.
+  // Where the reader could go next is computed while nothing else is.
   function ahead() {
     const mine = ++turn;
-    if (held && !long && root.dataset.state === 'live') foresee(id, held, { ...shown }, () => mine === turn && !busy);
+    if (held && !long && root.dataset.state === 'live') foresee(id, controls, held, { ...shown }, before, () => mine === turn && !busy);
   }
 
   const built = controls.map((control, i) => build(control, `mlx-${position}-${i}`, (value) => {
@@ -244,10 +246,14 @@ export function enliven(root, position) {
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
   start_early(box, id, long);
   box.addEventListener('pointerdown', () => shelf(id)); // on its way before the hand moves
-  box.addEventListener('focusin', ({ target }) => {
-    held = controls[built.findIndex(({ input }) => input === target)];
+  const reached = ({ target }) => {
+    const control = controls[built.findIndex(({ row }) => row.contains(target))];
+    if (control === held) return;
+    held = control;
     if (!busy) ahead();
-  });
+  };
+  box.addEventListener('pointerover', reached);
+  box.addEventListener('focusin', reached);
   if (above) output.before(box, status, spoken, old);
   else output.after(old, box, status, spoken);
   values = settings(id, built, defaults);
