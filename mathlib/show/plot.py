@@ -21,7 +21,10 @@ FEWEST = 3  # ticks of an axis
 Show = Callable[[float], str]
 Points = Sequence[tuple[float, float]]
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
-BESIDE = ((9, -8, 0), (9, 16, 0), (-9, -8, 1), (-9, 16, 1))  # a point: right, down, widths back
+BESIDE = (  # a point: right, down, widths back
+    *((9, -8, 0), (9, 16, 0), (-9, -8, 1), (-9, 16, 1)),
+    *((0, -10, 0.5), (0, 20, 0.5), (12, 4, 0), (-12, 4, 1)),
+)
 BEHIND = ((9, 4, 0),)  # a curve's end
 MARKERS = (  # circle, square, triangle, diamond
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
@@ -211,8 +214,9 @@ def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
     its end where nothing else is, or at the right edge, moved so that no two touch.
     """
     drawn = {n: [(x.place(a), y.place(b)) for a, b in c] for n, c in chart.series.items()}
-    wall = [] if chart.limit is None else [(end, y.place(chart.limit)) for end in (x.start, x.stop)]
-    taken = [spot for curve in (*drawn.values(), wall) for spot in _along(curve)]
+    lines = [y.start] if chart.limit is None else [y.start, y.place(chart.limit)]
+    across = [[(x.start, high), (x.stop, high)] for high in lines]
+    taken = [spot for curve in (*drawn.values(), *across) for spot in _along(curve)]
     waiting, chosen = [], {}
     for name in sorted(drawn, key=lambda name: len(drawn[name]) > 1):  # points come first
         at, high = max(drawn[name])  # the right end, whichever way it was listed

@@ -13,6 +13,7 @@ from mathlib.show.kit.sheet import Sheet, number
 from mathlib.show.roles import Look, looks
 
 BAR = 24
+SLIM = 4.5  # of a box that no pointer finds: it has no tooltip, and all of a colour are one path
 Row = tuple[str, Mapping[str, float]]  # a bar: its label, its parts
 Line = tuple[str, Sequence[tuple[str, float, float, str]]]  # label, (role, start, end, what)
 Show = Callable[[float], str]
@@ -144,8 +145,12 @@ def lanes(
     for label, events in lines:
         page.text(0, y + 17, label)
         for role, a, b, what in events:
+            x, wide = left + a * scale, (b - a) * scale
+            if wide < SLIM:
+                page.cell(x, y, wide, BAR, styles[role][0])
+                continue
             hint = f"{label}, {what}: {show(a)} to {show(b)}"
-            page.rect(left + a * scale, y, (b - a) * scale, BAR, styles[role], hint)
+            page.rect(x, y, wide, BAR, styles[role], hint)
         y += BAR + 5
     return _time_axis(page, y, left, end, show, axis_title)
 

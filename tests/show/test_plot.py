@@ -200,6 +200,13 @@ def test_a_points_name_stays_above_the_axis():
     assert named(chart)["here"][1] < axis(chart)[0] + 5
 
 
+def test_a_points_name_does_not_stand_on_the_axis():
+    hill = [(0, 0.3), (3, 1.7), (4, 1.5), (5, 0.5), (9, 1.0)]
+    chart = plotted({"curve": hill, "top": [(0, 9), (9, 9)], "here": [(4, 0.4)]})
+    (_, y), (low, _) = named(chart)["here"], axis(chart)
+    assert y + 4 <= low, "its letters end above the line"
+
+
 def test_a_point_has_its_name_beside_it_where_curves_have_theirs_above():
     long = {"a name of many words that takes room" + name: [(1, 1), (2, 2)] for name in NAMES}
     chart = plotted(long | {"here": [(1.5, 1.2)]})

@@ -165,6 +165,17 @@ def contrast(one: str, other: str) -> float:
     return (bright[1] + 0.05) / (bright[0] + 0.05)
 
 
+def test_what_takes_time_and_the_darkest_rank_are_told_apart_on_a_dark_page():
+    style = (Path(__file__).parents[2] / "book/_static/figures.css").read_text()
+    dark = dict(re.findall(r'dark.*\[fill="(#\w+)"\] \{ fill: (#\w+)', style))
+    times = {role: ROLES[role][0] for role in ("forward", "backward", "communication")}
+    times = {role: dark.get(colour, colour) for role, colour in times.items()}
+    for role, colour in times.items():
+        assert contrast(colour, "#14181f") >= 3, role
+    rank = dark[roles.rank_look(0, 8)[0]]
+    assert distance(rank, times["communication"], "all cones") > 0.15
+
+
 @pytest.mark.parametrize("page", ["#ffffff", "#14181f"])
 def test_curves_and_limits_stand_out_from_a_white_and_a_dark_page(page):
     for colour in [*(colour for colour, _ in roles.SPARE), sheet.WARNING]:

@@ -95,6 +95,18 @@ def test_timeline_places_events_in_time():
     assert "backward 2 s" in said(chart) and not unreadable(html)
 
 
+def test_boxes_too_narrow_to_point_at_are_one_path_of_their_colour():
+    events = [("forward", i / 400, (i + 1) / 400, f"F{i}") for i in range(400)]
+    lines = [("rank 0", [*events, ("backward", 1, 2, "B0")])]
+    html = svg.timeline(lines, title="t", show=lambda s: f"{s:g} s", axis_title="time")
+    chart = drawn(html)
+    assert [hint for hint in boxes(chart) if hint] == ["rank 0, B0: 1 s to 2 s"]
+    colour, _ = ROLES["forward"]
+    (path,) = [p for p in chart.iter(f"{SPACE}path") if p.get("fill") == colour]
+    assert path.get("d").count("M") == 400
+    assert "forward 1 s" in said(chart)
+
+
 def test_times_on_the_axis_stand_where_their_events_begin():
     chart = drawn(svg.timeline(LINES, title="t", show=lambda s: f"{s:g} s", axis_title="time"))
     ticks = {t.text: float(t.get("x")) for t in chart.iter(f"{SPACE}text")}
