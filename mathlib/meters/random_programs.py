@@ -32,10 +32,14 @@ def exp(a: Any, _: Any) -> Any:
 OPERATIONS = [operator.matmul, operator.mul, operator.add, relu, exp]
 
 
-def random_program(seed: int, matrix: Callable[[Rows, bool], Any]) -> list[Any]:
+def random_program(
+    seed: int,
+    matrix: Callable[[Rows, bool], Any],
+    tall: int = 2,
+) -> list[Any]:
     """Four leaves, the first of them data, what is made from them, and the loss."""
     draw, values = random.Random(seed), []
-    for i, (m, n) in enumerate([(2, 3), (3, 2), (2, 3), (3, 2)]):
+    for i, (m, n) in enumerate([(tall, 3), (3, tall), (tall, 3), (3, tall)]):
         rows = [[draw.uniform(-1, 1) for _ in range(n)] for _ in range(m)]
         values.append(matrix(rows, i > 0))
     for _ in range(12):
@@ -57,11 +61,11 @@ def fits(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
     return (m, k) == (inner, n) and (operation is not exp or max(map(max, rows)) < 1)
 
 
-def with_torch(seed: int) -> Result:
+def with_torch(seed: int, tall: int = 2) -> Result:
     def matrix(rows: Rows, wants: bool) -> Tensor:
         return torch.tensor(rows, dtype=torch.float64, requires_grad=wants)
 
-    values, seen = random_program(seed, matrix), []
+    values, seen = random_program(seed, matrix, tall), []
     for i, value in enumerate(values):
         if value.requires_grad:
             value.register_hook(lambda _, i=i: seen.append(i))
@@ -69,8 +73,8 @@ def with_torch(seed: int) -> Result:
     return [leaf.grad for leaf in values[:4]], seen
 
 
-def with_engine(seed: int) -> Result:
-    values = random_program(seed, lambda rows, wants: Value(rows, needs_grad=wants))
+def with_engine(seed: int, tall: int = 2) -> Result:
+    values = random_program(seed, lambda rows, wants: Value(rows, needs_grad=wants), tall)
     arrived = values[-1].backward()
     place = {value: i for i, value in enumerate(values)}
     seen = [place[v] for v in reversed(values[-1].graph()) if v in arrived and v in place]
@@ -89,14 +93,14 @@ def apart(ours: Tensor | None, theirs: Tensor | None) -> float:
     return (ours - theirs).abs().max().item() / (theirs.abs().max().item() or 1.0)
 
 
-def disagreements(right: Sequence[Result]) -> list[int]:
+def disagreements(right: Sequence[Result], tall: int = 2) -> list[int]:
     """Programs, by their place, whose gradients are not those in `right`, whose order is not, and
-    which our engine stops because shapes do not fit.
+    which our engine stops because shapes do not fit. All are of matrices as `tall` as those.
     """
     wrong, other, stopped = 0, 0, 0
     for seed, (gradients, order) in enumerate(right):
         try:
-            ours, seen = with_engine(seed)
+            ours, seen = with_engine(seed, tall)
         except InputError:
             stopped += 1
             continue
