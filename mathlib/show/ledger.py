@@ -63,14 +63,14 @@ class Verdict:
             f'data-claim="{self.claim}" data-words="{escape(self.words)}" '
             f'data-evidence="{escape(self.evidence)}"'
         )
-        row = claims()[self.claim]
+        row, more = claims()[self.claim], html(self.words.removeprefix(word))
         return (
             f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} '
             f'aria-label="Claim {self.claim}">'
             f'<p class="mlx-claim"><b>{self.claim}</b> {html(row["claim"])} '
             f"<small>({escape(row['source'])})</small></p>{quotation(self.claim)}"
             f'<p class="mlx-said"><b class="mlx-word">{word}</b>'
-            f"{html(self.words.removeprefix(word))}</p>"
+            f"{more and more + '.'}</p>"
             f'<p class="mlx-evidence">{html(self.evidence)}</p></section>'
         )
 

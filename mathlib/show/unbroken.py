@@ -1,7 +1,8 @@
-"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP.
+"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP. And an
+apostrophe is curved: a rank’s share.
 
-The page's last word about spaces: the build sends every page through it, and an experiment its
-live results. What a notebook stores stays as it is. Code, pictures and fields keep their spaces.
+The page's last word about both: the build sends every page through it, and an experiment its
+live results. What a notebook stores stays as it is. Code, pictures and fields are left alone.
 """
 
 import re
@@ -29,12 +30,13 @@ SPLIT = re.compile(  # where a typeset 3.14 × 10²³ may end a line: behind the
     r'(?<=<span class="mbin">×</span><span class="mspace" style="margin-right:0.2222em;"></span>'
     r'</span>)(?=<span class="base"><span class="strut"[^>]*></span><span class="mord">10?<)'
 )
+APOSTROPHE = re.compile(r"(?<=[^\W\d_])(?:'|&#x27;|&#39;)(?=[^\W\d_])")  # between letters
 SPACE, JOINER = "\u00a0", "\u2060"
 END = "\0"  # of a paragraph, a cell, a line
 
 
 def unbroken(html: str) -> str:
-    """HTML with a no-break space between each number and its unit.
+    """HTML with a no-break space between each number and its unit, and curved apostrophes.
 
     Behind a formula the space alone does not hold, for a formula is a box to the browser.
     """
@@ -44,6 +46,8 @@ def unbroken(html: str) -> str:
         text, name = found[0], (found[3] or "").lower()
         parts.append(text)
         if not text.startswith("<"):
+            if not code:
+                parts[-1] = text = APOSTROPHE.sub("\u2019", text)
             words.append(text)
             places.append((len(parts) - 1, not code, bool(formula)))
         elif name not in INLINE:

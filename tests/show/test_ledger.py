@@ -48,10 +48,10 @@ def test_a_verdict_needs_a_known_claim_its_form_and_evidence(claim, words, evide
     ("words", "said"),
     [
         ("holds", '<b class="mlx-word">holds</b></p>'),
-        ("holds when N > 2", '<b class="mlx-word">holds when</b> N &gt; 2</p>'),
+        ("holds when N > 2", '<b class="mlx-word">holds when</b> N &gt; 2.</p>'),
         (
             "undecided, because 2 < 3",
-            '<b class="mlx-word">undecided</b>, because 2 &lt; 3</p>',
+            '<b class="mlx-word">undecided</b>, because 2 &lt; 3.</p>',
         ),
         ("wrong, rather 3e23", '<b class="mlx-word">wrong</b>, rather 3\u00a0×\u00a010<sup>23'),
     ],

@@ -21,9 +21,10 @@ KATEX = '<span class="katex"><span class="katex-html"><span class="base">{}</spa
         ("3.14 × 10<sup>23</sup> FLOP", "3.14_×_10<sup>23</sup>_FLOP"),
         ("3.14 × 10²³ FLOP", "3.14_×_10²³_FLOP"),
         ("7 PF/s-days, 8 GPU-hours", "7_PF/s-days, 8_GPU-hours"),
+        ("a rank's <code>it's</code>, don&#x27;t", "a rank’s <code>it's</code>, don’t"),
     ],
 )
-def test_a_space_before_a_unit_does_not_break(before, after):
+def test_a_unit_stays_with_its_number_and_an_apostrophe_is_curved(before, after):
     assert unbroken(f"<p>{before}</p>") == f"<p>{after}</p>".replace("_", SPACE)
 
 
@@ -32,6 +33,7 @@ def test_a_space_before_a_unit_does_not_break(before, after):
     [
         *("5 sheep and 3 shards", "Llama 2 7B", "<p>3</p> GB", "<td>3 </td><td>GB</td>"),
         "<pre>80 GB</pre><svg><text>80 GB</text></svg><script>80 GB</script>",
+        "<p>'quoted', 5' and f'</p>",
         '<p title="80 GB">It is <code>80 GB</code>.</p><!-- 80 GB -->',
     ],
 )
@@ -44,8 +46,9 @@ def test_a_formula_is_a_box_that_a_space_alone_does_not_hold():
     assert unbroken(html) == KATEX.format("8") + JOINER + SPACE + "GPUs"
 
 
-def test_a_page_shows_what_a_notebook_stores_but_for_spaces():
+def test_a_page_shows_what_a_notebook_stores_but_for_spaces_and_apostrophes():
     one = find("memory")
     shown = re.sub(f"[{SPACE}{JOINER}]", " ", one.page())
-    assert shown.split() == one.run().replace(SPACE, " ").split()
+    stored = re.sub("(?<=[a-z])(?:'|&#x27;)(?=[a-z])", "’", one.run().replace(SPACE, " "))
+    assert shown.split() == stored.split()
     assert unbroken(one.page()) == one.page()
