@@ -391,7 +391,8 @@ class _Step:
         """
         recipe = precision.recipe(self.recipe)
         root = precision.bytes_of(recipe.second_moment) if recipe.second_moment in FLOATS else 0
-        narrow = recipe.master_weights and not recipe.main_gradients
+        wide = recipe.main_gradients or recipe.gradient_copies
+        narrow = recipe.master_weights and not wide
         cast = precision.bytes_of(recipe.master_weights) if narrow else 0
         S = self.layout.shard if self.layout.zero else 1
         each = {

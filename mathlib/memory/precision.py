@@ -14,7 +14,10 @@ from mathlib import specs
 from mathlib.checks import InputError, listed, one_of, whole
 from mathlib.parts import Parts
 
-KEPT = ("weights", "gradients", "main_gradients", "master_weights", "first_moment", "second_moment")
+KEPT = (
+    *("weights", "gradients", "main_gradients", "gradient_copies"),
+    *("master_weights", "first_moment", "second_moment"),
+)
 STATES = ("first_moment", "second_moment")
 
 
@@ -93,7 +96,8 @@ class Recipe:
     title: str
     weights: str = ""
     gradients: str = ""
-    main_gradients: str = ""
+    main_gradients: str = ""  # a sum that backward adds to
+    gradient_copies: str = ""  # what the optimizer makes of gradients when it updates
     master_weights: str = ""
     first_moment: str = ""
     second_moment: str = ""  # also "factored"

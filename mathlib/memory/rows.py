@@ -28,7 +28,8 @@ class _Rows(_Step):
     def copy_bytes(self) -> dict[str, float]:
         """Bytes a parameter, by copy, before sharding."""
         each = precision.bytes_per_parameter(self.recipe)
-        moments = sum(each.amount(n) for n in each if "moment" in n or n == "scales")
+        own = ("first moment", "second moment", "scales", "gradient copies")
+        moments = sum(each.amount(n) for n in each if n in own)
         named = {n: each.amount(n) for n in each if n in ("weights", "master weights")}
         return {"weights": 0, "master weights": 0, "optimizer states": moments} | named
 

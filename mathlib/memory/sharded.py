@@ -188,7 +188,8 @@ class _Rank(_Rows):
         """
         recipe = precision.recipe(self.recipe)
         root = precision.bytes_of(recipe.second_moment) if recipe.second_moment in FLOATS else 0
-        narrow = recipe.master_weights and not recipe.main_gradients
+        wide = recipe.main_gradients or recipe.gradient_copies
+        narrow = recipe.master_weights and not wide
         cast = precision.bytes_of(recipe.master_weights) if narrow else 0
         pieces = [row.piece for row in self.rows]
         if self.layout.zero == 3:  # what stands in no layer comes first

@@ -48,7 +48,8 @@ def per_parameter(
     stage 0 to 3 (ZeRO, section 5).
 
     Stage 1 shards optimizer states and master weights over S ranks, stage 2 also
-    gradients, stage 3 also weights.
+    gradients, stage 3 also weights. Main gradients, to which backward adds, are
+    gradients; copies that the optimizer makes of gradients are its own.
 
     Chapter: memory (eq-zero)
     Chapter: zero (eq-copies)
@@ -115,12 +116,12 @@ def largest_model(
 def checkpoint(
     parameters: float, *, recipe: str | Recipe = "mixed-adam", weights_only: bool = False
 ) -> Parts:
-    """Bytes of a checkpoint: everything that lives from step to step, so no gradients; 14 P for
-    mixed Adam.
+    """Bytes of a checkpoint: everything that lives from step to step, so no gradients or copies of
+    them; 14 P for mixed Adam.
 
     Chapter: memory
     """
-    kept = model_states(parameters, recipe=recipe)
+    kept = model_states(parameters, recipe=precision.recipe(recipe, gradient_copies=""))
     names = (
         ("weights",)
         if flag("weights_only", weights_only)

@@ -254,6 +254,7 @@ def test_what_the_update_takes_by_hand() -> None:
         ("mixed-adam", Layout(data=16, zero=1), "for-loop", (2 * 4 + 4) * P / 16),
         ("mixed-adam", Layout(data=4), "foreach", (4 + 4) * P),
         ("mixed-adam-fp32-gradients", Layout(), "foreach", 4 * P),
+        ("mixed-adam-gradient-copies", Layout(), "foreach", 4 * P),
         ("adam-8bit", Layout(), "foreach", 0),
         ("sgd", Layout(), "foreach", 0),
     ):

@@ -168,6 +168,7 @@ TOTALS = {
     "mixed-adam": 16,
     "mixed-adam-fp32-gradients": 18,
     "mixed-adam-both-gradients": 20,
+    "mixed-adam-gradient-copies": 20,
     "mixed-lion": 12,
     "inference": 2,
 }

@@ -91,13 +91,13 @@ def test_a_16_bit_shard_is_kept_if_wanted():
     assert kept.total - made.total == kept["weights"] == pytest.approx(2 * P / 4, rel=1e-3)
 
 
+@pytest.mark.parametrize("recipe", ["mixed-adam", "mixed-adam-gradient-copies"])
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_what_lives_from_step_to_step_is_the_papers_share(stage):
+def test_what_lives_from_step_to_step_is_the_papers_share(stage, recipe):
     """Its parts at the update, less padding, for a model that 4 ranks divide."""
-    found = sharded.moments(SMALL, Layout(data=4, zero=stage), recipe="mixed-adam", keep_half=True)[
-        "update"
-    ]
-    wanted = states.model_states(P, recipe="mixed-adam", zero=stage, shard=4)
+    layout = Layout(data=4, zero=stage)
+    found = sharded.moments(SMALL, layout, recipe=recipe, keep_half=True)["update"]
+    wanted = states.model_states(P, recipe=recipe, zero=stage, shard=4)
     for name in ("weights", "master weights", "optimizer states"):
         assert found.amount(name) == pytest.approx(wanted.amount(name), rel=2e-3)
 

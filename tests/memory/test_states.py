@@ -32,6 +32,8 @@ def test_states_by_hand() -> None:
         "master weights": 1,
         "optimizer states": 2,
     }
+    copies = states.per_parameter("mixed-adam-gradient-copies", zero=1, shard=4)
+    assert [copies[name] for name in states.STATES] == [2, 2, 1, (4 + 8) / 4]
     scaled = states.per_parameter(precision.recipe("adam-8bit", block=64))
     assert scaled["optimizer states"] == 1 + 1 + 2 * 4 / 64
     factored = states.model_states(24, recipe="adafactor", shapes=[(4, 6)])
@@ -58,6 +60,7 @@ def test_a_checkpoint_by_hand() -> None:
     }
     assert dict(states.checkpoint(10, weights_only=True).items()) == {"weights": 20}
     assert list(states.checkpoint(10, recipe="adam-fp32")) == ["weights", "optimizer states"]
+    assert states.checkpoint(10, recipe="mixed-adam-gradient-copies").total == 140
 
 
 def test_adapters_by_hand() -> None:
