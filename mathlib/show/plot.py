@@ -25,7 +25,7 @@ BESIDE = (  # a point: right, down, widths back
     *((9, -8, 0), (9, 16, 0), (-9, -8, 1), (-9, 16, 1)),
     *((0, -10, 0.5), (0, 20, 0.5), (12, 4, 0), (-12, 4, 1)),
 )
-BEHIND = ((9, 4, 0),)  # a curve's end
+BEHIND = ((9, 4, 0), (0, -10, 0.5), (0, 20, 0.5))  # a curve's end
 MARKERS = (  # circle, square, triangle, diamond
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
     "M-4 -4h8v8h-8z",
@@ -225,7 +225,8 @@ def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
         places = [(at + dx - wide * back, high + dy) for dx, dy, back in around]
         least, best = math.inf, places[0]
         for spot in places:
-            inside = x.start < spot[0] and spot[0] + wide <= x.stop and spot[1] < y.start + 5
+            level = y.stop - 12 < spot[1] - page.small and spot[1] < y.start + 5
+            inside = x.start < spot[0] and spot[0] + wide <= x.stop and level
             if least and inside and (held := _held(taken, spot, wide, page.small)) < least:
                 least, best = held, spot
         if not alone and (least or not direct):

@@ -214,9 +214,14 @@ def test_a_point_has_its_name_beside_it_where_curves_have_theirs_above():
     assert abs(x - at) < 60 and abs(y - high) < 20
 
 
-@pytest.mark.parametrize(("other", "beside"), [(1.0, True), (2.0, False)])
-def test_a_curve_that_ends_early_has_its_name_there_unless_something_is(other, beside):
-    chart = plotted({"short": [(1, 2), (2, 2)], "long": [(1, 0.2), (2.1, other), (9, other)]})
-    end, x = curves(chart)[0][-1][0], named(chart)["short"][0]
-    assert (x == pytest.approx(end + 9, abs=0.2)) is beside
-    assert beside or x > curves(chart)[1][-1][0], "at the right edge"
+@pytest.mark.parametrize(("right", "below", "where"), [(1, 0.2, 0), (2, 0.2, 1), (2, 1.9, 2)])
+def test_a_curve_that_ends_early_has_its_name_there_unless_something_is(right, below, where):
+    others = {"long": [(2.1, right), (9, right)], "under": [(1, below), (9, 0.2)]}
+    chart = plotted({"short": [(1, 2), (2, 2)], **others})
+    (end, high), (x, y) = curves(chart)[0][-1], named(chart)["short"]
+    half = letters.width("short", 13, True) / 2
+    assert [
+        (x, y) == pytest.approx((end + 9, high + 4), abs=0.2),
+        (x, y) == pytest.approx((end - half, high + 20), abs=0.2),
+        x > curves(chart)[1][-1][0],  # at the right edge
+    ].index(True) == where
