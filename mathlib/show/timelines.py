@@ -14,6 +14,8 @@ from mathlib.show.kit.sheet import Sheet, ink, number, place
 from mathlib.show.roles import looks
 from mathlib.show.tables import Shown
 
+ROOM = 0.04  # of the time, for a number beside a box
+
 
 class Event(Protocol):
     """What the picture reads of an event."""
@@ -30,11 +32,13 @@ class Event(Protocol):
     def end(self) -> float: ...
 
 
-def _lanes(events: Iterable[Event]) -> list[list[Event]]:
-    """As few lines as keep events apart that overlap: each goes to the first line that is free."""
+def _lanes(events: Iterable[Event], gap: float = 0) -> list[list[Event]]:
+    """As few lines as keep events apart that overlap: each goes to the first line that is free,
+    and has been for `gap` seconds.
+    """
     lanes: list[list[Event]] = []
     for event in sorted(events, key=lambda e: e.start):
-        free = next((lane for lane in lanes if lane[-1].end <= event.start), None)
+        free = next((lane for lane in lanes if lane[-1].end + gap <= event.start), None)
         if free is None:
             free = []
             lanes.append(free)
@@ -52,7 +56,9 @@ def _rank(
         if e.kind in ("compute", "idle")
     ]
     lines: list[svg.Line] = [(f"rank {rank}", work)]
-    for turn, lane in enumerate(_lanes(e for e in events if e.kind == "communication")):
+    sending = [e for e in events if e.kind == "communication"]
+    gap = ROOM * max((e.end for e in sending), default=0) if messages else 0
+    for turn, lane in enumerate(_lanes(sending, gap)):
         name = messages or ("also" if turn else "under way")
         sent = [(carries.get(e.what, e.kind), e.start, e.end, e.what) for e in lane]
         lines.append((name, sent))

@@ -108,3 +108,11 @@ def test_a_number_stands_left_of_a_box_that_is_too_narrow():
     chart = ET.fromstring(re.search("<svg.*?</svg>", html, re.DOTALL)[0])
     (seven,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "7")
     assert seven.get("text-anchor") == "end" and seven.get("fill") is None
+
+
+def test_a_number_beside_its_box_stands_on_no_other_box():
+    events = [event(f"bucket {i}", "communication", 0, i / 99, (i + 0.9) / 99) for i in (97, 98)]
+    html = ranks_timeline(events, title="t", messages="its buckets")._repr_html_()
+    chart = ET.fromstring(re.search("<svg.*?</svg>", html, re.DOTALL)[0])
+    first, second = (high for high, _ in boxes(chart).values())
+    assert first < second
