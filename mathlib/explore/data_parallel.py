@@ -1,12 +1,22 @@
 """The experiment of the data-parallel chapter: buckets on the wire while backward goes on."""
 
+from collections.abc import Sequence
+
 from mathlib.show import says, svg
 from mathlib.show.equation import Number, equation
-from mathlib.show.experiments import Range, doubling, experiment
+from mathlib.show.experiments import Choice, Range, doubling, experiment
 from mathlib.traffic import overlap
 
 DRAWN = 100  # buckets that can be told apart
+BUCKETS = (1, 8, 20, 25, 40, 64, 100, 128, 200, 256, 512, 1024, 2048)  # MiB; PyTorch's is 25
+LINKS = (1, 2, 4, 8, 12, 25, 50, 100, 200, 400)  # GB/s
 TENSORS = (4, 4, 1, 3)  # a GPT layer's matrices as backward meets them: MLP out, in, attention, QKV
+
+
+def _stops(name: str, label: str, stops: Sequence[int], default: int, unit: str) -> Choice:
+    """A slider over the numbers that are met, in steps that are not equal."""
+    options = tuple((f"{stop:,} {unit}", stop) for stop in stops)
+    return Choice(name, label, options, default, slider=True)
 
 
 def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
@@ -30,13 +40,13 @@ def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
 @experiment(
     "buckets",
     "Hiding the gradients' way behind backward",
-    doubling("bucket", "Bucket size", 1, 16384, 32, "MiB"),
-    doubling("gigabytes", "Link of a rank, one direction", 1, 512, 32, "GB/s"),
-    doubling("ranks", "Ranks", 2, 1024, 8),
-    doubling("latency", "Latency of a round", 1, 512, 16, "µs"),
-    doubling("megabytes", "Gradients", 16, 16384, 1024, "MB"),
+    _stops("bucket", "Bucket size", BUCKETS, 25, "MiB"),
+    _stops("gigabytes", "Link of a rank, one direction", LINKS, 50, "GB/s"),
+    doubling("ranks", "Ranks", 2, 1024, 64),
+    _stops("latency", "Latency of a round", (1, 2, 5, 10, 20, 50, 100, 200, 500), 20, "µs"),
+    _stops("megabytes", "Gradients", (20, 50, 100, 200, 500, 1000, 2000, 5000), 2000, "MB"),
     Range("backward", "Time of backward", 10, 500, 10, 100, "ms"),
-    doubling("layers", "Layers", 4, 32, 16),
+    doubling("layers", "Layers", 4, 64, 32),
     code=(overlap.packed, overlap.bucketed),
 )
 def buckets(

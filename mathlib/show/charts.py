@@ -17,7 +17,7 @@ def curves(
     name: str = "",
     **axes: Any,
 ) -> Shown:
-    """Curves over plain numbers; `log_x`, `log_y`, `limit` and `band` as in plot.Curves."""
+    """Curves over plain numbers; `log_x`, `log_y`, `limit`, `band`, `mark` as in plot.Curves."""
     given = {"title": title, "x_title": x_title, "y_title": y_title}
     show = {"show_x": says.short, "show_y": says.short} | axes
     drawn = plot.lines(series, caption=caption, name=name, **given, **show)

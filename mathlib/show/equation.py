@@ -40,7 +40,8 @@ Number = int | float | tuple[float, str]  # a value, or (value, how it is writte
 def _symbol(name: str) -> str:
     head, _, index = name.partition("_")
     mark = f"<mi>{GREEK.get(head, escape(head))}</mi>"
-    return f"<msub>{mark}<mi>{escape(index)}</mi></msub>" if index else mark
+    upright = ' mathvariant="normal"' if len(index) > 1 else ""  # a word, not letters multiplied
+    return f"<msub>{mark}<mi{upright}>{escape(index)}</mi></msub>" if index else mark
 
 
 def _brackets(inside: str) -> str:

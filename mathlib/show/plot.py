@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from mathlib.checks import InputError, ceil_div
 from mathlib.show.figures import both, figure_html
+from mathlib.show.kit import letters
 from mathlib.show.kit.sheet import Sheet, number, outline, place
 from mathlib.show.roles import ROLES, SPARE
 from mathlib.show.svg import ticks
@@ -26,6 +27,7 @@ BESIDE = (  # a point: right, down, widths back
     *((0, -10, 0.5), (0, 20, 0.5), (12, 4, 0), (-12, 4, 1)),
 )
 BEHIND = ((9, 4, 0), (0, -10, 0.5), (0, 20, 0.5))  # a curve's end
+RING = "a9 9 0 1 0 18 0a9 9 0 1 0 -18 0"
 MARKERS = (  # circle, square, triangle, diamond
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
     "M-4 -4h8v8h-8z",
@@ -56,10 +58,12 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 class Axis:
-    """Values to places on one axis, linear or logarithmic, with its ticks."""
+    """Values to places on one axis, linear or logarithmic, with its ticks: those that are given,
+    and then it reaches as far as they do, or round numbers.
+    """
 
-    def __init__(self, values: Sequence[float], log: bool):
-        low, high = min(values), max(values)
+    def __init__(self, values: Sequence[float], log: bool, given: Sequence[float] = ()):
+        low, high = min([*values, *given]), max([*values, *given])
         if log and low <= 0:
             raise InputError(
                 f"value = {low!r}: expected a number greater than 0 on a logarithmic axis"
@@ -67,12 +71,12 @@ class Axis:
         self.log = log
         self.start = self.stop = 0.0
         if not log:
-            low = min(low, 0)
+            low = low if given else min(low, 0)
             high = high if high > low else low + 1
         elif low == high:
             low, high = low / 2, high * 2
         self.low, self.high = low, high
-        self.ticks = log_ticks(low, high) if log else ticks(low, high)
+        self.ticks = list(given) or (log_ticks(low, high) if log else ticks(low, high))
 
     def spread(self, start: float, stop: float) -> None:
         """Where on the sheet its ends lie."""
@@ -111,6 +115,11 @@ class Curves:
     limit_quiet: bool = False  # no wall but a mark to compare with: grey, told in an axis' title
     band: tuple[float, float] | None = None  # from here to there on the level axis, pale
     band_label: str = "range"
+    mark: float | None = None  # one place on the level axis, a dashed line
+    mark_label: str = "mark"
+    x_ticks: Sequence[float] = ()  # instead of round numbers
+    y_ticks: Sequence[float] = ()
+    lowest: bool = False  # a ring around each curve's lowest points
 
     def axes(self) -> tuple[Axis, Axis]:
         points = [p for curve in self.series.values() for p in curve]
@@ -118,7 +127,9 @@ class Curves:
         if self.limit is not None:
             heights.append(self.limit)
         across = [*(x for x, _ in points), *(self.band or ())]
-        return Axis(across, self.log_x), Axis(heights, self.log_y)
+        if self.mark is not None:
+            across.append(self.mark)
+        return Axis(across, self.log_x, self.x_ticks), Axis(heights, self.log_y, self.y_ticks)
 
     def look(self, name: str) -> tuple[str, str, str]:
         """(colour, dash, marker) of a curve: its role's colour if its name is one."""
@@ -133,12 +144,16 @@ class Curves:
             ends = ", ".join(
                 f"{self.show_y(b)} at {self.show_x(a)}" for a, b in (curve[0], curve[-1])
             )
+            if self.lowest and len(curve) > 1:
+                ends += f", least {self.show_y(min(b for _, b in curve))}"
             told.append(f"{name}: {ends}")
         if self.limit is not None:
             told.append(f"{self.limit_label}: {self.show_y(self.limit)}")
         if self.band:
             low, high = map(self.show_x, self.band)
             told.append(f"{self.band_label}: {low} to {high}")
+        if self.mark is not None:
+            told.append(f"{self.mark_label}: {self.show_x(self.mark)}")
         return ". ".join(told) + "."
 
 
@@ -147,7 +162,7 @@ def lines(
 ) -> str:
     """Curves on one pair of axes; each has its own colour, dash and marker. `given` are the fields
     of Curves: title, x_title, y_title, show_x, show_y, log_x, log_y, limit, limit_label, band,
-    band_label.
+    band_label, mark, mark_label, x_ticks, y_ticks, lowest.
     """
     chart = Curves(series, **given)  # type: ignore[arg-type]
     return figure_html(both(partial(_lines, chart=chart)), caption, name)
@@ -171,6 +186,7 @@ def _lines(width: float, chart: Curves) -> str:
     y.spread(top + HIGH, top)
     frame(page, x, y, numbers, [chart.show_x(tick) for tick in x.ticks], chart.x_title)
     _band(page, chart, x, y)
+    _mark(page, chart, x, y)
     for name in names:
         _curve(page, chart, name, x, y)
     if len(names) > 1:
@@ -207,6 +223,9 @@ def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:
     for a, b in curve[:: ceil_div(len(curve), MARKED)]:
         hint = f"{name}: {chart.show_x(a)}, {chart.show_y(b)}"
         page.mark(x.place(a), y.place(b), marker, colour, hint)
+    least = min(b for _, b in curve)
+    for a, _ in [p for p in curve if p[1] <= least * (1 + 1e-9)] if chart.lowest else ():
+        page.line(f"M{place(x.place(a) - 9, y.place(least))}{RING}", colour=colour, width=1.8)
 
 
 def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
@@ -292,6 +311,18 @@ def _band(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
     half = page.wide(chart.band_label, page.small) / 2
     at = min(max((low + high) / 2, x.start + half + 2), x.stop - half - 2)
     page.text(at, y.start - 7, chart.band_label, anchor="middle", size=page.small, quiet=True)
+
+
+def _mark(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
+    """A dashed line from the foot to the top, its name beside it where there is more room."""
+    if chart.mark is None:
+        return
+    at = x.place(chart.mark)
+    page.line(f"M{place(at, y.start)}V{number(y.stop)}", opacity=0.8, width=1.2, dash="5 4")
+    room, anchor = max((x.stop - at, "start"), (at - x.start, "end"))
+    at += 8 if anchor == "start" else -8
+    for i, words in enumerate(letters.lines(chart.mark_label, room - 8, page.small)):
+        page.text(at, y.stop + 14 + 16 * i, words, anchor=anchor, size=page.small)
 
 
 def _limit(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:

@@ -126,7 +126,7 @@ def _timeline(width: float, lines: Sequence[Line], title: str, show: Show, axis_
     styles = looks(role for _, events in lines for role, *_ in events)
     y = page.legend(list(styles.items()), page.title(title)) + 4
     y = lanes(page, lines, styles, y, show, axis_title)
-    said = ". ".join(_busy(line, show) for line in lines)
+    said = ". ".join(busy(line, show) for line in lines)
     return page.svg(title, said + ".", y)
 
 
@@ -152,10 +152,10 @@ def lanes(
             hint = f"{label}, {what}: {show(a)} to {show(b)}"
             page.rect(x, y, wide, BAR, styles[role], hint)
         y += BAR + 5
-    return _time_axis(page, y, left, end, show, axis_title)
+    return time_axis(page, y, left, end, show, axis_title)
 
 
-def _time_axis(page: Sheet, y: float, left: float, end: float, show: Show, title: str) -> float:
+def time_axis(page: Sheet, y: float, left: float, end: float, show: Show, title: str) -> float:
     """Ticks with their times beneath the lines; words stay inside the picture."""
     scale = (page.width - left - 4) / end
     page.line(f"M{number(left)} {number(y)}H{number(page.width - 4)}", opacity=0.5)
@@ -172,7 +172,7 @@ def _time_axis(page: Sheet, y: float, left: float, end: float, show: Show, title
     return y + 44
 
 
-def _busy(line: Line, show: Show) -> str:
+def busy(line: Line, show: Show) -> str:
     """One line for those who do not see it: how long it does what."""
     label, events = line
     busy: dict[str, float] = {}

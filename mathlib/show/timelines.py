@@ -5,10 +5,16 @@ seconds; other kinds are not drawn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from mathlib.show import says, svg
+from mathlib.show.figures import both, figure_html
+from mathlib.show.kit.sheet import Sheet, ink, number, place
+from mathlib.show.roles import looks
 from mathlib.show.tables import Shown
+
+ROOM = 0.04  # of the time, for a number beside a box
 
 
 class Event(Protocol):
@@ -26,11 +32,13 @@ class Event(Protocol):
     def end(self) -> float: ...
 
 
-def _lanes(events: Iterable[Event]) -> list[list[Event]]:
-    """As few lines as keep events apart that overlap: each goes to the first line that is free."""
+def _lanes(events: Iterable[Event], gap: float = 0) -> list[list[Event]]:
+    """As few lines as keep events apart that overlap: each goes to the first line that is free,
+    and has been for `gap` seconds.
+    """
     lanes: list[list[Event]] = []
     for event in sorted(events, key=lambda e: e.start):
-        free = next((lane for lane in lanes if lane[-1].end <= event.start), None)
+        free = next((lane for lane in lanes if lane[-1].end + gap <= event.start), None)
         if free is None:
             free = []
             lanes.append(free)
@@ -38,7 +46,9 @@ def _lanes(events: Iterable[Event]) -> list[list[Event]]:
     return lanes
 
 
-def _rank(rank: int, events: Sequence[Event], carries: Mapping[str, str]) -> list[svg.Line]:
+def _rank(
+    rank: int, events: Sequence[Event], carries: Mapping[str, str], messages: str = ""
+) -> list[svg.Line]:
     """A rank's lines: its own work, and under it as many wires as it has messages at once."""
     work = [
         ("idle" if e.kind == "idle" else e.what, e.start, e.end, e.what)
@@ -46,8 +56,10 @@ def _rank(rank: int, events: Sequence[Event], carries: Mapping[str, str]) -> lis
         if e.kind in ("compute", "idle")
     ]
     lines: list[svg.Line] = [(f"rank {rank}", work)]
-    for place, lane in enumerate(_lanes(e for e in events if e.kind == "communication")):
-        name = "also" if place else "under way"
+    sending = [e for e in events if e.kind == "communication"]
+    gap = ROOM * max((e.end for e in sending), default=0) if messages else 0
+    for turn, lane in enumerate(_lanes(sending, gap)):
+        name = messages or ("also" if turn else "under way")
         sent = [(carries.get(e.what, e.kind), e.start, e.end, e.what) for e in lane]
         lines.append((name, sent))
     return lines
@@ -58,19 +70,70 @@ def ranks_timeline(
     *,
     title: str,
     carries: Mapping[str, str] | None = None,
+    messages: str = "",
+    until: str = "",
     caption: str = "",
     name: str = "",
 ) -> Shown:
     """A line for each rank's own work, and lines for its messages: two at once where two are in
     flight. `carries` says which role the messages of a name have, if not communication.
+    `messages` names their lines, and the last word of each stands in its box; a dotted line
+    where a rank's last event of the name `until` ends.
     """
-    lines = []
-    for rank in sorted({e.rank for e in events}):
-        lines += _rank(rank, [e for e in events if e.rank == rank], carries or {})
-    told = {"title": title, "caption": caption, "name": name}
-    drawn = svg.timeline(lines, show=says.time, axis_title="time", **told)
+    ranks = {
+        rank: [e for e in events if e.rank == rank] for rank in sorted({e.rank for e in events})
+    }
+    groups = [_rank(rank, own, carries or {}, messages) for rank, own in ranks.items()]
+    if messages:
+        ends = [max((e.end for e in own if e.what == until), default=0) for own in ranks.values()]
+        draw = partial(_numbered, groups=groups, ends=ends, title=title, messages=messages)
+        drawn = figure_html(both(draw), caption, name)
+    else:
+        told = {"title": title, "caption": caption, "name": name}
+        drawn = svg.timeline(sum(groups, []), show=says.time, axis_title="time", **told)
     busy = dict.fromkeys((e.kind for e in events), 0.0)
     for e in events:
         busy[e.kind] += e.end - e.start
     said = ", ".join(f"{kind} {says.time(time)}" for kind, time in busy.items())
     return Shown(drawn, f"{title}. All ranks together: {said}")
+
+
+def _numbered(
+    width: float,
+    groups: Sequence[Sequence[svg.Line]],
+    ends: Sequence[float],
+    title: str,
+    messages: str,
+) -> str:
+    """The lines of each rank: its messages named once and numbered, a dotted line at its end."""
+    page, lines = Sheet(width), [line for group in groups for line in group]
+    styles = looks(role for _, events in lines for role, *_ in events)
+    y = page.legend(list(styles.items()), page.title(title)) + 4
+    left = 12 + max(page.wide(label) for label, _ in lines)
+    end = max(b for _, events in lines for _, _, b, _ in events)
+    scale = (width - left - 4) / end
+    for group, at in zip(groups, ends, strict=True):
+        top = y
+        for turn, (label, events) in enumerate(group):
+            if turn < 2:  # the first line of messages has the name of all
+                page.text(0, y + 17, label)
+            for role, a, b, what in events:
+                x, wide, look = left + a * scale, (b - a) * scale, styles[role]
+                hint = f"{label}, {what}: {says.time(a)} to {says.time(b)}"
+                page.rect(x, y, wide, svg.BAR, look, hint)
+                if label == messages:
+                    _number(page, what.rpartition(" ")[2], x, y, wide, ink(look[0]))
+            y += svg.BAR + 5
+        if at:
+            page.line(f"M{place(left + at * scale, top - 4)}V{number(y)}", dash="2 3", width=1.6)
+        y += 8
+    said = ". ".join(svg.busy(line, says.time) for line in lines)
+    return page.svg(title, f"{said}.", svg.time_axis(page, y, left, end, says.time, "time"))
+
+
+def _number(page: Sheet, word: str, x: float, y: float, wide: float, colour: str) -> None:
+    """In its box, or left of it where that is too narrow."""
+    at, anchor = x + wide / 2, "middle"
+    if page.wide(word, page.small, bold=True) + 2 > wide:
+        at, anchor, colour = x - 3, "end", ""
+    page.text(at, y + 17, word, anchor=anchor, size=page.small, bold=True, colour=colour)

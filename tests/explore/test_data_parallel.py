@@ -1,5 +1,7 @@
 """Buckets on the wire: what is drawn is what was computed, and said as it is."""
 
+import re
+
 import pytest
 from charts import boxes, drawn, outside
 
@@ -21,7 +23,7 @@ def test_more_buckets_than_can_be_told_apart_are_drawn_as_stretches():
 
 
 def test_every_bucket_is_drawn_and_counted():
-    html = find("buckets").run({"layers": 8, "megabytes": 1024, "bucket": 64})
+    html = find("buckets").run({"layers": 8, "megabytes": 1000, "bucket": 64})
     chart = drawn(html)
     wire = [hint for hint in boxes(chart) if hint.startswith("wire, ")]
     backward = [hint for hint in boxes(chart) if hint.startswith("backward, ")]
@@ -29,9 +31,25 @@ def test_every_bucket_is_drawn_and_counted():
     assert not outside(chart)
 
 
+def test_each_stop_packs_other_buckets_and_neither_end_is_the_best():
+    """With the other settings as they stand, for 8 ranks and for 64."""
+    for ranks, best in ((8, 8), (64, 256)):
+        found = [waits(bucket, ranks) for bucket in data_parallel.BUCKETS]
+        assert len({count for _, count in found}) == len(found)
+        assert data_parallel.BUCKETS[found.index(min(found))] == best
+
+
+def waits(bucket: int, ranks: int) -> tuple[float, int]:
+    """Milliseconds of waiting, and the number of buckets, as the page says them."""
+    html = find("buckets").run({"bucket": bucket, "ranks": ranks})
+    told = re.search(r"waits <b>([\d.]+) (ms|µs)</b>.*?in (\d+) bucket", html)
+    assert told, html[:300]
+    return float(told[1]) * {"ms": 1, "µs": 1e-3}[told[2]], int(told[3])
+
+
 def test_one_bucket_waits_for_the_end_of_backward():
-    chart = drawn(find("buckets").run({"bucket": 16384}))
+    chart = drawn(find("buckets").run({"bucket": 2048}))
     (wire,) = [place for hint, place in boxes(chart).items() if hint.startswith("wire, ")]
     ends = [x + w for hint, (x, _, w, _) in boxes(chart).items() if hint.startswith("backward, ")]
     assert wire[0] == pytest.approx(max(ends), abs=0.2)
-    assert "in 1 bucket." in find("buckets").run({"bucket": 16384})
+    assert "in 1 bucket." in find("buckets").run({"bucket": 2048})

@@ -52,7 +52,11 @@ def test_a_number_is_written_as_asked_and_checked_as_it_is():
 
 def test_greek_and_indices_are_typeset():
     html = equation("M = kappa * P_opt", M=6, kappa=2, P_opt=3)
-    assert "<mi>&kappa;</mi>" in html and "<msub><mi>P</mi><mi>opt</mi></msub>" in html
+    assert (
+        "<mi>&kappa;</mi>" in html
+        and '<msub><mi>P</mi><mi mathvariant="normal">opt</mi></msub>' in html
+    )
+    assert "<msub><mi>P</mi><mi>r</mi></msub>" in equation("M = 2 * P_r", M=6, P_r=3)
 
 
 def test_an_exponent_stands_at_its_base_and_the_number_beneath_both():

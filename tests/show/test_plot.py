@@ -95,6 +95,36 @@ def test_a_band_lies_between_its_ends_and_is_said():
     assert "range" not in said(plotted(curve))
 
 
+def test_an_axis_reaches_as_far_as_the_ticks_it_is_given():
+    chart = plotted(
+        {"c": [(16, 49), (256, 99)]}, log_x=True, x_ticks=(8, 64, 256), y_ticks=(40, 100)
+    )
+    assert [word for word in words(chart) if word.isdigit()] == ["40", "100", "8", "64", "256"]
+    low, left = axis(chart)
+    first, last = curves(chart)[0]
+    assert first[0] > left + 50 and first[1] < low - 10 and not outside(chart)
+
+
+def test_a_marked_place_is_drawn_over_the_whole_height_and_said():
+    given = {"log_x": True, "mark": 41.0, "mark_label": "the default"}
+    chart = plotted({"c": [(41, 1), (2000, 2)]}, lambda v: f"{v:g}", **given)
+    (line,) = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "5 4"]
+    first, _ = curves(chart)[0]
+    assert points(line)[0] == pytest.approx((first[0], axis(chart)[0]), abs=0.11)
+    assert "the default: 41" in said(chart) and "the default" in words(chart) and not outside(chart)
+    assert "mark" not in said(plotted({"c": [(41, 1), (2000, 2)]}))
+
+
+def test_a_ring_stands_around_the_lowest_points():
+    curve = {"c": [(1, 5), (2, 3), (3, 3), (4, 8)]}
+    chart = plotted(curve, lambda v: f"{v:g}", lowest=True)
+    rings = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-width") == "1.8"]
+    starts = [tuple(map(float, p.get("d")[1:].split("a")[0].split())) for p in rings]
+    _, second, third, _ = curves(chart)[0]
+    assert starts == [pytest.approx((x - 9, y), abs=0.11) for x, y in (second, third)]
+    assert "least 3" in said(chart)
+
+
 def test_a_limit_above_all_curves_stays_inside():
     assert not outside(plotted({"c": [(1, 1), (2, 2)]}, lambda v: f"{v:g}", limit=100.0))
 
@@ -216,7 +246,7 @@ def test_a_point_has_its_name_beside_it_where_curves_have_theirs_above():
 
 @pytest.mark.parametrize(("right", "below", "where"), [(1, 0.2, 0), (2, 0.2, 1), (2, 1.9, 2)])
 def test_a_curve_that_ends_early_has_its_name_there_unless_something_is(right, below, where):
-    others = {"long": [(2.1, right), (9, right)], "under": [(1, below), (9, 0.2)]}
+    others = {"long": [(2.1, right), (9, right)], "under": [(1, below), (9, below)]}
     chart = plotted({"short": [(1, 2), (2, 2)], **others})
     (end, high), (x, y) = curves(chart)[0][-1], named(chart)["short"]
     half = letters.width("short", 13, True) / 2

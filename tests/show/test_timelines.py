@@ -87,3 +87,32 @@ def test_messages_may_have_the_role_of_what_they_carry():
         )
     ]
     assert "gradients" in told._repr_html_() and fills[0] != fills[1]
+
+
+def test_messages_have_one_name_and_a_number_each():
+    """A dotted line stands where the work before them ends; without it there is none."""
+    html = ranks_timeline(EVENTS, title="t", messages="its buckets", until="backward")._repr_html_()
+    wide, narrow = (ET.fromstring(s) for s in re.findall("<svg.*?</svg>", html, re.DOTALL))
+    for chart in (wide, narrow):
+        written = [t.text or "" for t in chart.iter(f"{SPACE}text")]
+        assert written.count("its buckets") == 1 and {"0", "1", "2"} <= set(written)
+        dotted = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "2 3"]
+        assert len(dotted) == 1, "rank 1 has no backward"
+    lines = boxes(wide)
+    assert lines["its buckets, bucket 0: 2 ms to 4 ms"][0] > lines["rank 0, wait: 3 ms to 6 ms"][0]
+
+
+def test_a_number_stands_left_of_a_box_that_is_too_narrow():
+    events = [event("work", "compute", 0, 0, 1), event("bucket 7", "communication", 0, 0.99, 0.995)]
+    html = ranks_timeline(events, title="t", messages="its buckets")._repr_html_()
+    chart = ET.fromstring(re.search("<svg.*?</svg>", html, re.DOTALL)[0])
+    (seven,) = (t for t in chart.iter(f"{SPACE}text") if t.text == "7")
+    assert seven.get("text-anchor") == "end" and seven.get("fill") is None
+
+
+def test_a_number_beside_its_box_stands_on_no_other_box():
+    events = [event(f"bucket {i}", "communication", 0, i / 99, (i + 0.9) / 99) for i in (97, 98)]
+    html = ranks_timeline(events, title="t", messages="its buckets")._repr_html_()
+    chart = ET.fromstring(re.search("<svg.*?</svg>", html, re.DOTALL)[0])
+    first, second = (high for high, _ in boxes(chart).values())
+    assert first < second

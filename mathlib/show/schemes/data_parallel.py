@@ -18,7 +18,7 @@ REPLICAS = (
 )
 SENT = (
     "What a rank sends, piece by piece: one piece less than all in each half, so that two ranks "
-    "send K each, more ranks send more, and no number of ranks makes it 2 K."
+    "send K each, more ranks send more, and no number of ranks makes it 2\u00a0K."
 )
 HALVES = {"partial sums": "communication", "finished pieces": "gradients"}
 VERSIONS = (
@@ -105,10 +105,10 @@ def _sent_by_a_rank(width: float, counts: Sequence[int]) -> str:
 
 
 LANES = {  # lengths as drawn, of a backward of 4
-    "1  each tensor, after backward": [(4 + 0.9 * i, 0.8) for i in range(8)],
-    "2  all in one, after backward": [(4.0, 4.0)],
-    "3  each tensor, at once": [(0.5 + 0.9 * i, 0.8) for i in range(8)],
-    "4  buckets, at once": [(1 + 1.15 * i, 1.1) for i in range(4)],
+    "Version 1: each tensor, after backward": [(4 + 0.9 * i, 0.8) for i in range(8)],
+    "Version 2: all in one, after backward": [(4.0, 4.0)],
+    "Version 3: each tensor, at once": [(0.5 + 0.9 * i, 0.8) for i in range(8)],
+    "Version 4: buckets, at once": [(1 + 1.15 * i, 1.1) for i in range(4)],
 }
 
 
@@ -123,7 +123,13 @@ def _four_versions(width: float) -> str:
     for title, sent in LANES.items():
         wire = [("communication", at, at + long, "all-reduce") for at, long in sent]
         page.text(0, page.bottom + 22, title, bold=True)
-        _lanes(page, [("backward", backward), ("wire", wire)], page.bottom + 12, 11.2)
+        top = page.bottom + 12
+        left, scale = _lanes(page, [("backward", backward), ("wire", wire)], top, 11.2)
+        at, words = left + scale * sum(sent[-1]), "step ends"
+        page.line(f"M{place(at, top - 3)}v52", dash="2 3", width=1.6)
+        beside = at + 5 if at + 5 + page.wide(words, page.small) < width else at - 5
+        anchor = "start" if beside > at else "end"
+        page.text(beside, top + 16, words, anchor=anchor, size=page.small)
     return page.done("Four ways to send: only buckets that leave at once are few and early")
 
 
@@ -193,7 +199,9 @@ def _accumulation(width: float, n: int) -> str:
     )
 
 
-def _lanes(page: Canvas, lines: Sequence[svg.Line], y: float, end: float) -> None:
+def _lanes(
+    page: Canvas, lines: Sequence[svg.Line], y: float, end: float
+) -> tuple[float, float]:  # where they begin, and how long a unit of time is
     left = max(page.wide(label) for label, _ in lines) + 12
     scale = (page.width - left - 4) / end
     for label, events in lines:
@@ -201,3 +209,4 @@ def _lanes(page: Canvas, lines: Sequence[svg.Line], y: float, end: float) -> Non
         for role, a, b, what in events:
             page.rect(left + a * scale, y, (b - a) * scale, 22, ROLES[role], what)
         y += 26
+    return left, scale

@@ -43,3 +43,13 @@ def test_both_ways_do_the_same_work():
     assert hints.count("forward of micro-batch 2") == 2
     assert hints.count("all-reduce after micro-batch 2") == 2
     assert hints.count("all-reduce after micro-batch 0") == 1
+
+
+def test_each_version_says_where_its_step_ends():
+    chart = drawn(data_parallel.four_versions())
+    ticks = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "2 3"]
+    ends = [float((p.get("d") or "M0")[1:].split()[0]) for p in ticks]
+    assert len(ends) == 4 == words(chart).count("step ends")
+    assert ends == sorted(ends, reverse=True), "the last version is the first to end"
+    rights = [float(r.get("x")) + float(r.get("width")) for r in chart.iter(f"{SPACE}rect")]
+    assert max(rights) == pytest.approx(ends[0], abs=0.2)
