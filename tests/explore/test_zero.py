@@ -1,12 +1,13 @@
 """The shard explorer and the step on two clocks: what is drawn is what the formulas say."""
 
 import pytest
-from charts import boxes, drawn, outside
+from charts import SPACE, boxes, drawn, outside
 
 from mathlib.explore.zero import _grouped
 from mathlib.memory import sharded
 from mathlib.show import says
 from mathlib.show.experiments import find
+from mathlib.show.roles import ROLES
 from mathlib.specs import Layout
 from mathlib.traffic import volumes
 
@@ -54,6 +55,8 @@ def test_without_prefetch_the_rank_waits_longer():
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_every_message_of_a_step_is_drawn(stage):
     html = find("sharded-step").run({"stage": stage, "tokens": 8192})
-    wire = [hint for hint in boxes(drawn(html)) if hint.startswith("wire, ")]
-    assert len(wire) >= {1: 2, 2: 64, 3: 96}[stage]
+    chart, colour = drawn(html), ROLES["communication"][0]
+    wide = [hint for hint in boxes(chart) if hint.startswith("wire, ")]
+    slim = [path.get("d") for path in chart.iter(f"{SPACE}path") if path.get("fill") == colour]
+    assert len(wide) + "".join(slim).count("M") >= {1: 2, 2: 64, 3: 96}[stage]
     assert not outside(drawn(html))
