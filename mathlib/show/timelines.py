@@ -114,6 +114,10 @@ def _numbered(
     scale = (width - left - 4) / end
     for group, at in zip(groups, ends, strict=True):
         top = y
+        mark = left + at * scale
+        if at:  # behind the boxes' numbers
+            high = len(group) * (svg.BAR + 5) + 4
+            page.line(f"M{place(mark, top - 4)}v{number(high)}", dash="2 3", width=1.6)
         for turn, (label, events) in enumerate(group):
             if turn < 2:  # the first line of messages has the name of all
                 page.text(0, y + 17, label)
@@ -122,17 +126,21 @@ def _numbered(
                 hint = f"{label}, {what}: {says.time(a)} to {says.time(b)}"
                 page.rect(x, y, wide, svg.BAR, look, hint)
                 if label == messages:
-                    _number(page, what.rpartition(" ")[2], x, y, wide, ink(look[0]))
+                    _number(page, what.rpartition(" ")[2], x, y, wide, ink(look[0]), mark)
             y += svg.BAR + 5
-        if at:
-            page.line(f"M{place(left + at * scale, top - 4)}V{number(y)}", dash="2 3", width=1.6)
         y += 8
     said = ". ".join(svg.busy(line, says.time) for line in lines)
     return page.svg(title, f"{said}.", svg.time_axis(page, y, left, end, says.time, "time"))
 
 
-def _number(page: Sheet, word: str, x: float, y: float, wide: float, colour: str) -> None:
-    """In its box, or left of it where that is too narrow."""
+def _number(
+    page: Sheet, word: str, x: float, y: float, wide: float, colour: str, mark: float
+) -> None:
+    """In its box, in the wider part where the dotted line at `mark` cuts it, or left of it where
+    that is too narrow.
+    """
+    if x < mark < x + wide:
+        x, wide = max((x, mark - x), (mark, x + wide - mark), key=lambda part: part[1])
     at, anchor = x + wide / 2, "middle"
     if page.wide(word, page.small, bold=True) + 2 > wide:
         at, anchor, colour = x - 3, "end", ""

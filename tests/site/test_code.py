@@ -43,12 +43,14 @@ def test_code_has_no_element_without_a_colour(site):
         assert {kind for kind, _ in TOKEN.findall(code)} <= COLOURED, page
 
 
-def test_a_line_of_88_characters_fits_the_column_and_can_be_read(visit):
+def test_a_line_of_88_characters_and_a_folded_one_of_100_fit_the_column_and_can_be_read(visit):
     page = visit(CHAPTERS[0], viewport=WIDE).page
-    block = page.locator("article div.cell_input pre").first
-    block.evaluate("e => { e.textContent = 'x'.repeat(88); }")
-    assert block.evaluate("e => e.scrollWidth <= e.clientWidth")
-    assert block.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 12.5
+    for which, letters, size in ((":not(details *)", 88, 12.5), (":is(details *)", 100, 11)):
+        block = page.locator(f"article div.cell_input pre{which}").first
+        block.evaluate("e => { for (let up = e; up; up = up.parentElement) up.open = true; }")
+        block.evaluate("(e, n) => { e.textContent = 'x'.repeat(n); }", letters)
+        assert block.evaluate("e => e.scrollWidth <= e.clientWidth"), which
+        assert block.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= size
 
 
 def test_folded_code_is_one_quiet_line_below_its_result(plain):

@@ -22,13 +22,17 @@ SENT = (
 )
 HALVES = {"partial sums": "communication", "finished pieces": "gradients"}
 VERSIONS = (
-    "Many all-reduces pay latency, late ones waste time; buckets that leave at once do neither."
+    "A sketch: many all-reduces pay latency, late ones waste time; buckets that leave at once do "
+    "neither."
 )
 ORDER = (
     "A single bucket leaves after backward. Packed by arrival, buckets leave one by one; packed by "
     "a wrong guess, all of them wait for the first."
 )
-NO_SYNC = "With no_sync the gradients of several micro-batches are added up and sent once."
+NO_SYNC = (
+    "With no_sync the gradients of several micro-batches are added up and sent once, so that a "
+    "rank waits once."
+)
 
 
 def replicas(ranks: int = 4, *, caption: str = REPLICAS, name: str = "") -> Shown:
@@ -165,37 +169,40 @@ def accumulation(micro_batches: int = 4, *, caption: str = NO_SYNC, name: str = 
 
 
 FORWARD, BACKWARD, WIRE = 1.0, 2.0, 1.6  # lengths as drawn: backward does twice the work
+EARLY = 0.6  # so much of an all-reduce is behind backward
 
 
-def _passes(n: int) -> list[tuple[str, float, float, str]]:
-    length = FORWARD + BACKWARD
-    found = []
+def _accumulating(n: int, which: Sequence[int]) -> list[svg.Line]:
+    """A rank and its wire: after each micro-batch of `which` it sends, and waits for that."""
+    rank: list[tuple[str, float, float, str]] = []
+    wire: list[tuple[str, float, float, str]] = []
+    now = 0.0
     for i in range(n):
-        start = i * length
-        found.append(("forward", start, start + FORWARD, f"forward of micro-batch {i}"))
-        found.append(("backward", start + FORWARD, start + length, f"backward of micro-batch {i}"))
-    return found
-
-
-def _messages(n: int, which: Sequence[int]) -> list[tuple[str, float, float, str]]:
-    length = FORWARD + BACKWARD
-    ends = [(i + 1) * length for i in which]
-    return [
-        ("communication", end - 0.6, end - 0.6 + WIRE, f"all-reduce after micro-batch {i}")
-        for i, end in zip(which, ends, strict=True)
-    ]
+        turn, end = now + FORWARD, now + FORWARD + BACKWARD
+        rank.append(("forward", now, turn, f"forward of micro-batch {i}"))
+        rank.append(("backward", turn, end, f"backward of micro-batch {i}"))
+        now = end
+        if i in which:
+            now += WIRE - EARLY
+            wire.append(("communication", end - EARLY, now, f"all-reduce after micro-batch {i}"))
+            rank.append(("idle", end, now, "waits"))
+    return [("rank", rank), ("wire", wire)]
 
 
 def _accumulation(width: float, n: int) -> str:
     page = Canvas(width, "Gradients of several micro-batches")
-    styles = looks(["forward", "backward", "communication"])
+    styles = looks(["forward", "backward", "communication", "idle"])
     page.bottom = page.legend(list(styles.items()), page.bottom)
+    end = n * (FORWARD + BACKWARD + WIRE - EARLY)
     for title, which in (("An all-reduce each", range(n)), ("no_sync: one all-reduce", [n - 1])):
-        lines = [("rank", _passes(n)), ("wire", _messages(n, list(which)))]
         page.text(0, page.bottom + 20, title, bold=True)
-        _lanes(page, lines, page.bottom + 14, n * (FORWARD + BACKWARD) + WIRE)
+        top, lines = page.bottom + 14, _accumulating(n, list(which))
+        left, scale = _lanes(page, lines, top, end)
+        at = left + scale * lines[1][1][-1][2]
+        page.line(f"M{place(at, top - 3)}v52", dash="2 3", width=1.6)
+        page.text(at - 5, top - 6, "step ends", anchor="end", size=page.small)
     return page.done(
-        f"With {n} micro-batches: {n} all-reduces, or a single one after the last backward"
+        f"With {n} micro-batches: {n} all-reduces and as many waits, or one after the last backward"
     )
 
 

@@ -45,6 +45,20 @@ def test_both_ways_do_the_same_work():
     assert hints.count("all-reduce after micro-batch 0") == 1
 
 
+def test_the_next_forward_waits_for_the_all_reduce():
+    chart = drawn(data_parallel.accumulation(3))
+    found: dict[str, tuple[float, float]] = {}
+    for box in chart.iter(f"{SPACE}rect"):  # the first of a hint is in the upper panel
+        begin, wide = float(box.get("x")), float(box.get("width"))
+        found.setdefault(box.findtext(f"{SPACE}title"), (begin, begin + wide))
+    for i in (0, 1):
+        sent, following = (f"all-reduce after micro-batch {i}", f"forward of micro-batch {i + 1}")
+        assert found[following][0] == pytest.approx(found[sent][1], abs=0.2)
+    ends = [p.get("d") for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "2 3"]
+    each, once = (float(end[1:].split()[0]) for end in ends)
+    assert once < each
+
+
 def test_each_version_says_where_its_step_ends():
     chart = drawn(data_parallel.four_versions())
     ticks = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "2 3"]
