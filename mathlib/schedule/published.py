@@ -22,6 +22,7 @@ class PublishedStep:
     samples: Mapping[str, float] = field(hash=False)  # per device and second, by order
     bubbles: Mapping[str, float] = field(hash=False, default_factory=dict)  # as computed by them
     chunks: int = 1  # of a stage, where it was interleaved
+    shape: Mapping[str, int] = field(hash=False, default_factory=dict)  # of the model
     forward: float = 0.0  # milliseconds of a micro-batch on a stage; 0: not printed
     inputs: float = 0.0
     weight: float = 0.0

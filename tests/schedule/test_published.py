@@ -62,3 +62,13 @@ def test_a_name_that_is_no_order_of_a_step_is_refused():
     assert step.gain("zb-v") == pytest.approx(0.2278, abs=1e-4)
     with pytest.raises(InputError, match="order = 'gpipe'"):
         step.gain("gpipe")
+
+
+def test_the_shapes_of_the_authors_models_fit_their_stages_and_their_names():
+    """A layer is a chunk, and the first and the last stage have one layer less."""
+    assert len(STEPS) == 12
+    for step in STEPS.values():
+        shape = step.shape
+        assert shape["layers"] + 2 == step.stages * step.chunks, step.name
+        blocks = 12 * shape["layers"] * shape["width"] ** 2
+        assert 0.9 < blocks / (1e9 * float(step.name.partition("B")[0])) < 1, step.name
