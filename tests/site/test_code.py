@@ -143,7 +143,7 @@ def test_listings_are_coloured_and_their_text_is_unchanged(visit):
     assert '<div class="highlight"><pre tabindex="0">' in dressed and "&lt;a&gt;" in dressed
     assert "<a href" not in dress(body, ""), "no address, no link"
     name = next(n for n in CHAPTERS if "collectives" in n)
-    listing = visit(name).page.locator("pre[tabindex='0'] > code").first
+    listing = visit(name).page.locator(".mlx-listing pre > code").first
     assert listing.locator("span").evaluate_all(COLOURS) >= 4
 
 
