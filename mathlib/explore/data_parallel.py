@@ -74,10 +74,12 @@ def buckets(
     say = (
         f'<p class="mlx-say">The optimizer waits <b>{show(step.exposed)}</b> after backward. '
         f"{step.hidden:.0%} of the communication is hidden, in {len(step.buckets)} "
-        f"bucket{'s' if len(step.buckets) > 1 else ''}.</p>"
+        f"bucket{'s' if len(step.buckets) > 1 else ''} of whole matrices.</p>"
     )
+    work = [("backward", s.start, s.end, s.what) for s in step.backward]
+    end = work[-1][2]
     rows = [
-        ("backward", [("backward", s.start, s.end, s.what) for s in step.backward]),
+        ("rank", [*work, ("idle", end, end + step.exposed, "the optimizer waits")]),
         ("wire", [("communication", *stretch) for stretch in _stretches(step.buckets)]),
     ]
     chart = svg.timeline(rows, title="Backward and the wire", show=show, axis_title="time")
