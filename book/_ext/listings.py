@@ -48,7 +48,8 @@ def dress(body: str, repository: str) -> str:
 
 
 def page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
-    repository = app.config.html_theme_options.get("repository_url", "")
+    options = app.config.html_theme_options  # the address is Jupyter Book's own if nobody gave one
+    repository = options["repository_url"] if options.get("use_repository_button") else ""
     context["body"] = dress(context.get("body") or "", repository)
 
 

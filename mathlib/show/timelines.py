@@ -110,7 +110,7 @@ def _numbered(
     styles = looks(role for _, events in lines for role, *_ in events)
     y = page.legend(list(styles.items()), page.title(title)) + 4
     left = 12 + max(page.wide(label) for label, _ in lines)
-    end = max(b for _, events in lines for _, _, b, _ in events)
+    end = 1.04 * max(b for _, events in lines for _, _, b, _ in events)  # room for a number
     scale = (width - left - 4) / end
     for group, at in zip(groups, ends, strict=True):
         top = y
@@ -136,12 +136,16 @@ def _numbered(
 def _number(
     page: Sheet, word: str, x: float, y: float, wide: float, colour: str, mark: float
 ) -> None:
-    """In its box, in the wider part where the dotted line at `mark` cuts it, or left of it where
-    that is too narrow.
+    """In its box, in the wider part where the dotted line at `mark` cuts it. Where that is too
+    narrow, left of the box, or right of it if the line is in the way.
     """
-    if x < mark < x + wide:
-        x, wide = max((x, mark - x), (mark, x + wide - mark), key=lambda part: part[1])
-    at, anchor = x + wide / 2, "middle"
-    if page.wide(word, page.small, bold=True) + 2 > wide:
+    end, need = x + wide, page.wide(word, page.small, bold=True) + 2
+    parts = [(x, mark), (mark, end)] if x < mark < end else [(x, end)]
+    left, right = max(parts, key=lambda part: part[1] - part[0])
+    if right - left >= need:
+        at, anchor = (left + right) / 2, "middle"
+    elif x - 3 - need < mark < end:
+        at, anchor, colour = end + 3, "start", ""
+    else:
         at, anchor, colour = x - 3, "end", ""
     page.text(at, y + 17, word, anchor=anchor, size=page.small, bold=True, colour=colour)

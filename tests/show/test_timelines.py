@@ -116,3 +116,19 @@ def test_a_number_beside_its_box_stands_on_no_other_box():
     chart = ET.fromstring(re.search("<svg.*?</svg>", html, re.DOTALL)[0])
     first, second = (high for high, _ in boxes(chart).values())
     assert first < second
+
+
+def test_a_number_too_wide_for_its_box_stays_on_its_side_of_the_dotted_line():
+    moments = [
+        event("backward", "compute", 0, 0.0, 0.9),
+        event("bucket 1", "communication", 0, 0.1, 0.6),
+        event("bucket 2", "communication", 0, 0.905, 0.91),
+    ]
+    shown = ranks_timeline(moments, title="t", messages="buckets", until="backward")
+    for svg in re.findall(r"<svg.*?</svg>", shown._repr_html_(), re.DOTALL):
+        chart = ET.fromstring(svg)
+        (line,) = [p for p in chart.iter(f"{SPACE}path") if p.get("stroke-dasharray") == "2 3"]
+        mark = float(line.get("d")[1:].split()[0])
+        (number,) = [t for t in chart.iter(f"{SPACE}text") if t.text == "2"]
+        assert float(number.get("x")) > mark and number.get("text-anchor") is None
+        assert float(number.get("x")) + 8 < float(chart.get("viewBox").split()[2])

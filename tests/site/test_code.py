@@ -156,6 +156,7 @@ def test_a_listing_does_not_say_in_which_chapter_it_stands(site):
         '\n    Twice.\n    """\n    return 1'
     )
     pages = [(site / f"{name}.html").read_text("utf-8") for name in CHAPTERS]
+    assert not [page for page in pages if "jupyter-book/blob" in page], "another book's files"
     listings = [code for page in pages for code in LISTING.findall(page)]
     assert len(listings) > 20 and not [code for code in listings if "Chapter: " in code]
 

@@ -23,7 +23,7 @@ SENT = (
 HALVES = {"partial sums": "communication", "finished pieces": "gradients"}
 VERSIONS = (
     "A sketch: many all-reduces pay latency, late ones waste time; buckets that leave at once do "
-    "neither."
+    "little of either."
 )
 ORDER = (
     "A single bucket leaves after backward. Packed by arrival, buckets leave one by one; packed by "
