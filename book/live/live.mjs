@@ -1,6 +1,8 @@
-// What a page with experiments loads; nothing else happens until the reader touches something.
+// What a chapter loads; nothing else happens until the reader touches something.
+import { follow } from './contents.mjs';
 import { enliven } from './experiment.mjs';
 import { ask } from './predict.mjs';
 
 document.querySelectorAll('.mlx[data-mlx]').forEach(enliven);
 document.querySelectorAll('.mlx-predict[data-predict]').forEach(ask);
+follow();

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
 from pages import PREFIX, ROOT, toc_pages
+from playwright.sync_api import expect
 
 PAGE_WEIGHT = 1.5e6  # bytes a page may cost before anybody asks for Python
 PAGES = toc_pages()
@@ -221,3 +222,26 @@ def test_names_of_runtime_files_follow_their_content(site):
         assert all(path.suffix in {".mjs", ".packed", ".json"} for path in folder.iterdir())
     assert digest(b"a", b"b") != digest(b"ab", b"")
     assert Path(site / "_static/katex/katex.min.css").exists()
+
+
+def test_contents_follow_a_jump(visit):
+    """What the contents mark is the section that is read, also where no heading was passed on the
+    way, forward or back.
+    """
+    page = visit("chapters/05_data_parallel", viewport={"width": 1280, "height": 900}).page
+    ids = page.evaluate(
+        "[...document.querySelectorAll('#pst-page-toc-nav a')].map((e) => e.hash.slice(1))"
+    )
+    marked = page.locator("#pst-page-toc-nav a.active[aria-current=true]")
+    for wanted in (ids[8], ids[15], ids[3]):
+        page.evaluate(
+            "(id) => scrollTo(0, scrollY + document.getElementById(id)"
+            ".getBoundingClientRect().top + 200)",
+            wanted,
+        )
+        expect(marked).to_have_count(1)
+        expect(marked).to_have_attribute("href", f"#{wanted}")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(marked).to_have_attribute("href", f"#{ids[-1]}")
+    page.evaluate("scrollTo(0, 0)")
+    expect(marked).to_have_count(0)
