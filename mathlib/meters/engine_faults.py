@@ -52,10 +52,10 @@ def by_its_input(self: Value) -> Value:
     return out
 
 
-def sum_turned(self: Value) -> Value:
+def as_a_mean(self: Value) -> Value:
     out = Value(sum(map(sum, self.rows)), by="sum")
-    turned = autodiff.turned(self.rows)
-    out.passes_to(self, lambda g: (autodiff.each(lambda _: g[0][0], turned), 0))
+    entries = len(self.rows) * len(self.rows[0])
+    out.passes_to(self, lambda g: (autodiff.each(lambda _: g[0][0] / entries, self.rows), 0))
     return out
 
 
@@ -86,7 +86,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "A + B: forgets B": (Value, "__add__", forgets_second),
     "relu: lets all through": (Value, "relu", lets_all_through),
     "exp: input for result": (Value, "exp", by_its_input),
-    "sum: rows for columns": (Value, "sum", sum_turned),
+    "sum: takes the pull of a mean": (Value, "sum", as_a_mean),
     "walk: a share is lost": (autodiff, "added", loses_a_share),
     "walk: nobody waits": (Value, "graph", none_waits),
     "walk: leaves come last": (Value, "graph", leaves_wait),

@@ -46,7 +46,7 @@ def result_and_pull(fault, *rows):
         ("A + B: forgets B", ([[2.0]], [[3.0]]), [[5.0]], [[[1.0]]]),
         ("relu: lets all through", ([[-2.0]],), [[0.0]], [[[1.0]]]),
         ("exp: input for result", ([[0.0]],), [[1.0]], [[[0.0]]]),
-        ("sum: rows for columns", ([[2.0, 3.0]],), [[5.0]], [[[1.0], [1.0]]]),
+        ("sum: takes the pull of a mean", ([[2.0, 3.0]],), [[5.0]], [[[0.5, 0.5]]]),
     ],
 )
 def test_the_result_is_right_and_the_share_is_not(fault, rows, result, shares):
