@@ -57,6 +57,7 @@ def layer(
     dropout: bool | None = None,
     bytes_per_element: float = 2,
     fused_gate: bool = False,
+    expert_results: bool = True,
     small_tensors: bool = False,
     autocast: bool = False,
     index: int = 0,
@@ -70,6 +71,8 @@ def layer(
     selective drops the attention's core and leaves 34, full keeps the layer's input: 2.
     attention and dropout: the model's own unless said; "flash" never holds the s x s
     scores.
+    `expert_results` False: a program that weights inside the gate's kernel (Megatron-LM
+    since 2025) keeps the copies that go to experts, not what comes back.
     `small_tensors` adds what papers leave out: norm statistics, causal mask,
     log-sum-exp.
     `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32.
@@ -79,8 +82,8 @@ def layer(
     Chapter: memory (eq-activations, eq-gated)
     """
     model = find_model(model)
-    asked = (attention, dropout, bytes_per_element, fused_gate, small_tensors, autocast)
-    how = _saving(model, *asked)
+    asked = (attention, dropout, bytes_per_element, fused_gate, expert_results)
+    how = _saving(model, *asked, small_tensors, autocast)
     t, b = tensor_degree(model, tensor), whole("micro_batch", micro_batch)
     s = _own_tokens(model, tokens, context, how)
     if whole("index", index, least=0) >= model.layers:
@@ -179,6 +182,7 @@ def stage(
     dropout: bool | None = None,
     bytes_per_element: float = 2,
     fused_gate: bool = False,
+    expert_results: bool = True,
     small_tensors: bool = False,
     autocast: bool = False,
 ) -> Parts:
@@ -192,8 +196,8 @@ def stage(
     Chapter: memory (eq-activations)
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
-    asked = (attention, dropout, bytes_per_element, fused_gate, small_tensors, autocast)
-    how = _saving(model, *asked)
+    asked = (attention, dropout, bytes_per_element, fused_gate, expert_results)
+    how = _saving(model, *asked, small_tensors, autocast)
     s, logits = (
         _own_tokens(model, tokens, layout.context, how),
         non_negative("logits_bytes", logits_bytes),

@@ -94,7 +94,8 @@ class _Step:
     @cached_property
     def how(self) -> activations.Saving:
         """How the program saves its activations."""
-        names = ("attention", "dropout", "bytes_per_element", "fused_gate", "autocast")
+        names = {"attention", "dropout", "bytes_per_element", "autocast"}
+        names |= {"fused_gate", "expert_results"}
         return activations._saving(
             self.model, **{k: v for k, v in self.options.items() if k in names}
         )

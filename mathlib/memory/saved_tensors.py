@@ -27,13 +27,14 @@ class Saving:
     dropout: bool = True
     bytes_per_element: float = 2
     fused_gate: bool = False  # a gate's product keeps three tensors instead of four
+    expert_results: bool = True  # False where the router's weight multiplies in the gate's kernel
     small_tensors: bool = False  # norm statistics, causal mask, log-sum-exp, token numbers
     autocast: bool = False  # fp32 residual stream and softmax, the rest in bytes_per_element
 
     def __post_init__(self) -> None:
         one_of("attention", self.attention, ATTENTION)
         positive("bytes_per_element", self.bytes_per_element)
-        for name in ("dropout", "fused_gate", "small_tensors", "autocast"):
+        for name in ("dropout", "fused_gate", "expert_results", "small_tensors", "autocast"):
             flag(name, getattr(self, name))
 
     @property
@@ -155,7 +156,8 @@ def _mlp(model: Model, tokens: int, how: Saving, experts: Experts | None) -> Ite
         yield Kept("mlp", "router probabilities", FP32 * tokens * experts.routed, False)
         yield Kept("mlp", "copies to experts", e * tokens * h * experts.active, False)
         yield from _linear_pair(model, experts.width * visited, tokens, how)
-        yield Kept("mlp", "outputs of experts", e * tokens * h * experts.active, False)
+        if how.expert_results:
+            yield Kept("mlp", "outputs of experts", e * tokens * h * experts.active, False)
         if experts.shared_gate:  # its gradient is read from what it scales
             yield Kept("mlp", "output of shared experts", e * tokens * h, False)
             if how.small_tensors:

@@ -68,6 +68,7 @@ EXAMPLES: dict[str, object] = {
     "draft_time": 0.1,
     "device": "a100-80gb",
     "fused_gate": True,
+    "expert_results": False,
     "small_tensors": True,
     "autocast": True,
     "optimizer": "for-loop",

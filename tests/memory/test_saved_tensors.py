@@ -98,12 +98,13 @@ def test_full_recomputation_keeps_one_tensor() -> None:
 
 def test_what_is_taken_unless_said() -> None:
     plain = activations.Saving()
-    assert plain == activations.Saving("standard", True, 2, False, False, False)
+    assert plain == activations.Saving("standard", True, 2, False, True, False, False)
     assert plain.words == "standard attention, dropout"
     cast = activations.Saving("flash", dropout=False, autocast=True)
     assert cast.words == "flash attention, no dropout, autocast"
     assert (plain.stream_bytes, cast.stream_bytes) == (2, 4)
-    for name in ("dropout", "fused_gate", "small_tensors", "autocast", "sequence_parallel"):
+    flags = ("dropout", "fused_gate", "expert_results", "small_tensors", "autocast")
+    for name in (*flags, "sequence_parallel"):
         with pytest.raises(InputError, match=f"{name} = 2"):
             activations.layer("gpt2", **{name: 2})
 
@@ -216,6 +217,10 @@ def test_what_experts_keep_by_name() -> None:
         "second input": e * n * 96 * 3,
         "outputs of experts": e * n * 64 * 2,
     }
+    weighted_inside = activations.layer(
+        model.but(experts=Experts(8, 2, 96, shared=1)), dropout=False, expert_results=False
+    )["mlp"]
+    assert weighted_inside.total == kept.total - e * n * 64 * 2  # type: ignore[union-attr]
 
 
 def test_every_second_layer_has_experts() -> None:
