@@ -13,7 +13,7 @@ from mathlib.checks import InputError, ceil_div
 from mathlib.show.figures import both, figure_html
 from mathlib.show.kit import letters
 from mathlib.show.kit.sheet import Sheet, number, outline, place
-from mathlib.show.roles import ROLES, SPARE
+from mathlib.show.roles import ROLES, SPARE, worded
 from mathlib.show.svg import ticks
 
 HIGH = 250.0  # of the frame
@@ -120,6 +120,11 @@ class Curves:
     x_ticks: Sequence[float] = ()  # instead of round numbers
     y_ticks: Sequence[float] = ()
     lowest: bool = False  # a ring around each curve's lowest points
+    equal: bool = False  # one is as long upwards as across: a plane
+
+    def __post_init__(self) -> None:
+        if self.equal and (self.log_x or self.log_y):
+            raise InputError("equal = True: expected two linear axes")
 
     def axes(self) -> tuple[Axis, Axis]:
         points = [p for curve in self.series.values() for p in curve]
@@ -162,7 +167,7 @@ def lines(
 ) -> str:
     """Curves on one pair of axes; each has its own colour, dash and marker. `given` are the fields
     of Curves: title, x_title, y_title, show_x, show_y, log_x, log_y, limit, limit_label, band,
-    band_label, mark, mark_label, x_ticks, y_ticks, lowest.
+    band_label, mark, mark_label, x_ticks, y_ticks, lowest, equal.
     """
     chart = Curves(series, **given)  # type: ignore[arg-type]
     return figure_html(both(partial(_lines, chart=chart)), caption, name)
@@ -183,7 +188,8 @@ def _lines(width: float, chart: Curves) -> str:
     numbers = [chart.show_y(tick) for tick in y.ticks]
     left = max(page.wide(words, page.small) for words in [*numbers, ""]) + 10
     x.spread(left, width - (room if direct else 16))
-    y.spread(top + HIGH, top)
+    high = (x.stop - x.start) * (y.high - y.low) / (x.high - x.low) if chart.equal else HIGH
+    y.spread(top + high, top)
     frame(page, x, y, numbers, [chart.show_x(tick) for tick in x.ticks], chart.x_title)
     _band(page, chart, x, y)
     _mark(page, chart, x, y)
@@ -257,7 +263,8 @@ def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
         edge = _apart(waiting, page.small + 4, y.start)
         chosen |= {name: (x.stop + 9, high + 4) for name, high in edge}
     for name, (at, high) in chosen.items():
-        page.text(at, high, name, size=page.small, bold=True, colour=chart.look(name)[0])
+        colour = worded(chart.look(name)[0])
+        page.text(at, high, name, size=page.small, bold=True, colour=colour)
 
 
 def _along(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

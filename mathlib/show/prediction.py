@@ -13,15 +13,20 @@ from mathlib.checks import InputError
 from mathlib.show.says import amount, html, plain
 from mathlib.show.widgets import bundle
 
+FEW = 10  # a whole number below is counted, not scaled
+
 
 def judge(guess: float, measured: float, unit: str, word: str = "measured") -> str:
-    """What is said about a guess: how many times the measured value it is."""
+    """What is said about a guess: how many times the measured value it is, or how many too many."""
     said = f"You said {plain(guess)} {unit}".rstrip()
     if guess == measured:
         return f"{said}: exactly what was {word}."
     if not measured or guess / measured <= 0:
         return f"{said}; {word}: {plain(measured)} {unit}".rstrip() + "."
     times = guess / measured
+    few = 0 < measured < FEW and float(measured).is_integer() and float(guess).is_integer()
+    if few and not unit:  # a count, or the third of several
+        return f"{said}: {plain(abs(guess - measured))} too {'high' if times > 1 else 'low'}."
     near = "close" if 0.9 <= times <= 1.1 else "too high" if times > 1 else "too low"
     return f"{said}: {times:.2f} times the {word} value, {near}."
 

@@ -111,6 +111,7 @@ PARTS = {  # role: names of parts that look like it
 }
 PART_ROLES = {name: role for role, names in PARTS.items() for name in names}
 UNNAMED: Look = ("#999999", "")
+INKED = 40  # percent, of ink in coloured words
 # Looks of what is told apart and has no role: curves. 3:1 against white and against the dark page.
 SPARE: list[Look] = [
     ("#3a7bc8", ""),
@@ -156,6 +157,13 @@ def between(first: str, second: str, share: float) -> str:
     """A colour with so much of another in it."""
     parts = ([int(one[i : i + 2], 16) for i in (1, 3, 5)] for one in (first, second))
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*parts, strict=True))
+
+
+def worded(colour: str) -> str:
+    """A colour for words on the page: with so much ink in it that they can be read, dark on a
+    light page and light on a dark one.
+    """
+    return f"color-mix(in srgb, {colour} {100 - INKED}%, currentColor)"
 
 
 def piece_look(piece: int, pieces: int) -> Look:

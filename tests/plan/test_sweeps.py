@@ -164,3 +164,31 @@ def test_what_a_hundred_cards_and_more_execute_is_what_the_chapter_says() -> Non
     assert counts == [(125, 27, [155, 164, 170, 178]), (153, 48, [148, 151, 155, 161, 174])]
     said = "\n".join(cell.source for cell in nbformat.read(COMPUTE, 4).cells)
     assert "27 of them on 128 and 256 devices" in said and "make 148 to 174" in said
+
+
+def test_the_pairs_with_and_without_a_kernel_for_the_norms_are_the_spreadsheets() -> None:
+    """Chapter compute: 22 layouts, six of them in sweeps.toml."""
+    runs = [run for run in (*published()[0], *sweeps()) if run.name.startswith("aa23-")]
+    found: dict[object, dict[str, list[float]]] = {}
+    for run in runs:
+        if run.seconds and run.layout.recompute == "none" and run.layout.world > 64:
+            where = run.model.layers, run.tokens, run.layout
+            found.setdefault(where, {}).setdefault(run.program, []).append(run.seconds)
+    both = [pair for pair in found.values() if len(pair) == 2]
+    rows = [tuple(pair) for pair in table("rates")["wide-layouts"]["norms"]]
+    assert len(both) == len(rows) == len(set(rows)) == 16
+    for without, with_it in rows:
+        (pair,) = [pair for pair in both if pair["megatron-flash"] == [with_it]]
+        assert without in pair["megatron-flash-norms"]
+
+
+def test_the_grid_of_the_chapter_has_every_step_that_was_held_against_the_planner() -> None:
+    grid = table("rates")["vtrain"]["grid"]
+    jobs = {tuple(job): set(steps) for *job, steps in grid}
+    assert len(jobs) == 148 and all(steps == sorted(steps) for *_, steps in grid)
+    runs = [run for run in (*published()[0], *sweeps()) if run.source.startswith("vtrain")]
+    assert len(runs) == 908
+    for run in runs:
+        model, layout = run.model, run.layout
+        steps = jobs[model.width, model.layers, run.tokens, layout.world, layout.sequences]
+        assert any(abs(one / run.seconds - 1) < 1e-3 for one in steps), run.name

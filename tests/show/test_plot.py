@@ -125,6 +125,15 @@ def test_a_ring_stands_around_the_lowest_points():
     assert "least 3" in said(chart)
 
 
+def test_in_a_plane_one_is_as_long_upwards_as_across():
+    path = {"way": [(0, 0), (1, 0), (1, 0.5)], "back": [(0, 0), (1, 0)]}
+    chart = plotted(path, lambda v: f"{v:g}", equal=True)
+    (x0, low), (x1, _), (_, high) = curves(chart)[0]
+    assert low - high == pytest.approx((x1 - x0) / 2, abs=0.11)
+    with pytest.raises(InputError, match="expected two linear axes"):
+        plotted({"way": [(1, 1), (2, 2)]}, equal=True, log_x=True)
+
+
 def test_a_limit_above_all_curves_stays_inside():
     assert not outside(plotted({"c": [(1, 1), (2, 2)]}, lambda v: f"{v:g}", limit=100.0))
 

@@ -24,6 +24,13 @@ def test_a_guess_is_judged_fairly(guess, said):
     assert said in judge(guess, 10, "GB")
 
 
+def test_a_count_or_the_third_of_several_is_told_by_how_many():
+    assert judge(3, 2, "") == "You said 3: 1 too high."
+    assert judge(1, 4, "") == "You said 1: 3 too low."
+    assert "1.50 times" in judge(3, 2, "GB") and "1.25 times" in judge(2.5, 2, "")
+    assert "1.10 times" in judge(11, 10, "")
+
+
 def test_a_guess_at_nothing_is_no_division():
     assert judge(5, 0, "") == "You said 5; measured: 0."
     assert "exactly" in judge(0, 0, "GB")

@@ -182,6 +182,20 @@ def test_curves_and_limits_stand_out_from_a_white_and_a_dark_page(page):
         assert contrast(colour, page) >= 3, colour
 
 
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_the_names_of_curves_can_be_read(page):
+    style = (Path(__file__).parents[2] / "book/_static/page.css").read_text()
+    base, ink = (
+        re.search(rf"--pst-color-{name}: light-dark\((#\w+), (#\w+)\)", style)[
+            ("light", "dark").index(page) + 1
+        ]
+        for name in ("background", "text-base")
+    )
+    for colour in [*(colour for colour, _ in roles.SPARE), ROLES["measured"][0]]:
+        share = int(re.search(r"(\d+)%, currentColor", roles.worded(colour))[1]) / 100
+        assert contrast(roles.between(ink, colour, share), base) >= 4.5, colour
+
+
 def test_words_on_a_colour_can_be_read():
     for colour, _ in ROLES.values():
         ink = {"#fff": "#ffffff", "#111": "#111111"}[sheet.ink(colour)]

@@ -7,7 +7,7 @@ notebook, in thousandths of the size; the widths of bold letters are 8% more.
 from functools import cache
 
 GROUPS = {
-    260: "\"'ijl|",
+    260: "\"'’ijl|",
     280: " ,.:;I\xa0·\u2009\u202f",
     300: "!f",
     320: "[]",

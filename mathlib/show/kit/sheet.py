@@ -5,6 +5,7 @@ A sheet is WIDE units wide for a column of text and NARROW for a phone; its word
 as the page's. Colours are those of mathlib.show.roles; hatches show in print and forced colours.
 """
 
+import re
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -18,6 +19,7 @@ WARNING = "#d14334"  # limits and crosses; 3:1 against white and against the dar
 FACE = "'Source Sans 3', Arial, Helvetica, sans-serif"
 EDGE = '<g stroke="currentColor" stroke-opacity=".35" stroke-width=".6">'  # of what is filled
 HIDDEN = ' style="display:none"'
+APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)|(?<=s)'(?= )")  # quotes of code stay straight
 Point = tuple[float, float]
 
 
@@ -29,6 +31,11 @@ def number(value: float) -> str:
 
 def place(x: float, y: float) -> str:
     return f"{number(x)} {number(y)}"
+
+
+def said(words: str) -> str:
+    """Words as SVG text, an apostrophe as print has it."""
+    return escape(APOSTROPHE.sub("’", words))
 
 
 def ink(colour: str) -> str:
@@ -82,7 +89,7 @@ class Sheet:
         words of the page's colour; its edge has the full colour.
         """
         colour, hatch = look
-        end = closed("rect", f"<title>{escape(hint)}</title>") if hint else "/>"
+        end = closed("rect", f"<title>{said(hint)}</title>") if hint else "/>"
         round_ = f' rx="{number(radius)}"' if radius else ""
         paint = f'fill="{colour}"'  # the edge is that of all fills
         if tint:
@@ -116,7 +123,7 @@ class Sheet:
         dash: str = "",
     ) -> None:
         """An empty rectangle."""
-        title = f"<title>{escape(hint)}</title>" if hint else ""
+        title = f"<title>{said(hint)}</title>" if hint else ""
         round_ = f' rx="{number(radius)}"' if radius else ""
         line = 'stroke-width="2"' if heavy else 'stroke-width=".8" stroke-opacity=".5"'
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
@@ -136,7 +143,7 @@ class Sheet:
     def area(self, path: str, look: Look, opacity: float = 1, hint: str = "") -> None:
         """A filled path."""
         colour, hatch = look
-        title = f"<title>{escape(hint)}</title>" if hint else ""
+        title = f"<title>{said(hint)}</title>" if hint else ""
         pale = f' fill-opacity="{opacity:.2f}"' if opacity < 1 else ""
         end = closed("path", title)
         self.fills.append(f'<path d="{path}" fill="{colour}"{pale} stroke="none"{end}')
@@ -175,7 +182,7 @@ class Sheet:
 
     def mark(self, x: float, y: float, shape: str, colour: str, hint: str = "") -> None:
         """A small filled shape, drawn around a point."""
-        title = f"<title>{escape(hint)}</title>" if hint else ""
+        title = f"<title>{said(hint)}</title>" if hint else ""
         self.marks.append(
             f'<path transform="translate({place(x, y)})" d="{shape}" fill="{colour}">{title}</path>'
         )
@@ -201,14 +208,14 @@ class Sheet:
         self.texts.append(
             f'<text x="{number(x)}" y="{number(y)}" font-size="{size:g}"'
             f"{side}{weight}{paint}{pale}>"
-            f"{escape(words)}</text>"
+            f"{said(words)}</text>"
         )
         self.bottom = max(self.bottom, y + size * 0.3)
 
     def scattered(self, y: float, words: Sequence[tuple[float, str]], colour: str = "") -> None:
         """Small words of one line, each around its own x."""
         paint = f' fill="{colour}"' if colour else ""
-        spans = "".join(f'<tspan x="{number(x)}">{escape(word)}</tspan>' for x, word in words)
+        spans = "".join(f'<tspan x="{number(x)}">{said(word)}</tspan>' for x, word in words)
         style = f'font-size="{self.small:g}" text-anchor="middle"{paint}'
         self.texts.append(f'<text y="{number(y)}" {style}>{spans}</text>')
 
@@ -217,7 +224,7 @@ class Sheet:
         turned = f'transform="rotate(-90 {place(x, y)})" text-anchor="middle" fill-opacity=".75"'
         self.marks.append(
             f'<g {turned}><text x="{number(x)}" y="{number(y)}" font-size="{self.small:g}">'
-            f"{escape(words)}</text></g>"
+            f"{said(words)}</text></g>"
         )
 
     def wide(self, text: str, size: float = 0, bold: bool = False) -> float:
@@ -269,8 +276,8 @@ class Sheet:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mlx-chart mlx-{kind}" role="img" '
             f'aria-labelledby="IDt IDd" viewBox="0 0 {number(self.width)} {high}" width="100%" '
             f'style="{shown}max-width:{number(self.width)}px" fill="currentColor" '
-            f'font-family="{FACE}"><title id="IDt">{escape(title)}</title>'
-            f'<desc id="IDd">{escape(description)}</desc>{defs}'
+            f'font-family="{FACE}"><title id="IDt">{said(title)}</title>'
+            f'<desc id="IDd">{said(description)}</desc>{defs}'
             f"{EDGE}{''.join(self.fills)}{cells}</g>{hatching}{frames}{''.join(self.marks)}{''.join(self.texts)}</svg>"
         )
         key = f"c{zlib.crc32(whole.encode()):08x}"

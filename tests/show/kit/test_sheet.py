@@ -15,6 +15,15 @@ def test_ink_is_white_on_dark_and_black_on_light():
     assert (ink(ROLES["weights"][0]), ink(ROLES["activations"][0])) == ("#fff", "#111")
 
 
+def test_an_apostrophe_is_curled_and_a_quoted_word_stays():
+    page = Sheet(WIDE)
+    page.text(0, 20, "the loss's classes' 'bf16'")
+    page.rect(0, 30, 9, 9, ROLES["weights"], "GELU's")
+    text = page.svg("a's", "b's")
+    assert "the loss’s classes’ &#x27;bf16&#x27;" in text and ">GELU’s<" in text
+    assert ">a’s<" in text and ">b’s<" in text
+
+
 def test_hatches_of_a_kind_are_one_path_that_is_not_shown():
     page = Sheet(WIDE)
     for x in (0, 50):

@@ -43,7 +43,7 @@ def test_scores_are_drawn_with_all_their_squares():
     """80 of 114 bytes: more squares than the rest together."""
     html = unescape(block("gpt3-175b", caption="A layer.")._repr_html_())
     wide = html[: html.index("</svg>")]
-    names = ("softmax", "mask of the scores", "scores after dropout", "GELU's result")
+    names = ("softmax", "mask of the scores", "scores after dropout", "GELU’s result")
     assert [wide.count(f"<title>{name}</title>") for name in names] == [32, 16, 32, 8]
 
 
