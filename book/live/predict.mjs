@@ -22,7 +22,7 @@ function judge(guess, measured, unit, word) {
   if (guess === measured) return `${said}: exactly what was ${word}.`;
   if (!measured || guess / measured <= 0) return `${said}; ${word}: ${plain(measured)} ${unit}`.trim() + '.';
   const ratio = guess / measured;
-  if (!unit && measured < 10 && Number.isInteger(measured) && Number.isInteger(guess)) { // a count, or the third of several
+  if (!unit && measured > 0 && measured < 10 && Number.isInteger(measured) && Number.isInteger(guess)) { // a count, or the third of several
     return `${said}: ${plain(Math.abs(guess - measured))} too ${ratio > 1 ? 'high' : 'low'}.`;
   }
   const close = ratio >= 0.9 && ratio <= 1.1 ? 'close' : ratio > 1 ? 'too high' : 'too low';

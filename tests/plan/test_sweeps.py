@@ -10,7 +10,7 @@ from statistics import median
 import nbformat
 import pytest
 from pages import code_cells
-from published_runs import published, sweeps
+from published_runs import Published, published, sweeps
 
 from mathlib.checks import InputError
 from mathlib.compute import flops
@@ -23,6 +23,10 @@ from calibrate import fitted_to
 
 COMPUTE = Path(__file__).resolve().parents[2] / "chapters" / "01_compute.ipynb"
 PLANNING = Path(__file__).resolve().parents[2] / "chapters" / "14_planning.ipynb"
+
+
+def runs_of(*sources: str) -> list[Published]:
+    return [run for run in (*published()[0], *sweeps()) if run.source in sources]
 
 
 def test_every_layout_fills_its_cards_and_its_batch() -> None:
@@ -110,7 +114,7 @@ def test_the_four_experiments_that_the_chapter_adds_are_those_of_the_spreadsheet
     cells = "\n".join(cell.source for cell in code_cells(PLANNING))
     found = re.search(r"^WIDER = (\{.*?^\})", cells, re.MULTILINE | re.DOTALL)
     assert found
-    runs = {run.name: run for run in (*published()[0], *sweeps()) if run.name.startswith("aa23-")}
+    runs = {run.name: run for run in runs_of("aleph-alpha")}
     seen = {}
     for devices, tokens, layers in (
         (128, 8192, 40),
@@ -143,7 +147,7 @@ def test_what_a_hundred_cards_and_more_execute_is_what_the_chapter_says() -> Non
     """Chapter compute: of the layouts on 128 and 256 GPUs 27 of 125 with FlashAttention 2 stay
     below 115 TFLOP/s, of all with an older attention 48 of 153, and the best of a job does not.
     """
-    runs = {run.name: run for run in (*published()[0], *sweeps()) if run.name.startswith("aa23-")}
+    runs = {run.name: run for run in runs_of("aleph-alpha")}
     printed = Counter(
         (run.model.layers, run.tokens, run.layout.world, run.layout.recompute, run.seconds)
         for run in runs.values()
@@ -168,9 +172,8 @@ def test_what_a_hundred_cards_and_more_execute_is_what_the_chapter_says() -> Non
 
 def test_the_pairs_with_and_without_a_kernel_for_the_norms_are_the_spreadsheets() -> None:
     """Chapter compute: 22 layouts, six of them in sweeps.toml."""
-    runs = [run for run in (*published()[0], *sweeps()) if run.name.startswith("aa23-")]
     found: dict[object, dict[str, list[float]]] = {}
-    for run in runs:
+    for run in runs_of("aleph-alpha"):
         if run.seconds and run.layout.recompute == "none" and run.layout.world > 64:
             where = run.model.layers, run.tokens, run.layout
             found.setdefault(where, {}).setdefault(run.program, []).append(run.seconds)
@@ -186,9 +189,22 @@ def test_the_grid_of_the_chapter_has_every_step_that_was_held_against_the_planne
     grid = table("rates")["vtrain"]["grid"]
     jobs = {tuple(job): set(steps) for *job, steps in grid}
     assert len(jobs) == 148 and all(steps == sorted(steps) for *_, steps in grid)
-    runs = [run for run in (*published()[0], *sweeps()) if run.source.startswith("vtrain")]
+    runs = runs_of("vtrain-single", "vtrain-multi")
     assert len(runs) == 908
     for run in runs:
         model, layout = run.model, run.layout
         steps = jobs[model.width, model.layers, run.tokens, layout.world, layout.sequences]
         assert any(abs(one / run.seconds - 1) < 1e-3 for one in steps), run.name
+
+
+def test_the_best_layouts_of_the_playbook_are_those_of_the_chapter() -> None:
+    best: dict[str, dict[int, float]] = {}
+    for run in runs_of("playbook"):
+        if run.seconds and (run.tokens, run.layout.sequences) == (4096, 256):
+            world = run.layout.world
+            rate = 4096 * 256 / run.seconds / world
+            of_model = best.setdefault(run.model.name, {})
+            of_model[world] = max(of_model.get(world, 0), rate)
+    names = ("Llama-like 1B", "Llama-like 3B", "Llama-like 8B")
+    rounded = [[[n, round(best[name][n])] for n in sorted(best[name])] for name in names]
+    assert table("rates")["on-more"]["playbook"] == rounded

@@ -189,6 +189,14 @@ def test_predict_first_takes_a_guess_then_unfolds(visit):
     assert question.locator("dd").first.is_visible()
 
 
+def test_a_guess_at_a_count_is_told_by_how_many(visit):
+    page = visit("chapters/05_data_parallel").page
+    question = page.locator(".mlx-predict[data-predict*='\"measured\": 2,']")
+    question.locator("input").fill("3")
+    question.locator("input").press("Enter")
+    assert question.locator("[role=status]").inner_text() == "You said 3: 1 too high."
+
+
 def test_few_tab_stops_to_the_text(visit):
     """The first stop skips the navigation; what is left before the text is the page's own tool
     bar.
