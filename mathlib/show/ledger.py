@@ -71,7 +71,8 @@ class Verdict:
             f"<small>({escape(row['source'])})</small></p>{quotation(self.claim)}"
             f'<p class="mlx-said"><b class="mlx-word">{word}</b>'
             f"{more and more + '.'}</p>"
-            f'<p class="mlx-evidence">{html(self.evidence)}</p></section>'
+            '<details class="mlx-evidence"><summary>The evidence</summary>'
+            f"<p>{html(self.evidence)}</p></details></section>"
         )
 
     def kind(self) -> tuple[str, str]:

@@ -56,10 +56,11 @@ def test_a_verdict_needs_a_known_claim_its_form_and_evidence(claim, words, evide
         ("wrong, rather 3e23", '<b class="mlx-word">wrong</b>, rather 3\u00a0×\u00a010<sup>23'),
     ],
 )
-def test_the_verdict_shows_its_word_and_then_its_evidence(words, said):
+def test_the_verdict_shows_its_word_and_folds_its_evidence(words, said):
     html = verdict(CLAIM, words, check=True, evidence="16 GB here")._repr_html_()
     before, after = html.split('<p class="mlx-said">')
-    assert said in after and after.endswith(">16\u00a0GB here</p></section>")
+    assert said in after and after.endswith("<p>16\u00a0GB here</p></details></section>")
+    assert '<details class="mlx-evidence"><summary>The evidence</summary>' in after
     assert f"<b>{CLAIM}</b>" in before
 
 

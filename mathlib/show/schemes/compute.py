@@ -17,7 +17,12 @@ SIX = (
     "A linear layer is one product forward and two backward, each of the same size: "
     "two operations a weight and token, then four."
 )
+QUERY = (
+    "A token's query meets the key of every token, and its scores the value of every token: work "
+    "that no weight takes part in."
+)
 ROWS, INNER, COLUMNS = 4, 3, 5  # cells drawn for r tokens, i inputs, o outputs
+KEYS = 6
 
 
 def linear_layer(*, caption: str = SIX, name: str = "") -> Shown:
@@ -47,6 +52,37 @@ def _linear_layer(width: float) -> str:
     return page.done(
         "Forward, r by i times i by o; gradient of the input, r by o times o by i; gradient of the "
         "weights, i by r times r by o. Each product takes 2 r i o operations"
+    )
+
+
+def one_query(*, caption: str = QUERY, name: str = "") -> Shown:
+    """The two products of the attention core, for one token and one head."""
+    return figure(_one_query, caption=caption, name=name)
+
+
+def _one_query(width: float) -> str:
+    page = Canvas(width, "One query of one head")
+    q = ("q", 1, INNER, "query", "", "d")
+    keys = ("Kᵀ", INNER, KEYS, "key", "d", "s")
+    scores = ("scores", 1, KEYS, "attention scores", "", "s")
+    values = ("V", KEYS, INNER, "value", "s", "d")
+    said = ("output", 1, INNER, "activations", "", "d")
+    page.column(
+        _line(page, _product(page, q, keys, scores), "With all keys", "a score for each", "2 s d"),
+        _line(
+            page,
+            _product(page, scores, values, said),
+            "With all values",
+            "one sum of them",
+            "2 s d",
+        ),
+        gap=10,
+        align="start",
+    )
+    page.note("d = h / a numbers in a head: 4 s d FLOP, and over all a heads 4 s h")
+    return page.done(
+        "A query of d numbers times s keys gives s scores, which times s values give d numbers. "
+        "Each product takes 2 s d operations"
     )
 
 

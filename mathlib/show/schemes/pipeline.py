@@ -2,10 +2,10 @@
 at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from mathlib.checks import divides, whole
+from mathlib.checks import divides, one_of, whole
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.sheet import Sheet
@@ -58,43 +58,68 @@ def _cut(width: float, p: int, each: int) -> str:
     )
 
 
-def ways(layers: int = 8, devices: int = 4, *, caption: str = WAYS, name: str = "") -> Shown:
-    """What a device holds of the model with data, tensor and pipeline parallelism."""
+def ways(
+    layers: int = 8,
+    devices: int = 4,
+    *,
+    kinds: Sequence[str] = ("Data", "Tensor", "Pipeline"),
+    caption: str = WAYS,
+    name: str = "",
+) -> Shown:
+    """What a device holds of the model with data, tensor and pipeline parallelism and ZeRO-3."""
     n = whole("devices", devices, least=2)
     divides("devices", n, "layers", whole("layers", layers))
-    return figure(partial(_ways, L=layers, n=n), caption=caption, name=name)
+    for kind in kinds:
+        one_of("kinds", kind, KINDS)
+    return figure(partial(_ways, L=layers, n=n, kinds=kinds), caption=caption, name=name)
 
 
-def _ways(width: float, L: int, n: int) -> str:
+KINDS: dict[str, tuple[Callable[[int, int], Part], str, str]] = {
+    "Data": (lambda r, n: (0, 0, 1, 1), "sends gradients of all layers, once a step", "all"),
+    "Tensor": (
+        lambda r, n: (r / n, 0, 1 / n, 1),
+        "sends activations, four times in every layer",
+        "a slice of each",
+    ),
+    "Pipeline": (
+        lambda r, n: (0, r / n, 1, 1 / n),
+        "sends activations, once at each border",
+        "{each} whole",
+    ),
+    "ZeRO-3": (
+        lambda r, n: (r / n, 0, 1 / n, 1),
+        "sends the weights of every layer, twice a step, and gradients",
+        "a slice of each and the layer at work whole",
+    ),
+}
+
+
+def _ways(width: float, L: int, n: int, kinds: Sequence[str]) -> str:
     page = Canvas(width, f"A model of {L} layers on {n} devices")
-    held: dict[str, tuple[Callable[[int], Part], str]] = {
-        "Data": (lambda r: (0, 0, 1, 1), "sends gradients of all layers, once a step"),
-        "Tensor": (lambda r: (r / n, 0, 1 / n, 1), "sends activations, four times in every layer"),
-        "Pipeline": (lambda r: (0, r / n, 1, 1 / n), "sends activations, once at each border"),
-    }
-    room = width if page.narrow else width / 3 - 14
+    if "ZeRO-3" in kinds:
+        held = [("held", ROLES["weights"]), ("fetched for now", ROLES["communication"])]
+        page.bottom = page.legend(held, page.bottom)
+    room = width if page.narrow else width / len(kinds) - 14
     wide = min(46.0, (room - 8 * (n - 1)) / n)
-    panels = [
-        page.panel(
-            title,
-            page.beside(*(_device(part(r), L, wide) for r in range(n)), gap=8),
-            note=note,
-        )
-        for title, (part, note) in held.items()
-    ]
+    panels = []
+    for kind in kinds:
+        part, note, _ = KINDS[kind]
+        at_work = L // 2 - 1 if kind == "ZeRO-3" else None
+        devices = (_device(part(r, n), L, wide, at_work) for r in range(n))
+        panels.append(page.panel(kind, page.beside(*devices, gap=8), note=note))
     page.flow(*panels, gap=14, above=10)
-    return page.done(
-        f"Of {L} layers, each of {n} devices holds: data, all; tensor, a slice of each; pipeline, "
-        f"{L // n} whole"
-    )
+    each = "; ".join(f"{k.lower() if k != 'ZeRO-3' else k}, {KINDS[k][2]}" for k in kinds)
+    return page.done(f"Of {L} layers, each of {n} devices holds: {each.format(each=L // n)}")
 
 
-def _device(part: Part, L: int, wide: float) -> Shape:
-    """A device's frame with a line for each layer, and what it holds of them."""
+def _device(part: Part, L: int, wide: float, at_work: int | None) -> Shape:
+    """A device's frame with a line for each layer, and what it holds and fetches of them."""
     high = 13.0 * L
     left, top, across, down = part
 
     def draw(page: Sheet, x: float, y: float) -> None:
+        if at_work is not None:
+            page.rect(x, y + at_work * 13.0, wide, 13.0, ROLES["communication"], "fetched for now")
         page.rect(
             x + left * wide, y + top * high, across * wide, down * high, ROLES["weights"], "weights"
         )

@@ -15,6 +15,12 @@ def test_three_products_of_one_size():
     assert {"A", "W", "Y", "Wᵀ", "Aᵀ", "dA", "dW"} <= set(written)
 
 
+def test_a_query_meets_keys_and_values_in_two_products_of_one_size():
+    written = words(drawn(compute.one_query()))
+    assert written.count("2 s d") == 2 and written.count("scores") == 2
+    assert {"q", "Kᵀ", "V", "output"} <= set(written)
+
+
 @pytest.mark.parametrize("model", ["gpt2", "llama3-8b", "deepseek-v3"])
 @pytest.mark.parametrize(("of", "formula"), [("flop", flops.forward), ("parameters", params.count)])
 def test_the_boxes_hold_everything(model, of, formula):

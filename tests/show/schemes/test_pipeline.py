@@ -34,6 +34,18 @@ def test_a_pipeline_and_tensor_parallelism_hold_the_same_area(devices):
     assert boxes(chart)
 
 
+def test_zero_holds_slices_and_fetches_the_layer_at_work():
+    shown = pipeline.ways(8, 4, kinds=("Tensor", "ZeRO-3"), caption="Two ways.")
+    for chart in widths(shown):
+        fetched = [
+            r for r in chart.iter() if r.tag.endswith("rect") and "fetched" in "".join(r.itertext())
+        ]
+        assert len(fetched) == 4, "one layer on each device"
+        assert "tensor, a slice of each; ZeRO-3, a slice of each and the layer at" in said(chart)
+    with pytest.raises(InputError, match="kinds = 'Zero'"):
+        pipeline.ways(kinds=("Zero",))
+
+
 def test_every_rank_of_the_grid_stands_at_its_own_place():
     for chart in widths(pipeline.cube()):
         written = words(chart)
