@@ -92,7 +92,7 @@ def bill(
 @experiment(
     "cost",
     "What does a training run take?",
-    doubling("billions", "Training tokens", 1, 32768, 256, "billion"),
+    doubling("billions", "Training tokens", 75, 19200, 300, "billion"),
     doubling("devices", "Number of devices", 1, 65536, 1024),
     Range("percent", "Model FLOP utilisation", 5, 75, 1, 45, "%"),
     Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),

@@ -62,14 +62,14 @@ def test_a_bill_is_work_over_rate_times_price():
 def test_twice_the_devices_is_half_the_time_and_the_same_price():
     one, two = (shown("cost", devices=n) for n in (1024, 2048))
     price = re.compile(r"<b>(\$[\d,]+)</b>")
-    assert price.findall(one) == price.findall(two) == ["$1,090,000"]
-    assert "<b>22.2 days</b>" in one and "<b>11.1 days</b>" in two
+    assert price.findall(one) == price.findall(two) == ["$1,280,000"]
+    assert "<b>26 days</b>" in one and "<b>13 days</b>" in two
 
 
 def test_the_choice_lies_between_the_lowest_and_the_highest_reported_rate():
     chart = drawn(shown("cost"))
-    assert "MFU 11%: 726 at 128, 11.3 at 8,192" in said(chart), "45/11 of 177"
-    assert "your choice: 22.2 at 1,024" in said(chart)
+    assert "MFU 11%: 851 at 128, 13.3 at 8,192" in said(chart), "45/11 of 208"
+    assert "your choice: 26 at 1,024" in said(chart)
     assert not outside(chart)
 
 

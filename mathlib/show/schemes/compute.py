@@ -63,9 +63,9 @@ def one_query(*, caption: str = QUERY, name: str = "") -> Shown:
 def _one_query(width: float) -> str:
     page = Canvas(width, "One query of one head")
     q = ("q", 1, INNER, "query", "", "d")
-    keys = ("Kᵀ", INNER, KEYS, "key", "d", "s")
+    keys = ("keysᵀ", INNER, KEYS, "key", "d", "s")
     scores = ("scores", 1, KEYS, "attention scores", "", "s")
-    values = ("V", KEYS, INNER, "value", "s", "d")
+    values = ("values", KEYS, INNER, "value", "s", "d")
     said = ("output", 1, INNER, "activations", "", "d")
     page.column(
         _line(page, _product(page, q, keys, scores), "With all keys", "a score for each", "2 s d"),

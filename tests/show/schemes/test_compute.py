@@ -18,7 +18,7 @@ def test_three_products_of_one_size():
 def test_a_query_meets_keys_and_values_in_two_products_of_one_size():
     written = words(drawn(compute.one_query()))
     assert written.count("2 s d") == 2 and written.count("scores") == 2
-    assert {"q", "Kᵀ", "V", "output"} <= set(written)
+    assert {"q", "keysᵀ", "values", "output"} <= set(written)
 
 
 @pytest.mark.parametrize("model", ["gpt2", "llama3-8b", "deepseek-v3"])
