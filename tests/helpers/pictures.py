@@ -9,6 +9,7 @@ from mathlib.meters.arrivals import Event
 from mathlib.plan import bill
 from mathlib.show.schemes import (
     activations,
+    attention,
     autograd,
     collectives,
     compute,
@@ -65,6 +66,9 @@ ARRIVALS = [
     Event("gradient", "block 1", 4_000, "weight"),
 ]
 SCHEMES = {
+    "attention.one_query": attention.one_query,
+    "attention.causal_mask": attention.causal_mask,
+    "attention.window": attention.window,
     "roofline.larger": lambda: roofline.larger(
         operations.layer("gpt2", way="forward", attention="standard"),
         peak=1e14,
@@ -75,7 +79,6 @@ SCHEMES = {
     "compute.block": lambda: compute.block("gpt2"),
     "compute.block, parameters": lambda: compute.block("llama3-8b", of="parameters"),
     "compute.block, experts": lambda: compute.block("deepseek-v3"),
-    "compute.causal_mask": compute.causal_mask,
     "compute.utilisation": lambda: compute.utilisation("Megatron 1008B"),
     "compute.hours": lambda: compute.hours(
         {"16 devices": bill.device_time(flop=3.6e18, achieved=1e15, devices=16, stages=8)},
@@ -159,6 +162,7 @@ SCHEMES = {
     "pipeline.cut, two": lambda: pipeline.cut(6, 2),
     "pipeline.cube": pipeline.cube,
     "pipeline.ways": pipeline.ways,
+    "pipeline.ways, fetched": lambda: pipeline.ways(kinds=("Tensor", "Pipeline", "ZeRO-3")),
     "pipeline.ways, eight": lambda: pipeline.ways(8, 8),
     "precision.layouts": lambda: precision.layouts(0.1),
     "precision.layouts, one": lambda: precision.layouts(5.75, types=("fp32",)),

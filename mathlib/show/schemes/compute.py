@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from mathlib import specs, units
-from mathlib.checks import InputError, one_of, whole
+from mathlib.checks import InputError, one_of
 from mathlib.compute import flops, params, reported
 from mathlib.parts import Part, Parts
 from mathlib.show import says, svg
@@ -17,12 +17,7 @@ SIX = (
     "A linear layer is one product forward and two backward, each of the same size: "
     "two operations a weight and token, then four."
 )
-QUERY = (
-    "A token's query meets the key of every token, and its scores the value of every token: work "
-    "that no weight takes part in."
-)
 ROWS, INNER, COLUMNS = 4, 3, 5  # cells drawn for r tokens, i inputs, o outputs
-KEYS = 6
 
 
 def linear_layer(*, caption: str = SIX, name: str = "") -> Shown:
@@ -35,15 +30,15 @@ def _linear_layer(width: float) -> str:
     x = ("A", ROWS, INNER, "activations", "r", "i")
     w = ("W", INNER, COLUMNS, "weights", "i", "o")
     g = ("G", ROWS, COLUMNS, "gradients", "r", "o")
-    forward = _product(page, x, w, ("Y", ROWS, COLUMNS, "activations", "r", "o"))
-    inputs = _product(page, g, _turned(w), ("dA", ROWS, INNER, "gradients", "r", "i"))
-    weights = _product(page, _turned(x), g, ("dW", INNER, COLUMNS, "gradients", "i", "o"))
+    forward = product(page, x, w, ("Y", ROWS, COLUMNS, "activations", "r", "o"))
+    inputs = product(page, g, _turned(w), ("dA", ROWS, INNER, "gradients", "r", "i"))
+    weights = product(page, _turned(x), g, ("dW", INNER, COLUMNS, "gradients", "i", "o"))
     named = (
         (forward, "Forward", "Y = A W", "2 r i o"),
         (inputs, "Gradient of the input", "dA = G Wᵀ", "2 r i o"),
         (weights, "Gradient of the weights", "dW = Aᵀ G", "2 r i o"),
     )
-    rows = [_line(page, *one) for one in named]
+    rows = [line(page, *one) for one in named]
     room = page.space(0 if page.narrow else 24 + page.wide("4 r i o"))  # for the brace
     page.column(*(page.beside(row, room, gap=0) for row in rows), gap=10, align="start")
     if not page.narrow:
@@ -55,37 +50,6 @@ def _linear_layer(width: float) -> str:
     )
 
 
-def one_query(*, caption: str = QUERY, name: str = "") -> Shown:
-    """The two products of the attention core, for one token and one head."""
-    return figure(_one_query, caption=caption, name=name)
-
-
-def _one_query(width: float) -> str:
-    page = Canvas(width, "One query of one head")
-    q = ("q", 1, INNER, "query", "", "d")
-    keys = ("keysᵀ", INNER, KEYS, "key", "d", "s")
-    scores = ("scores", 1, KEYS, "attention scores", "", "s")
-    values = ("values", KEYS, INNER, "value", "s", "d")
-    said = ("output", 1, INNER, "activations", "", "d")
-    page.column(
-        _line(page, _product(page, q, keys, scores), "With all keys", "a score for each", "2 s d"),
-        _line(
-            page,
-            _product(page, scores, values, said),
-            "With all values",
-            "one sum of them",
-            "2 s d",
-        ),
-        gap=10,
-        align="start",
-    )
-    page.note("d = h / a numbers in a head: 4 s d FLOP, and over all a heads 4 s h")
-    return page.done(
-        "A query of d numbers times s keys gives s scores, which times s values give d numbers. "
-        "Each product takes 2 s d operations"
-    )
-
-
 Matrix = tuple[str, int, int, str, str, str]  # name, rows, columns, role, and what they stand for
 
 
@@ -94,7 +58,7 @@ def _turned(one: Matrix) -> Matrix:
     return f"{name}ᵀ", columns, rows, role, column_label, row_label
 
 
-def _product(page: Canvas, *three: Matrix) -> Shape:
+def product(page: Canvas, *three: Matrix) -> Shape:
     """Two matrices and their product, with signs between them."""
     a, b, c = (
         page.matrix(
@@ -111,16 +75,16 @@ def _product(page: Canvas, *three: Matrix) -> Shape:
     return page.beside(a, "·", b, "=", c, gap=8 if page.narrow else 14)
 
 
-def _line(page: Canvas, product: Shape, title: str, law: str, flop: str) -> Shape:
+def line(page: Canvas, drawn: Shape, title: str, law: str, flop: str) -> Shape:
     """One product with its name and its FLOP: beside it in a column, around it on a phone."""
     if page.narrow:
         head = page.words(f"{title}: {law}", bold=True, anchor="start")
-        return page.stacked(head, page.beside(product, page.words(flop)), gap=4, align="start")
+        return page.stacked(head, page.beside(drawn, page.words(flop)), gap=4, align="start")
     wide = page.wide("Gradient of the weights", bold=True) + 8
     name = page.words(title, bold=True, anchor="start")
     head = page.stacked(name, page.words(law, quiet=True, anchor="start"), gap=2, align="start")
     spaced = page.stacked(head, page.space(wide), gap=0, align="start")
-    room = page.stacked(product, page.space(330), gap=0, align="start")
+    room = page.stacked(drawn, page.space(330), gap=0, align="start")
     return page.beside(spaced, room, page.words(flop, bold=True), gap=16)
 
 
@@ -230,56 +194,6 @@ def _block(width: float, rows: list[Box], kind: str, layers: int, title: str) ->
         page.bracket(inner[0], inner[-1], f"{layers} layers")
     return page.done(
         ". ".join(f"{name}: {units.show(size, kind, digits=3)}" for name, size, _ in rows)
-    )
-
-
-def causal_mask(*, tokens: int = 8, tile: int = 2, caption: str = "", name: str = "") -> Shown:
-    """The scores of one sequence: all of them, those that a causal mask keeps, and the tiles that
-    a kernel computes which skips the rest.
-    """
-    s, side = whole("tokens", tokens), whole("tile", tile)
-    if s % side:
-        raise InputError(f"tile = {side}: does not divide tokens = {s}")
-    kinds = (
-        ("All pairs", "what the program computes", lambda q, k: True),
-        ("Pairs that count", "no token looks ahead", lambda q, k: k <= q),
-        (
-            "Tiles",
-            f"{side} by {side}, none where all is masked",
-            lambda q, k: k // side <= q // side,
-        ),
-    )
-    sizes = {title: sum(kept(q, k) for q in range(s) for k in range(s)) for title, _, kept in kinds}
-    said = caption or (
-        f"Of {sizes['All pairs']} scores the mask keeps {sizes['Pairs that count']}; a kernel that "
-        f"skips masked tiles computes {sizes['Tiles']}."
-    )
-    return figure(
-        partial(_causal_mask, tokens=s, kinds=kinds, sizes=sizes), caption=said, name=name
-    )
-
-
-def _causal_mask(width: float, tokens: int, kinds: tuple, sizes: dict[str, int]) -> str:
-    page = Canvas(width, f"Scores of {tokens} tokens")
-    panels = []
-    for title, note, kept in kinds:
-        cells = page.matrix(
-            "",
-            rows=tokens,
-            columns=tokens,
-            role="attention scores",
-            row_label="queries",
-            column_label="keys",
-            filled=kept,
-            cell=13 if page.narrow else 15,
-        )
-        panels.append(page.panel(f"{title}: {sizes[title]}", cells, note=note))
-    page.flow(*panels)
-    return page.done(
-        ". ".join(
-            f"{title}: {n}, {note}"
-            for (title, note, _), n in zip(kinds, sizes.values(), strict=True)
-        )
     )
 
 

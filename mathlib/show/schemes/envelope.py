@@ -11,29 +11,11 @@ from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas
 from mathlib.show.kit.sheet import Sheet, number
 from mathlib.show.roles import Look, look
-from mathlib.show.schemes.compute import _causal_mask
 from mathlib.show.tables import Shown
 
 Miss = tuple[str, float, float]  # what is missed, the least and the most
 KINDS = ("predicted", "other", "measured")  # looks of the groups, in their order
 BAR, TICKS = 16.0, (1, 2, 5, 10, 20, 50, 100)
-
-
-def window(*, tokens: int = 12, nearest: int = 4, caption: str = "", name: str = "") -> Shown:
-    """The scores kept in a layer that sees all before a token, and in one that has a window."""
-    s, w = whole("tokens", tokens), whole("nearest", nearest)
-    kinds = (
-        ("A full layer", "a token sees all before it", lambda q, k: k <= q),
-        (f"A window of {w}", f"itself and {w - 1} before it", lambda q, k: 0 <= q - k < w),
-    )
-    sizes = {title: sum(kept(q, k) for q in range(s) for k in range(s)) for title, _, kept in kinds}
-    full, near = sizes.values()
-    said = caption or (
-        f"Of {s * s} scores a full layer keeps {full}, one with a window of {w} tokens {near}; "
-        "with longer sequences the first grows with the square of their length."
-    )
-    draw = partial(_causal_mask, tokens=s, kinds=kinds, sizes=sizes)
-    return figure(draw, caption=said, name=name)
 
 
 def meets(

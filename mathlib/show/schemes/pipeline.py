@@ -4,6 +4,7 @@ at once.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from mathlib.checks import divides, one_of, whole
 from mathlib.show.figures import figure
@@ -26,6 +27,40 @@ CUBE = (
     "stages, and once a step the gradients of the weights between the copies."
 )
 Part = tuple[float, float, float, float]  # of a device's model: from the left, from the top; sizes
+
+
+class Way(NamedTuple):
+    """One way to deal out a model: what rank r of n holds, and what it sends."""
+
+    part: Callable[[int, int], Part]
+    sends: str
+    holds: str  # for those who do not see it
+    fetches: bool = False  # a layer whole, while it computes
+
+
+def _slice(r: int, n: int) -> Part:
+    return r / n, 0, 1 / n, 1
+
+
+KINDS = {
+    "Data": Way(
+        lambda r, n: (0, 0, 1, 1), "sends gradients of all layers, once a step", "data, all"
+    ),
+    "Tensor": Way(
+        _slice, "sends activations, four times in every layer", "tensor, a slice of each"
+    ),
+    "Pipeline": Way(
+        lambda r, n: (0, r / n, 1, 1 / n),
+        "sends activations, once at each border",
+        "pipeline, {each} whole",
+    ),
+    "ZeRO-3": Way(
+        _slice,
+        "sends the weights of every layer, twice a step, and gradients",
+        "ZeRO-3, a slice of each and the layer at work whole",
+        fetches=True,
+    ),
+}
 
 
 def cut(layers: int = 8, stages: int = 4, *, caption: str = CUT, name: str = "") -> Shown:
@@ -74,42 +109,22 @@ def ways(
     return figure(partial(_ways, L=layers, n=n, kinds=kinds), caption=caption, name=name)
 
 
-KINDS: dict[str, tuple[Callable[[int, int], Part], str, str]] = {
-    "Data": (lambda r, n: (0, 0, 1, 1), "sends gradients of all layers, once a step", "all"),
-    "Tensor": (
-        lambda r, n: (r / n, 0, 1 / n, 1),
-        "sends activations, four times in every layer",
-        "a slice of each",
-    ),
-    "Pipeline": (
-        lambda r, n: (0, r / n, 1, 1 / n),
-        "sends activations, once at each border",
-        "{each} whole",
-    ),
-    "ZeRO-3": (
-        lambda r, n: (r / n, 0, 1 / n, 1),
-        "sends the weights of every layer, twice a step, and gradients",
-        "a slice of each and the layer at work whole",
-    ),
-}
-
-
 def _ways(width: float, L: int, n: int, kinds: Sequence[str]) -> str:
     page = Canvas(width, f"A model of {L} layers on {n} devices")
-    if "ZeRO-3" in kinds:
+    chosen = {kind: KINDS[kind] for kind in kinds}
+    if any(way.fetches for way in chosen.values()):
         held = [("held", ROLES["weights"]), ("fetched for now", ROLES["communication"])]
         page.bottom = page.legend(held, page.bottom)
-    room = width if page.narrow else width / len(kinds) - 14
+    room = width if page.narrow else width / len(chosen) - 14
     wide = min(46.0, (room - 8 * (n - 1)) / n)
     panels = []
-    for kind in kinds:
-        part, note, _ = KINDS[kind]
-        at_work = L // 2 - 1 if kind == "ZeRO-3" else None
-        devices = (_device(part(r, n), L, wide, at_work) for r in range(n))
-        panels.append(page.panel(kind, page.beside(*devices, gap=8), note=note))
+    for kind, way in chosen.items():
+        at_work = L // 2 - 1 if way.fetches else None
+        devices = (_device(way.part(r, n), L, wide, at_work) for r in range(n))
+        panels.append(page.panel(kind, page.beside(*devices, gap=8), note=way.sends))
     page.flow(*panels, gap=14, above=10)
-    each = "; ".join(f"{k.lower() if k != 'ZeRO-3' else k}, {KINDS[k][2]}" for k in kinds)
-    return page.done(f"Of {L} layers, each of {n} devices holds: {each.format(each=L // n)}")
+    holds = "; ".join(way.holds for way in chosen.values()).format(each=L // n)
+    return page.done(f"Of {L} layers, each of {n} devices holds: {holds}")
 
 
 def _device(part: Part, L: int, wide: float, at_work: int | None) -> Shape:

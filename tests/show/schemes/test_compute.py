@@ -15,12 +15,6 @@ def test_three_products_of_one_size():
     assert {"A", "W", "Y", "Wᵀ", "Aᵀ", "dA", "dW"} <= set(written)
 
 
-def test_a_query_meets_keys_and_values_in_two_products_of_one_size():
-    written = words(drawn(compute.one_query()))
-    assert written.count("2 s d") == 2 and written.count("scores") == 2
-    assert {"q", "keysᵀ", "values", "output"} <= set(written)
-
-
 @pytest.mark.parametrize("model", ["gpt2", "llama3-8b", "deepseek-v3"])
 @pytest.mark.parametrize(("of", "formula"), [("flop", flops.forward), ("parameters", params.count)])
 def test_the_boxes_hold_everything(model, of, formula):
@@ -51,16 +45,6 @@ def test_another_quantity_is_refused():
 
 def test_there_are_no_bars_without_an_amount():
     assert len(boxes(drawn(compute.block("gpt2")))) == 0, "boxes tell their amount in words"
-
-
-def test_a_mask_keeps_half_and_the_diagonal():
-    for tokens, tile in ((8, 2), (6, 3), (4, 1)):
-        caption = repr(compute.causal_mask(tokens=tokens, tile=tile))
-        kept, tiles = tokens * (tokens + 1) // 2, tokens * (tokens + tile) // 2
-        assert f"Of {tokens**2} scores the mask keeps {kept};" in caption
-        assert f"computes {tiles}." in caption
-    with pytest.raises(InputError, match="tile = 3"):
-        compute.causal_mask(tokens=8, tile=3)
 
 
 def test_what_was_executed_and_what_was_needed():

@@ -1,20 +1,10 @@
-"""What a window keeps is counted; a miss is as long as its logarithm."""
+"""What a token meets is filled; a miss is as long as its logarithm."""
 
 import pytest
 from charts import drawn, said, words
 
-from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.compute import flops
 from mathlib.show.schemes import envelope
-
-
-def test_a_window_keeps_what_the_formula_counts():
-    for tokens, width in ((12, 4), (6, 6), (5, 1)):
-        caption = repr(envelope.window(tokens=tokens, nearest=width))
-        near = flops.attention_pairs(tokens=tokens, causal=True, window=specs.Window(width))
-        full = flops.attention_pairs(tokens=tokens, causal=True)
-        assert f"a full layer keeps {full}, one with a window of {width} tokens {near};" in caption
 
 
 def test_misses_are_told_from_least_to_most():
