@@ -108,7 +108,7 @@ def cost_of_a_run(
     if run["kWh"]:
         energy = f", {_digits(run['kWh'] / 1000)}\u00a0MWh at the rated power of the devices"
     say = (
-        f'<p class="mlx-say"><b>{says.time(run["seconds"])}</b> on {devices:,} devices: '
+        f'<p class="mlx-say"><b>{says.time(run["seconds"])}</b> on {devices:,} {_many(devices)}: '
         f"{_digits(run['hours'])} device-hours, <b>${_digits(run['price'])}</b>{energy}.</p>"
     )
     law = equation(

@@ -64,6 +64,7 @@ def test_twice_the_devices_is_half_the_time_and_the_same_price():
     price = re.compile(r"<b>(\$[\d,]+)</b>")
     assert price.findall(one) == price.findall(two) == ["$1,280,000"]
     assert "<b>26 days</b>" in one and "<b>13 days</b>" in two
+    assert "on 1 device:" in shown("cost", devices=1) and "on 1,024 devices:" in one
 
 
 def test_the_choice_lies_between_the_lowest_and_the_highest_reported_rate():
