@@ -118,7 +118,8 @@ def seconds(work) -> float:
 def opened(browser: object, address: str) -> object:
     """The page in a profile of its own, its experiments waiting for a touch."""
     page = browser.new_context().new_page()
-    page.goto(address, wait_until="networkidle")
+    page.goto(address)
+    page.wait_for_load_state("networkidle")
     page.wait_for_selector(".mlx[data-state=stored]")
     return page
 

@@ -26,3 +26,12 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
 def broken(request) -> bool:
     """Whether a request failed that the page needed; leaving a page cancels that for its icon."""
     return not (request.failure == "net::ERR_ABORTED" and "favicon" in request.url)
+
+
+def quiet(page) -> None:
+    """Wait until a page has run its scripts and asks for nothing more.
+
+    The second alone may come before the first, where a slow machine still reads the page.
+    """
+    page.wait_for_load_state("load")
+    page.wait_for_load_state("networkidle")

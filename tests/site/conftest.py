@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from browser import flags, installed
-from pages import PREFIX, SITE, broken, toc_pages
+from pages import PREFIX, SITE, broken, quiet, toc_pages
 from playwright.sync_api import Browser, Page, Request, Route, sync_playwright
 from serve import served
 
@@ -37,7 +37,8 @@ class Visit:
     untouched: tuple[Request, ...] = ()  # what was asked for before anybody did anything
 
     def goto(self, name: str) -> "Visit":
-        self.page.goto(f"{self.origin}{name}.html", wait_until="networkidle")
+        self.page.goto(f"{self.origin}{name}.html")
+        quiet(self.page)
         self.name, self.untouched = name, tuple(self.finished)
         return self
 

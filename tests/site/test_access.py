@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from axe import SERIOUS, STILL, violations
-from pages import SITE
+from pages import SITE, quiet
 
 BUILT = sorted(
     path.relative_to(SITE).with_suffix("").as_posix()
@@ -31,7 +31,8 @@ UNSEEN = """() => {
 
 def test_axe_finds_nothing_among_search_results(visit):
     seen = visit("search")
-    seen.page.goto(f"{seen.origin}search.html?q=memory", wait_until="networkidle")
+    seen.page.goto(f"{seen.origin}search.html?q=memory")
+    quiet(seen.page)
     assert seen.page.locator("#mlx-results li mark").count()
     found = violations(seen.page, "moderate", *SERIOUS)
     assert not found, "\n".join(found)

@@ -7,7 +7,7 @@ import random
 import re
 from html import unescape
 
-from pages import toc_pages
+from pages import quiet, toc_pages
 
 from mathlib.show.experiments import Choice, Control, Line, Text, Toggle, registry
 
@@ -277,7 +277,8 @@ SILENT = """async () => {
 def visit_that_counts(visit):
     seen = page_with_experiment(visit)
     seen.page.add_init_script(COUNT_WORK)
-    seen.page.reload(wait_until="networkidle")
+    seen.page.reload()
+    quiet(seen.page)
     return seen
 
 
@@ -297,7 +298,8 @@ def test_a_setting_is_computed_once_and_moves_while_python_works_are_not_queued(
     seen = visit_that_counts(visit)
     asked, _, _ = seen.page.evaluate(MOVES, [30, False])
     assert len(asked) == len(set(asked)) > 5, "the same setting was computed again"
-    seen.page.reload(wait_until="networkidle")
+    seen.page.reload()
+    quiet(seen.page)
     assert len(sliders(seen.page)[1][0].offers()) >= 9
     *_, more = seen.page.evaluate(MOVES, [9, True])
     assert more <= 4, "nine at once are the first and the last, and what was computed ahead"

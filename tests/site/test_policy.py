@@ -6,7 +6,7 @@ import re
 
 import pytest
 from axe import SERIOUS, violations
-from pages import ROOT, SITE, broken, toc_pages
+from pages import ROOT, SITE, broken, quiet, toc_pages
 from serve import served
 
 PREFIX = "/strict/"
@@ -106,7 +106,8 @@ def test_all_of_a_page_works_under_the_policy_and_axe_finds_nothing_then(strict,
     """Everything open, live and answered at once, in light and in dark."""
     origin, page, heard = strict
     heard.clear()
-    page.goto(f"{origin}{name}.html", wait_until="networkidle")
+    page.goto(f"{origin}{name}.html")
+    quiet(page)
     assert page.evaluate("DOCUMENTATION_OPTIONS.pagename") == name
     use_the_tools(page)
     bring_to_life(page)
@@ -119,17 +120,19 @@ def test_all_of_a_page_works_under_the_policy_and_axe_finds_nothing_then(strict,
 def test_the_page_for_what_is_not_there_keeps_the_policy(strict):
     origin, page, heard = strict
     heard.clear()
-    page.goto(f"{origin}404.html", wait_until="networkidle")
+    page.goto(f"{origin}404.html")
+    quiet(page)
     settle(page, heard)
 
 
 def test_search_finds_under_the_policy(strict):
     origin, page, heard = strict
     heard.clear()
-    page.goto(f"{origin}search.html?q=memory", wait_until="networkidle")
+    page.goto(f"{origin}search.html?q=memory")
+    quiet(page)
     assert page.locator("#mlx-results li").count() > 3
     page.locator("#mlx-results li a").first.click()
-    page.wait_for_load_state("networkidle")
+    quiet(page)
     settle(page, heard)
 
 
@@ -138,7 +141,8 @@ def test_without_webassembly_an_experiment_says_so_at_once(chromium):
     less = policy().replace(" 'wasm-unsafe-eval'", "")
     with served(SITE, PREFIX, policy=less) as origin:
         page = chromium.new_page()
-        page.goto(f"{origin}chapters/04_collectives.html", wait_until="networkidle")
+        page.goto(f"{origin}chapters/04_collectives.html")
+        quiet(page)
         root = page.locator(".mlx").first
         root.locator("input[type=range]").first.focus()
         page.keyboard.press("ArrowRight")

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from pages import toc_pages
+from pages import quiet, toc_pages
 from playwright.sync_api import Page, Route
 
 from mathlib.show.experiments import registry
@@ -327,12 +327,15 @@ def test_settings_live_in_the_address(visit):
     assert urlsplit(address).fragment.startswith("experiment-")
     assert first(page).locator("a.mlx-link").evaluate("e => e.href") == address
     result = first(page).locator(".mlx-output").inner_html()
-    page.reload(wait_until="networkidle")
+    page.reload()
+    quiet(page)
     assert ended(page) == "live"
     assert slider.input_value() == value
     assert first(page).locator(".mlx-output").inner_html() == result
-    page.goto(re.sub(r"=[^&#]*", "=nonsense", address), wait_until="networkidle")
-    page.reload(wait_until="networkidle")
+    page.goto(re.sub(r"=[^&#]*", "=nonsense", address))
+    quiet(page)
+    page.reload()
+    quiet(page)
     assert first(page).get_attribute("data-state") == "stored", "a value that is none is ignored"
 
 
@@ -342,8 +345,10 @@ def test_back_without_the_page_cache_controls_agree_with_the_result(visit):
     page = seen.page
     move(page)
     assert ended(page) == "live"
-    page.goto(f"{seen.origin}{toc_pages()[-1]}.html", wait_until="networkidle")
-    page.go_back(wait_until="networkidle")
+    page.goto(f"{seen.origin}{toc_pages()[-1]}.html")
+    quiet(page)
+    page.go_back()
+    quiet(page)
     page.wait_for_function("document.querySelector('.mlx').dataset.state !== 'starting'")
     root = first(page)
     spec = root.evaluate("root => JSON.parse(root.dataset.mlx)")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
-from pages import PREFIX, ROOT, toc_pages
+from pages import PREFIX, ROOT, quiet, toc_pages
 from playwright.sync_api import expect
 
 PAGE_WEIGHT = 1.5e6  # bytes a page may cost before anybody asks for Python
@@ -163,7 +163,8 @@ def test_blocked_webassembly_leaves_the_stored_result_and_says_so(visit):
     seen = chapter_with(visit, ".mlx")
     page = seen.page
     page.add_init_script(BLOCK_WASM)
-    page.reload(wait_until="networkidle")
+    page.reload()
+    quiet(page)
     root = page.locator(".mlx").first
     stored = root.locator(".mlx-output").inner_html()
     root.locator("input, select").first.focus()

@@ -1,7 +1,7 @@
 """What a page costs before anybody touches it, and what Python costs afterwards."""
 
 import pytest
-from pages import toc_pages
+from pages import quiet, toc_pages
 
 UNTOUCHED = 1.5e6  # bytes of a page with all it asks for, as they are before compression
 RUNTIME = 5.2e6  # bytes over the wire until the first live result; 5.5 MB with new experiments
@@ -24,7 +24,7 @@ SIZES = """async () => {
 
 def light(page) -> None:
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")  # nothing is left for later
-    page.wait_for_load_state("networkidle")
+    quiet(page)
     sizes = page.evaluate(SIZES)
     total = sum(size for size, _ in sizes)
     assert total <= UNTOUCHED, f"{total:,} bytes, most of them in {sizes[:4]}"
@@ -74,7 +74,8 @@ def test_a_page_beside_the_book_is_light_too(visit, name):
 def test_the_search_page_has_what_it_needs(visit):
     seen = visit("search")
     assert "sections.json" not in " ".join(request.url for request in seen.finished)
-    seen.page.goto(f"{seen.origin}search.html?q=memory", wait_until="networkidle")
+    seen.page.goto(f"{seen.origin}search.html?q=memory")
+    quiet(seen.page)
     assert seen.page.locator("#mlx-results li").count() > 3
     asked = " ".join(request.url for request in seen.finished)
     assert "sections.json" in asked and "searchindex.js" not in asked
