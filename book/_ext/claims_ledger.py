@@ -101,7 +101,7 @@ def row(claim: str, verdict: Verdict | None, address: str) -> str:
     more = f"<p>Will be tried: {says.html(entry['test'])}.</p>"
     if verdict:
         more = (
-            f"<p><b>Verdict: {says.html(said)}.</b> {says.html(verdict.evidence)} "
+            f"<p><b>Verdict: {says.html(said)}.</b> {verdict.evidence_html()} "
             f'<a href="{address}#claim-{claim}">See the run</a></p>'
         )
     return (

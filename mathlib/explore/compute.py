@@ -55,7 +55,7 @@ def _against_the_rule(ratio: float) -> str:
     """By how much the FLOP differ from six a parameter."""
     if abs(ratio - 1) < 0.0005:
         return "exactly"
-    return f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'less'} than"
+    return f"{says.number(100 * abs(ratio - 1))}% {'more' if ratio > 1 else 'less'} than"
 
 
 MODELS = ("gpt2-xl", "llama3-8b", "llama2-70b", "gpt3-175b", "llama3-405b", "deepseek-v3")

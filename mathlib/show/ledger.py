@@ -72,8 +72,12 @@ class Verdict:
             f'<p class="mlx-said"><b class="mlx-word">{word}</b>'
             f"{more and more + '.'}</p>"
             '<details class="mlx-evidence"><summary>The evidence</summary>'
-            f"<p>{html(self.evidence)}</p></details></section>"
+            f"<p>{self.evidence_html()}</p></details></section>"
         )
+
+    def evidence_html(self) -> str:
+        """The evidence for between <p> and </p>; an empty line begins a paragraph."""
+        return "</p>\n<p>".join(html(part) for part in self.evidence.split("\n\n"))
 
     def kind(self) -> tuple[str, str]:
         """What the verdict is, and the words that say so."""

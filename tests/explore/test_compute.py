@@ -28,9 +28,10 @@ def test_the_parts_add_up_to_what_a_token_costs():
 def test_six_is_judged_against_the_count():
     model = specs.Model("m", layers=16, width=1024, heads=1, vocab=65536, context=1024)
     ratio = flops.per_token(model) / (6 * params.total(model))
-    assert f"<b>{ratio - 1:.1%} more than the rule</b>" in shown("six")
+    assert round(100 * (ratio - 1), 1) == 12.0 and "<b>12% more than the rule</b>" in shown("six")
     assert compute._against_the_rule(1.0004) == "exactly"
-    assert compute._against_the_rule(0.9) == "10.0% less than"
+    assert compute._against_the_rule(0.9) == "10% less than"
+    assert compute._against_the_rule(12.258) == "1,130% more than", "three digits"
 
 
 def test_the_two_bars_stand_to_each_other_as_the_ratio():

@@ -64,6 +64,12 @@ def test_the_verdict_shows_its_word_and_folds_its_evidence(words, said):
     assert f"<b>{CLAIM}</b>" in before
 
 
+def test_an_empty_line_in_the_evidence_begins_a_paragraph():
+    said = verdict(CLAIM, "holds", check=True, evidence="1 GB\n\n2 < 3")
+    assert "<p>1\u00a0GB</p>\n<p>2 &lt; 3</p></details>" in said._repr_html_()
+    assert verdicts_in(said._repr_html_())[0].evidence == said.evidence
+
+
 def quoted(monkeypatch, **words):
     row = {key: said for key, said in claims()[CLAIM].items() if not key.startswith("quote")}
     rows = {CLAIM: row | {"source": "ddp"} | words}
