@@ -1,5 +1,5 @@
-"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP. And an
-apostrophe is curved: a rank’s share.
+"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP; nor in a model's
+size, 30B-A3B. And an apostrophe is curved: a rank’s share.
 
 The page's last word about both: the build sends every page through it, and an experiment its
 live results. What a notebook stores stays as it is. Code, pictures and fields are left alone.
@@ -31,6 +31,7 @@ SPLIT = re.compile(  # where a typeset 3.14 × 10²³ may end a line: behind the
     r'</span>)(?=<span class="base"><span class="strut"[^>]*></span><span class="mord">10?<)'
 )
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])(?:'|&#x27;|&#39;)(?=[^\W\d_])")  # between letters
+SIZES = re.compile(r"(?<=\dB-)(?=A\d)")  # parameters in all, and active ones
 SPACE, JOINER = "\u00a0", "\u2060"
 END = "\0"  # of a paragraph, a cell, a line
 
@@ -47,7 +48,7 @@ def unbroken(html: str) -> str:
         parts.append(text)
         if not text.startswith("<"):
             if not code:
-                parts[-1] = text = APOSTROPHE.sub("\u2019", text)
+                parts[-1] = text = SIZES.sub(JOINER, APOSTROPHE.sub("\u2019", text))
             words.append(text)
             places.append((len(parts) - 1, not code, bool(formula)))
         elif name not in INLINE:

@@ -21,6 +21,7 @@ KATEX = '<span class="katex"><span class="katex-html"><span class="base">{}</spa
         ("3.14 × 10<sup>23</sup> FLOP", "3.14_×_10<sup>23</sup>_FLOP"),
         ("3.14 × 10²³ FLOP", "3.14_×_10²³_FLOP"),
         ("7 PF/s-days, 8 GPU-hours", "7_PF/s-days, 8_GPU-hours"),
+        ("Qwen3 30B-A3B, <code>30B-A3B</code>", f"Qwen3 30B-{JOINER}A3B, <code>30B-A3B</code>"),
         ("a rank's <code>it's</code>, don&#x27;t", "a rank’s <code>it's</code>, don’t"),
     ],
 )
