@@ -160,7 +160,7 @@ def show(value: float, kind: str, binary: bool = False, digits: int = 4) -> str:
     if value == 0:
         return {"second": "0 s", "token": "0", "parameter": "0"}.get(kind, f"0 {kind}")
     if kind == "second":
-        long = abs(value) >= 10 * SECONDS["year"]
+        long = abs(value) >= 2 * SECONDS["year"]
         return _scaled(value, digits, [(SECONDS["year"], "years")] if long else TIMES)
     if kind in ("token", "parameter"):
         return _scaled(value, digits, SHORT_COUNTS).replace(" ", "")

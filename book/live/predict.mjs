@@ -1,26 +1,28 @@
 // Predict first: a box for the reader's guess; the stored answer unfolds once it has been given.
 import { element } from './dom.mjs';
 
-const plain = (x) => (Number.isInteger(x) && Math.abs(x) < 1e6 ? x.toLocaleString('en') : String(+x.toPrecision(4)));
+const plain = (x) => (Number.isInteger(x) && Math.abs(x) < 1e6 ? x.toLocaleString('en') : String(+x.toPrecision(4)))
+  .replace('-', '−');
+const amount = (x, unit) => `${plain(x)} ${unit}`.trim().replace(' %', '%');
 
 // "2,5" is two and a half, "1,000" a thousand; what could be neither is no number.
 const GROUPED = /^[+-]?\d{1,3}(,\d{3})+(\.\d+)?(e[+-]?\d+)?$/i;
 const WITH_COMMA = /^[+-]?\d*,\d+(e[+-]?\d+)?$/i;
 
 export function numberOf(typed) {
-  const text = typed.replaceAll(/\s/g, '');
+  const text = typed.replaceAll(/\s|%$/g, '');
   if (GROUPED.test(text)) return Number(text.replaceAll(',', ''));
   if (WITH_COMMA.test(text)) return Number(text.replace(',', '.'));
   return text ? Number(text) : NaN;
 }
 
-const times = (ratio) => (ratio >= 100 || ratio < 0.01
-  ? (+ratio.toPrecision(2)).toLocaleString('en', { maximumSignificantDigits: 2 }) : ratio.toFixed(2));
+const times = (ratio) => (ratio >= 10 || ratio < 0.01
+  ? ratio.toLocaleString('en', { maximumSignificantDigits: 3 }) : ratio.toFixed(2));
 
 function judge(guess, measured, unit, word) {
-  const said = `You said ${plain(guess)} ${unit}`.trim();
+  const said = `You said ${amount(guess, unit)}`;
   if (guess === measured) return `${said}: exactly what was ${word}.`;
-  if (!measured || guess / measured <= 0) return `${said}; ${word}: ${plain(measured)} ${unit}`.trim() + '.';
+  if (!measured || guess / measured <= 0) return `${said}; ${word}: ${amount(measured, unit)}.`;
   const ratio = guess / measured;
   if (!unit && measured > 0 && measured < 10 && Number.isInteger(measured) && Number.isInteger(guess)) { // a count, or the third of several
     return `${said}: ${plain(Math.abs(guess - measured))} too ${ratio > 1 ? 'high' : 'low'}.`;

@@ -35,9 +35,12 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
         name: 3 * sum(forward.amount(p) for p in inside) / context for name, inside in PARTS.items()
     }
     spent = flops.per_token(model, causal=causal)
+    body = parts["mlp"] + parts["attention projections"]
     say = (
         f'<p class="mlx-say">{says.count(P)} parameters in P: a token costs '
-        f"{spent / P:.2f} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P.</p>"
+        f"{says.cell(spent / P)} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P. To the "
+        f"layers' weights the core adds {says.percent(parts['attention core'] / body)}, the "
+        f"vocabulary {says.percent(parts['vocabulary'] / body)}.</p>"
     )
     bars = svg.bars(
         [("The formula, by part", parts), ("The rule, 6P", {"rule": 6 * P})],
@@ -104,7 +107,7 @@ def cost_of_a_run(
     model: str, billions: int, device: str, devices: int, percent: int, price: float
 ) -> str:
     run = bill(model, billions * 1e9, device, devices, percent / 100, price)
-    energy = ""
+    energy = "; the devices' rated power is not published"
     if run["kWh"]:
         energy = f", {_digits(run['kWh'] / 1000)}\u00a0MWh at the rated power of the devices"
     say = (

@@ -35,6 +35,7 @@ FUNCTIONS = {
 SIGNS = {ast.Add: "+", ast.Sub: "&minus;", ast.Mult: "&sdot;"}
 STRUT = '<mpadded height=".75em" depth=".25em">'  # all numbers of a line hang at one height
 Number = int | float | tuple[float, str]  # a value, or (value, how it is written)
+LONG = 7  # with more numbers beneath, a line may end before the last factor, where it is a sum
 
 
 def _symbol(name: str) -> str:
@@ -129,6 +130,12 @@ def equation(law: str, **numbers: Number) -> str:
     if not math.isclose(result, values[name], rel_tol=1e-9):
         raise InputError(f"{name} = {values[name]!r}: {law!r} gives {result!r}")
     writer = _Writer(shown)
-    body = f"{writer.visit(ast.Name(name))}<mo>=</mo>{writer.visit(tree.body)}"
+    whole = f"{writer.visit(ast.Name(name))}<mo>=</mo>{writer.visit(tree.body)}"
+    pieces = [f'<math display="block">{whole}</math>']
+    match tree.body:
+        case ast.BinOp(op=ast.Mult(), right=last) if _is_sum(last):
+            if whole.count("<munder>") > LONG:
+                at = whole.rindex(_brackets(writer.visit(last)))
+                pieces = [f"<math>{part}</math>" for part in (whole[:at], whole[at:])]
     place = f'<div class="mlx-equation" tabindex="0" role="group" aria-label="{escape(law)}">'
-    return f'{place}<math display="block">{body}</math></div>'
+    return f"{place}{''.join(pieces)}</div>"

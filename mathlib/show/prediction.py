@@ -16,19 +16,24 @@ from mathlib.show.widgets import bundle
 FEW = 10  # a whole number below is counted, not scaled
 
 
+def _said(value: float, unit: str) -> str:
+    return f"{plain(value)} {unit}".rstrip().replace("-", "−").replace(" %", "%")
+
+
 def judge(guess: float, measured: float, unit: str, word: str = "measured") -> str:
     """What is said about a guess: how many times the measured value it is, or how many too many."""
-    said = f"You said {plain(guess)} {unit}".rstrip()
+    said = f"You said {_said(guess, unit)}"
     if guess == measured:
         return f"{said}: exactly what was {word}."
     if not measured or guess / measured <= 0:
-        return f"{said}; {word}: {plain(measured)} {unit}".rstrip() + "."
+        return f"{said}; {word}: {_said(measured, unit)}."
     times = guess / measured
     few = 0 < measured < FEW and float(measured).is_integer() and float(guess).is_integer()
     if few and not unit:  # a count, or the third of several
         return f"{said}: {plain(abs(guess - measured))} too {'high' if times > 1 else 'low'}."
     near = "close" if 0.9 <= times <= 1.1 else "too high" if times > 1 else "too low"
-    return f"{said}: {times:.2f} times the {word} value, {near}."
+    digits = f"{times:.2f}" if 0.01 <= times < 10 else plain(times)
+    return f"{said}: {digits} times the {word} value, {near}."
 
 
 class Prediction:
@@ -84,7 +89,8 @@ class Prediction:
 
         def reveal(_: Any) -> None:
             try:
-                said = judge(float(box.value.replace(",", "")), self.measured, self.unit, self.word)
+                guess = float(box.value.replace(",", "").rstrip(" %"))
+                said = judge(guess, self.measured, self.unit, self.word)
             except ValueError:
                 answer.value = "Type a number, for example 12 or 3e9."
                 return

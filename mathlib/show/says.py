@@ -91,7 +91,7 @@ def amount(value: float, unit: str) -> str:
     """A number with its unit: 16 GB, 12 µs, 3.14 × 10²³ FLOP, 1.05 times."""
     if unit in units.KINDS:
         return typeset(units.show(value, unit, digits=DIGITS))
-    return typeset(f"{number(value)} {unit}").rstrip()
+    return typeset(f"{number(value)} {unit}").rstrip().replace(" %", "%")
 
 
 def size(value: float) -> str:

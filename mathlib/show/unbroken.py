@@ -1,5 +1,6 @@
 """No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP; nor in a model's
-size, 30B-A3B. And an apostrophe is curved: a rank’s share.
+name, GPT-3 and 30B-A3B; nor between a formula and its comma. And an apostrophe is curved: a
+rank’s share.
 
 The page's last word about both: the build sends every page through it, and an experiment its
 live results. What a notebook stores stays as it is. Code, pictures and fields are left alone.
@@ -31,7 +32,7 @@ SPLIT = re.compile(  # where a typeset 3.14 × 10²³ may end a line: behind the
     r'</span>)(?=<span class="base"><span class="strut"[^>]*></span><span class="mord">10?<)'
 )
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])(?:'|&#x27;|&#39;)(?=[^\W\d_])")  # between letters
-SIZES = re.compile(r"(?<=\dB-)(?=A\d)")  # parameters in all, and active ones
+NAMES = re.compile(r"(?<=\dB-)(?=A\d)|(?<=GPT-)(?=\d)|(?<=FLOP/s-)(?=s\b)")
 SPACE, JOINER = "\u00a0", "\u2060"
 END = "\0"  # of a paragraph, a cell, a line
 
@@ -41,14 +42,18 @@ def unbroken(html: str) -> str:
 
     Behind a formula the space alone does not hold, for a formula is a box to the browser.
     """
-    parts, words, places = [], [], []  # of the HTML; of what is read; where the latter stand
+    parts, words = [], []  # of the HTML; of what is read
+    places: list[tuple[int, bool, bool]] = []  # where the latter stand
     code = formula = 0
     for found in TOKEN.finditer(html):
         text, name = found[0], (found[3] or "").lower()
         parts.append(text)
         if not text.startswith("<"):
             if not code:
-                parts[-1] = text = SIZES.sub(JOINER, APOSTROPHE.sub("\u2019", text))
+                text = NAMES.sub(JOINER, APOSTROPHE.sub("\u2019", text))
+                if places and places[-1][2] and not formula and text[0] in ",.;:)":
+                    text = JOINER + text
+                parts[-1] = text
             words.append(text)
             places.append((len(parts) - 1, not code, bool(formula)))
         elif name not in INLINE:

@@ -29,6 +29,17 @@ def test_a_count_or_the_third_of_several_is_told_by_how_many():
     assert judge(1, 4, "") == "You said 1: 3 too low."
     assert "1.50 times" in judge(3, 2, "GB") and "1.25 times" in judge(2.5, 2, "")
     assert "1.10 times" in judge(11, 10, "")
+    assert "20.8 times" in judge(27, 1.3, "") and "0.002 times" in judge(2, 1000, "")
+
+
+def test_a_percent_stands_at_its_number_and_may_be_typed():
+    assert judge(-5, 2, "%") == "You said −5%; measured: 2%."
+    asked = predict("How much?", measured=14, unit="%")
+    assert "<dd>14%</dd>" in asked._repr_html_()
+    _, line, answer = asked.widget().children
+    line.children[0].value = "14 %"
+    line.children[1].click()
+    assert "exactly" in answer.value
 
 
 def test_a_guess_at_nothing_is_no_division():

@@ -373,6 +373,7 @@ def test_back_without_the_page_cache_controls_agree_with_the_result(visit):
         ("1 000", 1000),
         ("3e9", 3e9),
         ("-0,5", -0.5),
+        ("14 %", 14),
         ("1,00,0", None),
         ("", None),
         ("1,5,2", None),
