@@ -36,11 +36,11 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
     }
     spent = flops.per_token(model, causal=causal)
     body = parts["mlp"] + parts["attention projections"]
+    added = [says.percent(parts[name] / body) for name in ("attention core", "vocabulary")]
     say = (
         f'<p class="mlx-say">{says.count(P)} parameters in P: a token costs '
-        f"{says.cell(spent / P)} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P. To the "
-        f"layers' weights the core adds {says.percent(parts['attention core'] / body)}, the "
-        f"vocabulary {says.percent(parts['vocabulary'] / body)}.</p>"
+        f"{says.cell(spent / P)} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P. "
+        f"To the layers' weights the core adds {added[0]}, the vocabulary {added[1]}.</p>"
     )
     bars = svg.bars(
         [("The formula, by part", parts), ("The rule, 6P", {"rule": 6 * P})],

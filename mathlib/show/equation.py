@@ -136,6 +136,8 @@ def equation(law: str, **numbers: Number) -> str:
         case ast.BinOp(op=ast.Mult(), right=last) if _is_sum(last):
             if whole.count("<munder>") > LONG:
                 at = whole.rindex(_brackets(writer.visit(last)))
-                pieces = [f"<math>{part}</math>" for part in (whole[:at], whole[at:])]
+                pieces = [
+                    f'<math displaystyle="true">{part}</math>' for part in (whole[:at], whole[at:])
+                ]
     place = f'<div class="mlx-equation" tabindex="0" role="group" aria-label="{escape(law)}">'
     return f"{place}{''.join(pieces)}</div>"
