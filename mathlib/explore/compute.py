@@ -141,9 +141,9 @@ REPORTED = (10.6, 53.3)  # lowest and highest MFU of the chapter's table of larg
 
 def _days_against_devices(devices: int, days: float, percent: int) -> str:
     """The choice between the lines of perfect scaling at the lowest and the highest reported MFU,
-    from an eighth to eight times as many devices.
+    on as many devices as the control has.
     """
-    counts = [n for n in (devices * 2.0**k for k in range(-3, 4)) if n >= 1]
+    counts = [4.0**k for k in range(9)]
     work = days * devices * percent
     lines = {f"MFU {mfu}%": [(n, work / mfu / n) for n in counts] for mfu in REPORTED}
     return plot.lines(

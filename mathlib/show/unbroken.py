@@ -31,7 +31,8 @@ SPLIT = re.compile(  # where a typeset 3.14 × 10²³ may end a line: behind the
     r'(?<=<span class="mbin">×</span><span class="mspace" style="margin-right:0.2222em;"></span>'
     r'</span>)(?=<span class="base"><span class="strut"[^>]*></span><span class="mord">10?<)'
 )
-APOSTROPHE = re.compile(r"(?<=[^\W\d_])(?:'|&#x27;|&#39;)(?=[^\W\d_])")  # between letters
+QUOTE = "(?:'|&#x27;|&#39;)"
+APOSTROPHE = re.compile(rf"(?<=[^\W_]){QUOTE}(?=[^\W\d_])|(?<=[a-z]s){QUOTE}(?= [a-z])")
 NAMES = re.compile(r"(?<=\dB-)(?=A\d)|(?<=GPT-)(?=\d)|(?<=FLOP/s-)(?=s\b)")
 SPACE, JOINER = "\u00a0", "\u2060"
 END = "\0"  # of a paragraph, a cell, a line

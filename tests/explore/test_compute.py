@@ -70,7 +70,7 @@ def test_twice_the_devices_is_half_the_time_and_the_same_price():
 
 def test_the_choice_lies_between_the_lowest_and_the_highest_reported_rate():
     chart = drawn(shown("cost"))
-    assert "MFU 10.6%: 883 at 128, 13.8 at 8,192" in said(chart), "45/10.6 of 208"
+    assert "MFU 10.6%: 113,000 at 1, 1.72 at 65,536" in said(chart), "45/10.6 of 26,600 device-days"
     assert "your choice: 26 at 1,024" in said(chart)
     assert not outside(chart)
 
@@ -81,5 +81,7 @@ def test_the_reported_rates_are_those_of_the_table():
     assert (round(min(known), 1), round(max(known), 1)) == compute.REPORTED
 
 
-def test_one_device_is_no_reason_to_draw_less_than_one():
-    assert "at 1, " in said(drawn(shown("cost", devices=1)))
+@pytest.mark.parametrize(("devices", "days"), [(1, "26,600 at 1"), (65536, "0.406 at 65,536")])
+def test_the_choice_stands_between_the_lines_at_both_ends_of_the_control(devices, days):
+    chart = drawn(shown("cost", devices=devices))
+    assert f"your choice: {days}" in said(chart) and not outside(chart)

@@ -25,6 +25,8 @@ KATEX = '<span class="katex"><span class="katex-html"><span class="base">{}</spa
         (f"{KATEX.format('x')}, y", f"{KATEX.format('x')}{JOINER}, y"),
         (f"{KATEX.format('x')} , y", f"{KATEX.format('x')} , y"),
         ("Qwen3 30B-A3B, <code>30B-A3B</code>", f"Qwen3 30B-{JOINER}A3B, <code>30B-A3B</code>"),
+        ("ZeRO-3's and GPUs' links, 'so'", "ZeRO-3’s and GPUs' links, 'so'"),
+        ("the layers' weights", "the layers’ weights"),
         ("a rank's <code>it's</code>, don&#x27;t", "a rank’s <code>it's</code>, don’t"),
     ],
 )

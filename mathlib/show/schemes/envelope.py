@@ -3,19 +3,20 @@ much an envelope misses.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from mathlib.checks import InputError, positive, whole
+from mathlib.checks import InputError, whole
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas
 from mathlib.show.kit.sheet import Sheet, number
 from mathlib.show.roles import Look, look
 from mathlib.show.tables import Shown
 
-Miss = tuple[str, float, float]  # what is missed, the least and the most
+Miss = tuple[str, *tuple[float, ...]]  # what is missed, and the factors that were met
 KINDS = ("predicted", "other", "measured")  # looks of the groups, in their order
-BAR, TICKS = 16.0, (1, 2, 5, 10, 20, 50, 100)
+BAR, TICKS = 16.0, (0.8, 1, 2, 5, 10, 20, 50, 100)
+DOT = "M0-3.2a3.2 3.2 0 1 1 0 6.4a3.2 3.2 0 1 1 0-6.4z"
 
 
 def meets(
@@ -72,40 +73,52 @@ def _meets(width: float, heads: int, kv_heads: int, experts: int, active: int) -
 
 
 def misses(
-    groups: Mapping[str, Sequence[Miss]], *, title: str, caption: str = "", name: str = ""
+    groups: Mapping[str, Sequence[Miss]],
+    *,
+    title: str,
+    dots: bool = False,
+    caption: str = "",
+    name: str = "",
 ) -> Shown:
-    """By which factor each part of an estimate may be off, from the least to the most; up to three
-    kinds of misses under their headings.
+    """By which factor each part of an estimate may be off, in up to three kinds under their
+    headings: a bar from the least to the most, or a dot for each.
     """
     rows = [row for group in groups.values() for row in group]
-    for what, least, most in rows:
-        if positive(f"{what}: least", least) > most or least < 1:
-            raise InputError(f"{what}: expected factors of 1 or more, the smaller one first")
-    worst = max(rows, key=lambda row: row[2])
-    said = caption or f"The largest is {worst[0]}: {_factor(worst[2])} times."
-    return figure(partial(_misses, groups=groups, title=title), caption=said, name=name)
+    for what, *factors in rows:
+        if not factors or min(factors) < TICKS[0]:
+            raise InputError(f"{what}: {factors!r}: expected factors from {TICKS[0]} on")
+    worst = max(rows, key=lambda row: max(row[1:]))
+    said = caption or f"The largest is {worst[0]}: {_factor(max(worst[1:]))} times."
+    return figure(partial(_misses, groups=groups, title=title, dots=dots), caption=said, name=name)
 
 
 def _factor(value: float) -> str:
     return f"{value:.3g}" if value >= 10 else f"{value:.2f}"
 
 
-def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str) -> str:
+def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str, dots: bool) -> str:
     page = Sheet(width)
-    most = max(most for group in groups.values() for _, _, most in group)
-    end = next((tick for tick in TICKS if tick >= most), most)
-    scale = (width - 24) / math.log(end)
+    factors = [factor for group in groups.values() for _, *met in group for factor in met]
+    end = next((tick for tick in TICKS if tick >= max(factors)), max(factors))
+    begin = 1 if min(factors) >= 1 else TICKS[0]
+    scale = (width - 24) / math.log(end / begin)
+
+    def at(factor: float) -> float:
+        return 1 + scale * math.log(factor / begin)
+
     y, said = page.title(title), []
     for (heading, rows), kind in zip(groups.items(), KINDS, strict=False):
         page.text(0, y + page.size + 4, heading, bold=True)
         y += page.size + 12
         said.append(heading)
         for row in rows:
-            words = _range(*row[1:])
-            _bar(page, y, row, words, scale, look(kind))
+            words = _range(min(row[1:]), max(row[1:]))
+            page.text(0, y + page.size, row[0])
+            page.text(page.width - 2, y + page.size, words, anchor="end", bold=True)
+            (_dots if dots else _bar)(page, y + page.size + 7, row, at, look(kind))
             said.append(f"{row[0]}: {words}")
             y += page.size + BAR + 18
-    _scale(page, y, scale, end)
+    _scale(page, y, at, end)
     return page.svg(title, ". ".join(said) + ".")
 
 
@@ -115,23 +128,31 @@ def _range(least: float, most: float) -> str:
     return factors[1] if factors[0] == factors[1] else " to ".join(factors)
 
 
-def _bar(page: Sheet, y: float, row: Miss, words: str, scale: float, style: Look) -> None:
-    """What is missed in words, and beneath it by how much."""
-    what, least, most = row
-    page.text(0, y + page.size, what)
-    page.text(page.width - 2, y + page.size, words, anchor="end", bold=True)
-    y += page.size + 7
-    start, stop = (1 + scale * math.log(factor) for factor in (least, most))
-    page.line(f"M1 {number(y + BAR / 2)}H{number(start)}", opacity=0.4)
-    page.rect(start, y, max(3.0, stop - start), BAR, style, f"{what}: {words}")
+def _bar(page: Sheet, y: float, row: Miss, at: Callable[[float], float], style: Look) -> None:
+    """From the least to the most, seen from a factor of 1."""
+    what, *factors = row
+    start, stop = at(min(factors)), at(max(factors))
+    page.line(f"M{number(at(1))} {number(y + BAR / 2)}H{number(start)}", opacity=0.4)
+    hint = f"{what}: {_range(min(factors), max(factors))}"
+    page.rect(start, y, max(3.0, stop - start), BAR, style, hint)
 
 
-def _scale(page: Sheet, y: float, scale: float, end: float) -> None:
+def _dots(page: Sheet, y: float, row: Miss, at: Callable[[float], float], style: Look) -> None:
+    """Each factor on a line that begins at 1."""
+    _, *factors = row
+    ends = at(min(1, *factors)), at(max(factors))
+    page.line(f"M{number(ends[0])} {number(y + BAR / 2)}H{number(ends[1])}", opacity=0.4)
+    page.line(f"M{number(at(1))} {number(y)}v{number(BAR)}", opacity=0.5)
+    for factor in factors:
+        page.mark(at(factor), y + BAR / 2, DOT, style[0], _factor(factor))
+
+
+def _scale(page: Sheet, y: float, at: Callable[[float], float], end: float) -> None:
     """The axis of the factors."""
     page.line(f"M1 {number(y)}H{number(page.width - 23)}", opacity=0.5)
-    for tick in (tick for tick in TICKS if tick <= end):
-        x = 1 + scale * math.log(tick)
+    for tick in (tick for tick in TICKS if tick <= end and at(tick) > 0):
+        x = at(tick)
         page.line(f"M{number(x)} {number(y)}v5", opacity=0.5)
-        anchor = "start" if tick == 1 else "middle"
+        anchor = "start" if x == 1 else "middle"
         page.text(x, y + 18, str(tick), anchor=anchor, size=page.small, quiet=True)
     page.text(0, y + 36, "a factor, drawn on a logarithmic scale", size=page.small, quiet=True)

@@ -20,9 +20,20 @@ def test_a_single_factor_is_told_once():
     assert "twice: 1.33." in told
 
 
-def test_a_factor_below_one_is_refused():
-    with pytest.raises(InputError, match="the smaller one first"):
-        envelope.misses({"": [("less", 0.5, 2.0)]}, title="Misses")
+def test_dots_are_one_for_each_factor_and_some_may_save():
+    rows = {"": [("paid", 1.5, 0.84, 1.2)]}
+    shown = envelope.misses(rows, title="Misses", dots=True)
+    assert "paid: 0.84 to 1.50" in said(drawn(shown)) and "0.8" in words(drawn(shown))
+    bars = envelope.misses(rows, title="Misses")
+    assert [one._repr_html_().count(envelope.DOT) for one in (shown, bars)] == [6, 0], (
+        "two drawings"
+    )
+
+
+def test_a_factor_far_below_one_is_refused():
+    for factors in ((0.5, 2.0), ()):
+        with pytest.raises(InputError, match="expected factors from 0.8 on"):
+            envelope.misses({"": [("less", *factors)]}, title="Misses")
 
 
 def test_a_token_meets_fewer_than_the_layer_holds():
