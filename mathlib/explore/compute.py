@@ -36,11 +36,11 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
     }
     spent = flops.per_token(model, causal=causal)
     body = parts["mlp"] + parts["attention projections"]
-    added = [says.percent(parts[name] / body) for name in ("attention core", "vocabulary")]
+    added = [says.number(100 * parts[name] / body) for name in ("attention core", "vocabulary")]
     say = (
         f'<p class="mlx-say">{says.count(P)} parameters in P: a token costs '
         f"{says.cell(spent / P)} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P. "
-        f"To the layers' weights the core adds {added[0]}, the vocabulary {added[1]}.</p>"
+        f"To the layers' weights the core adds {added[0]}%, the vocabulary {added[1]}%.</p>"
     )
     bars = svg.bars(
         [("The formula, by part", parts), ("The rule, 6P", {"rule": 6 * P})],
@@ -143,7 +143,7 @@ def _days_against_devices(devices: int, days: float, percent: int) -> str:
     """The choice between the lines of perfect scaling at the lowest and the highest reported MFU,
     on as many devices as the control has.
     """
-    counts = [4.0**k for k in range(9)]
+    counts = [16.0**k for k in range(5)]
     work = days * devices * percent
     lines = {f"MFU {mfu}%": [(n, work / mfu / n) for n in counts] for mfu in REPORTED}
     return plot.lines(

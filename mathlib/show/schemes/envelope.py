@@ -107,6 +107,7 @@ def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str, dots
         return 1 + scale * math.log(factor / begin)
 
     y, said = page.title(title), []
+    top = y + page.size
     for (heading, rows), kind in zip(groups.items(), KINDS, strict=False):
         page.text(0, y + page.size + 4, heading, bold=True)
         y += page.size + 12
@@ -119,6 +120,8 @@ def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str, dots
             said.append(f"{row[0]}: {words}")
             y += page.size + BAR + 18
     _scale(page, y, at, end)
+    for tick in (tick for tick in TICKS if dots and begin <= tick <= end):
+        page.line(f"M{number(at(tick))} {number(top)}V{number(y)}", opacity=0.12)
     return page.svg(title, ". ".join(said) + ".")
 
 
