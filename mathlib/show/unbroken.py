@@ -1,6 +1,5 @@
-"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP; nor in a model's
-name, GPT-3 and 30B-A3B; nor between a formula and its comma. And an apostrophe is curved: a
-rank’s share.
+"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP; nor between a
+formula and its comma. And an apostrophe is curved: a rank’s share.
 
 The page's last word about both: the build sends every page through it, and an experiment its
 live results. What a notebook stores stays as it is. Code, pictures and fields are left alone.
@@ -33,7 +32,6 @@ SPLIT = re.compile(  # where a typeset 3.14 × 10²³ may end a line: behind the
 )
 QUOTE = "(?:'|&#x27;|&#39;)"
 APOSTROPHE = re.compile(rf"(?<=[^\W_]){QUOTE}(?=[^\W\d_])|(?<=[a-z]s){QUOTE}(?= [a-z])")
-NAMES = re.compile(r"(?<=\dB-)(?=A\d)|(?<=GPT-)(?=\d)|(?<=FLOP/s-)(?=s\b)")
 SPACE, JOINER = "\u00a0", "\u2060"
 END = "\0"  # of a paragraph, a cell, a line
 
@@ -51,7 +49,7 @@ def unbroken(html: str) -> str:
         parts.append(text)
         if not text.startswith("<"):
             if not code:
-                text = NAMES.sub(JOINER, APOSTROPHE.sub("\u2019", text))
+                text = APOSTROPHE.sub("\u2019", text)
                 if places and places[-1][2] and not formula and text[0] in ",.;:)":
                     text = JOINER + text
                 parts[-1] = text
