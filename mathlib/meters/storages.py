@@ -24,6 +24,8 @@ class Storages(TorchDispatchMode):
             self.follow(p)
 
     def follow(self, tensor: Tensor) -> None:
+        if tensor.is_meta:  # a shape that holds nothing
+            return
         local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
         storage = local.untyped_storage()
         known = self.found.get(storage._cdata)

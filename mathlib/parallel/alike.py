@@ -54,13 +54,25 @@ def rooms_fit(
                 )
 
 
-def inventory(named: Iterable[tuple[str, Tensor]]) -> list[str]:
-    """What DDP relies on, a line for each tensor: all ranks must have it alike, and keep it so."""
+def inventory(named: Iterable[tuple[str, Tensor]], strides: bool = True) -> list[str]:
+    """What a wrapper relies on, a line for each tensor: all ranks must have it alike, and keep
+    it so.
+    """
     lines = []
     for name, t in named:
-        kept = f"strides {t.stride()}" if t.requires_grad else "no gradient"
+        trained = f"strides {t.stride()}" if strides else "trained"
+        kept = trained if t.requires_grad else "no gradient"
         lines.append(f"{name}: {tuple(t.shape)}, {t.dtype} on {t.device.type}, {kept}")
     return lines
+
+
+def check_unchanged(wrapped: list[str], now: list[str]) -> None:
+    """Refuse a module whose inventory is no longer that of when it was wrapped."""
+    if apart := first_difference(wrapped, now):
+        raise RuntimeError(
+            f"the module is not what was wrapped. Then {apart[0]}; now {apart[1]}. Freeze, "
+            "convert and move it first, then wrap it."
+        )
 
 
 def first_difference(here: list[str], there: list[str]) -> tuple[str, str] | None:

@@ -44,6 +44,12 @@ class Bucket:
             self.flat.copy_(total.view_as(self.flat))
 
 
+def check_dense(name: str, gradient: Tensor) -> None:
+    """Refuse a gradient that has no place for every element, such as a sparse embedding's."""
+    if gradient.layout != torch.strided:
+        raise TypeError(f"{name} has a gradient of layout {gradient.layout}: expected a dense one")
+
+
 def slot(part: Tensor, p: nn.Parameter) -> Tensor:
     """A piece of the bucket in the parameter's form. `data`: who writes there can be told, by the
     version.

@@ -49,8 +49,13 @@ def tensors(zero: Zero1) -> Iterator[tuple[str, Held]]:
 
 
 def _buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
-    kept = module.state_dict().keys()  # not those that a module says it can make again
-    return [(name, buffer) for name, buffer in module.named_buffers() if name in kept]
+    """Those of a state_dict: not what a module says it can make again."""
+    return [
+        (f"{prefix}.{name}".lstrip("."), buffer)
+        for prefix, part in module.named_modules()
+        for name, buffer in part.named_buffers(recurse=False)
+        if name not in part._non_persistent_buffers_set
+    ]
 
 
 def _like_the_shard(value: object, row: FlatShard) -> bool:

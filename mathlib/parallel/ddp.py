@@ -21,8 +21,8 @@ from torch.distributed import ProcessGroup
 from torch.futures import Future
 
 from mathlib.meters.trace import Trace
-from mathlib.parallel.alike import first_difference, inventory, told_by_all
-from mathlib.parallel.buckets import buckets_of, reachable, type_and_place
+from mathlib.parallel.alike import check_unchanged, first_difference, inventory, told_by_all
+from mathlib.parallel.buckets import buckets_of, check_dense, reachable, type_and_place
 
 MIB = 2**20
 MIXED_ADAM = "mathlib.model.mixed_adam"  # whose hooks take gradients away
@@ -174,13 +174,6 @@ class DDP(nn.Module):
                     f"has {apart[1]}"
                 )
 
-    def _check_unchanged(self) -> None:
-        if apart := first_difference(self.wrapped, inventory(self.module.named_parameters())):
-            raise RuntimeError(
-                f"the module is not what was wrapped. Then {apart[0]}; now {apart[1]}. Freeze, "
-                "convert and move it first, then wrap it."
-            )
-
     def _build(self, order: Iterable[nn.Parameter]) -> None:
         self.buckets = buckets_of(order, *self.sizes)
         self.home = {p: bucket for bucket in self.buckets for p in bucket.slots}
@@ -224,7 +217,7 @@ class DDP(nn.Module):
         """First gradient of a backward: empty the buckets, and leave no place for those that will
         not come.
         """
-        self._check_unchanged()
+        check_unchanged(self.wrapped, inventory(self.module.named_parameters()))
         self.backward, self.next = torch._C._current_graph_task_id(), 0
         self.taken: dict[nn.Parameter, int] = {}  # in order of arrival: the version of its slot
         for bucket in self.buckets:
@@ -271,10 +264,7 @@ class DDP(nn.Module):
             )
         if p.grad is None:
             raise RuntimeError(f"{name} lost its gradient to another hook before DDP could send it")
-        if p.grad.layout != torch.strided:
-            raise TypeError(
-                f"{name} has a gradient of layout {p.grad.layout}: expected a dense one"
-            )
+        check_dense(name, p.grad)
         if p.grad.requires_grad:
             raise RuntimeError(
                 f"{name} has a gradient with a graph of its own (create_graph=True), which the mean"

@@ -18,14 +18,10 @@ from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError, ceil_div
 from mathlib.meters.trace import Trace
-from mathlib.parallel.buckets import slot, type_and_place
-from mathlib.parallel.ddp import trainable
+from mathlib.parallel.buckets import check_dense, slot, type_and_place
 
 # torch 2.13 has a new name for it
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-WHOLE_MATRIX = {"Adafactor", "LBFGS", "Muon", "SparseAdam"}  # look at more than one element
-Groups = list[dict[str, Any]]
-MakeOptimizer = Callable[[Groups], torch.optim.Optimizer]
 SILENT = Trace(on=False)
 
 
@@ -133,7 +129,7 @@ class FlatShard:
         self.sizes = [p.numel() for p in names]
         self.length = ceil_div(sum(self.sizes), self.ranks)
         self.row = torch.zeros(self.ranks * self.length, dtype=first.dtype, device=first.device)
-        self.slots = self._cut(self.row)
+        self.slots = {p: slot(part, p) for p, part in self._parts(self.row)}
         for p, place in self.slots.items():
             if fill:
                 fill(names[p], place)
@@ -149,19 +145,21 @@ class FlatShard:
         if not kept:
             self.release()
 
-    def _cut(self, row: Tensor) -> dict[nn.Parameter, Tensor]:
-        """Each parameter's place in a row."""
-        parts = row[: sum(self.sizes)].split(self.sizes)
-        return {p: slot(part, p) for p, part in zip(self.names, parts, strict=True)}
+    def _parts(self, row: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Each parameter's stretch of a row."""
+        return zip(self.names, row[: sum(self.sizes)].split(self.sizes), strict=True)
 
     def packed_gradients(self, ranks: int) -> Tensor:
         """This rank's share of the mean over so many ranks as one row; gradients are taken away."""
         row = torch.empty(self.ranks * self.length, dtype=self.row.dtype, device=self.row.device)
         row[sum(self.sizes) :].zero_()
-        for p, place in self._cut(row).items():
+        for p, part in self._parts(row):
+            # laid as the weights are; a parameter that was given back does not tell its strides
+            place = part.as_strided(p.shape, self.slots[p].stride())
             if p.grad is None:
                 place.zero_()
             else:
+                check_dense(self.names[p], p.grad)
                 torch.div(p.grad, ranks, out=place)
                 p.grad = None
         return row
@@ -169,6 +167,27 @@ class FlatShard:
     def add(self, piece: Tensor) -> None:
         """Add a piece of a gradient to the shard's."""
         self.shard.grad = piece if self.shard.grad is None else self.shard.grad.add_(piece)
+
+    def check_home(self) -> None:
+        """Refuse parameters that lie elsewhere: a step writes into the row."""
+        if lost := [self.names[p] for p in self.slots if p.data_ptr() != self.slots[p].data_ptr()]:
+            raise RuntimeError(
+                f"the module is not what was wrapped: {', '.join(lost)} no longer in the flat row. "
+                "Convert and move it first, then wrap it."
+            )
+
+    def take_edits(self) -> None:
+        """Weights that were written into the module since the last step, as by load_state_dict,
+        replace those of an fp32 shard.
+        """
+        if self.kept and self.shard.dtype != self.piece.dtype:
+            edited = self.piece != self.shard.data.to(self.piece.dtype)
+            self.shard.data[edited] = self.piece[edited].to(self.shard.dtype)
+
+    def take(self) -> None:
+        """The shard takes the weights that were written into the whole row."""
+        if self.whole and not self.kept:
+            self.shard.data.copy_(self.piece)
 
     def begin_gather(self) -> None:
         """Make room for the whole row, and ask the other ranks for their pieces."""
@@ -231,23 +250,6 @@ def placeholders(module: nn.Module) -> None:
             setattr(part, name, made.get(p, p))
 
 
-def grouped(module: nn.Module, groups: Groups | None) -> Groups:
-    """Parameter groups as torch's optimizers take them; without any, all trainable parameters."""
-    if groups is None:
-        return [{"params": list(trainable(module).values())}]
-    named = dict(module.named_parameters())
-    listed = [p for group in groups for p in group["params"]]
-    if len(set(listed)) < len(listed):
-        raise InputError("groups: a parameter stands in two groups, expected it in one")
-    if strange := len(set(listed) - set(named.values())):
-        raise InputError(f"groups: {strange} parameters are not the module's")
-    if left := [name for name, p in trainable(module).items() if p not in set(listed)]:
-        raise InputError(f"groups: {', '.join(left)} in no group, expected every trainable one")
-    return [
-        {**group, "params": [p for p in group["params"] if p.requires_grad]} for group in groups
-    ]
-
-
 def alike(names: Mapping[nn.Parameter, str]) -> Iterator[dict[nn.Parameter, str]]:
     """Parameters that can lie in one row: of one type and place, all trained or all frozen."""
 
@@ -256,22 +258,6 @@ def alike(names: Mapping[nn.Parameter, str]) -> Iterator[dict[nn.Parameter, str]
 
     for _, some in groupby(sorted(names, key=kind), key=kind):
         yield {p: names[p] for p in some}
-
-
-def optimizer_over(
-    make: MakeOptimizer, groups: Groups, shards: Iterable[tuple[int, nn.Parameter]]
-) -> torch.optim.Optimizer:
-    """The optimizer, with each group's shards (number of the group, shard) for its parameters."""
-    mine: list[list[nn.Parameter]] = [[] for _ in groups]
-    for number, shard in shards:
-        mine[number].append(shard)
-    optimizer = make([{**g, "params": own} for g, own in zip(groups, mine, strict=True)])
-    if (name := type(optimizer).__name__) in WHOLE_MATRIX:
-        raise InputError(
-            f"optimizer = {name}: looks at whole tensors, and a rank holds a piece of a row; "
-            "expected one that treats every element by itself, such as SGD, Adam or AdamW"
-        )
-    return optimizer
 
 
 def norm(shards: Iterable[FlatShard], group: ProcessGroup | None = None) -> Tensor:

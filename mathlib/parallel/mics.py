@@ -18,9 +18,10 @@ from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError, non_negative, one_of
 from mathlib.parallel.ddp import broadcast
-from mathlib.parallel.flat_shards import FlatShard, Gather, MakeOptimizer, Scattering, all_gather
+from mathlib.parallel.flat_shards import FlatShard, Gather, Scattering, all_gather
 from mathlib.parallel.hierarchical_gather import Scatter, by_nodes, group_along, scatter_by_nodes
-from mathlib.parallel.zero2 import in_backward
+from mathlib.parallel.sharded_optimizer import MakeOptimizer
+from mathlib.parallel.zero1 import in_backward
 from mathlib.parallel.zero3 import Zero3
 from mathlib.traffic import mesh
 
@@ -112,15 +113,19 @@ class Mics(Zero3):
 
     def _send(self, row: FlatShard) -> None:
         """A row's gradients have all come: they wait in the bucket for company."""
-        gradients = row.packed_gradients(self.ranks)
         row.release()
+        waiting = sum(len(packed) for _, packed in self.bucket) + len(row.row)
+        leaves = not row.kept and waiting >= self.bucket_elements
+        if leaves:  # one row less in memory than if it were packed before there is room on the way
+            self._settle(self.most_sent - 1)
+        gradients = row.packed_gradients(self.ranks)
         if row.kept:  # it meets the other ranks at the step
             row.add(gradients.to(row.shard.dtype))
             return
         if self.bucket and self.bucket[0][1].dtype != gradients.dtype:
             self._empty_bucket()
         self.bucket.append((row, gradients))
-        if sum(len(packed) for _, packed in self.bucket) >= self.bucket_elements:
+        if leaves:
             self._empty_bucket()
 
     def _empty_bucket(self) -> None:

@@ -19,10 +19,11 @@ from torch.autograd.graph import get_gradient_edge
 from mathlib.checks import InputError, listed, one_of
 from mathlib.meters.trace import Trace
 from mathlib.parallel import pipeline_chunks
-from mathlib.parallel.flat_shards import SILENT, MakeOptimizer
+from mathlib.parallel.flat_shards import SILENT
 from mathlib.parallel.pipeline_copies import Copies
 from mathlib.parallel.pipeline_mail import Mail
 from mathlib.parallel.pipeline_time import VirtualClock, at_least
+from mathlib.parallel.sharded_optimizer import MakeOptimizer
 from mathlib.parallel.split_backward import LaterWeights
 from mathlib.parallel.weight_versions import Versions
 from mathlib.schedule.actions import Action, Schedule

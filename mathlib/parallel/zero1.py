@@ -9,6 +9,7 @@ all-reduce.
 import math
 from collections import deque
 from collections.abc import Iterable
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -18,16 +19,11 @@ from torch.distributed import ProcessGroup
 from mathlib.checks import InputError
 from mathlib.meters.trace import Trace
 from mathlib.parallel import flat_shards
+from mathlib.parallel.alike import check_unchanged, inventory
 from mathlib.parallel.buckets import bucket_lists
 from mathlib.parallel.ddp import MissingGradients, broadcast
-from mathlib.parallel.flat_shards import (
-    SILENT,
-    FlatShard,
-    Groups,
-    MakeOptimizer,
-    Scattering,
-    alike,
-)
+from mathlib.parallel.flat_shards import SILENT, FlatShard, Scattering, alike
+from mathlib.parallel.sharded_optimizer import MakeOptimizer, grouped, optimizer_over
 
 MIB = 2**20
 WITHOUT_GRADIENT = (
@@ -37,16 +33,24 @@ WITHOUT_GRADIENT = (
 )
 
 
+def in_backward() -> bool:
+    """Whether autograd is at work: what runs forward now is a recomputation."""
+    return torch._C._current_graph_task_id() != -1
+
+
 class Zero1:
     """Train a module in place: backward as often as you like, then `step`.
 
-    make is called with parameter groups and returns a torch optimizer; groups as torch takes them;
+    make is called with parameter groups and returns a torch optimizer (and a few times more, with
+    a small tensor, to try whether it treats every element by itself); groups as torch takes them;
     clip bounds the norm of the whole gradient; master keeps fp32 weights beside a 16-bit module.
     Rows have about bucket_bytes, and so many of them may be on their way at once: what is sent and
     what arrives is never all gradients, and a row is packed while the one before it travels. By
     default 4 MiB: a row then gets the pages that an earlier one gave back, where one of 25 MiB gets
     fresh ones from the system, which cost about as much as the copy; 1 MiB was no faster.
     A parameter without a gradient is refused by its name: the optimizer cannot leave it out.
+    Buffers are treated as DDP does: before a forward in training, every rank gets rank 0's. The
+    module's zero_grad, the optimizer's and this one's all drop the gradients that have come.
     """
 
     sent: deque[tuple[list[FlatShard], Scattering]]  # rows that left as one, the oldest first
@@ -57,7 +61,7 @@ class Zero1:
         make: MakeOptimizer,
         group: ProcessGroup | None = None,
         *,
-        groups: Groups | None = None,
+        groups: Iterable | None = None,
         clip: float = math.inf,
         master: bool = False,
         bucket_bytes: float = 4 * MIB,
@@ -70,9 +74,51 @@ class Zero1:
         self.trace = trace or SILENT
         self._start_alike()
         self.names = {p: name for name, p in module.named_parameters()}
-        self.groups = flat_shards.grouped(module, groups)
+        self.groups = grouped(module, groups)
         self.shards: list[FlatShard] = []
-        self.optimizer = flat_shards.optimizer_over(make, self.groups, self._lay_out())
+        self.optimizer = optimizer_over(make, self.groups, self._lay_out())
+        for owner in (module, self.optimizer):
+            owner.zero_grad = self.zero_grad  # type: ignore[method-assign]
+        self.wrapped = self._inventory()
+        # compiled code calls the hooks as they are: it would not see that weights come and go
+        module.register_forward_pre_hook(torch.compiler.disable(lambda *_: self._start()))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "a sharded module cannot be copied or saved whole, as its hooks stay behind: save it "
+            "with mathlib.parallel.checkpoint"
+        )
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients that have come, wherever they are."""
+        for p in [*self.module.parameters(), *(s.shard for s in self.shards)]:
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad.zero_()
+
+    def _inventory(self) -> list[str]:
+        """What must stay as it was when the module was wrapped: of the module and the optimizer."""
+        held = [
+            (f"group {number} of the optimizer", p)
+            for number, group in enumerate(self.optimizer.param_groups)
+            for p in group["params"]
+        ]
+        return inventory([*self.module.named_parameters(), *held], strides=False)
+
+    def _check_unchanged(self) -> None:
+        check_unchanged(self.wrapped, self._inventory())
+        for row in self.every_row():
+            if row.kept:
+                row.check_home()
+
+    def _start(self) -> None:
+        """The module's forward begins."""
+        if in_backward():
+            return
+        self._check_unchanged()
+        if self.module.training:
+            self._tell_all(self.module.buffers())
 
     def _start_alike(self) -> None:
         """Every rank begins with rank 0's numbers."""
@@ -145,7 +191,10 @@ class Zero1:
         """Update the weights of all ranks; returns the gradient's norm if it is to be
         clipped.
         """
+        self._check_unchanged()
         self._reduce()
+        for s in self.shards:
+            s.take_edits()
         total = None
         if math.isfinite(self.most):
             total = flat_shards.clip(self.shards, self.most, self.group)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mathlib.parallel.zero1 import Zero1
+from mathlib.parallel.zero1 import Zero1, in_backward
 
 BROKEN_OFF = (
     "a backward has not ended: either it broke off, then run forward again before the next backward"
@@ -20,17 +20,17 @@ BROKEN_OFF = (
 )
 
 
-def in_backward() -> bool:
-    """Whether autograd is at work: what runs forward now is a recomputation."""
-    return torch._C._current_graph_task_id() != -1
-
-
 class Zero2(Zero1):
-    """As Zero1, with rows that leave during backward.
+    """As Zero1, with rows that leave during backward, whose gradients have no graph of their own.
 
     A backward that broke off takes the gradients of its whole step with it: the next forward drops
     them, and the step begins anew.
     """
+
+    KEEPS_ITS_GRAPH = (
+        "a backward with create_graph=True gives gradients a graph of their own, which the mean "
+        "over the ranks has not: take such gradients by torch.autograd.grad"
+    )
 
     def __init__(self, *args: Any, **kwargs: Any):
         self.backward: int | None = None  # autograd's number for the one under way
@@ -40,7 +40,6 @@ class Zero2(Zero1):
         self.home = {p: s for s in self.shards for p in s.names}
         for p in self.home:
             p.register_post_accumulate_grad_hook(self._arrived)
-        self.module.register_forward_pre_hook(lambda *_: self._start())
 
     def _sort_as_backward_fills(self) -> None:
         """Rows leave on all ranks in one order: by the place of the last gradient they wait for."""
@@ -53,7 +52,8 @@ class Zero2(Zero1):
             s.name = f"bucket {number}"
 
     def _start(self) -> None:
-        """The module's forward begins: nothing of a backward that broke off may stay."""
+        """Nothing of a backward that broke off may stay."""
+        super()._start()
         if self.backward is None or in_backward():
             return
         while self.sent:
@@ -66,6 +66,8 @@ class Zero2(Zero1):
 
     def _begin(self) -> None:
         """A sign of a backward; the first one sets everything up."""
+        if torch.is_grad_enabled():
+            raise RuntimeError(self.KEEPS_ITS_GRAPH)
         number = torch._C._current_graph_task_id()
         if self.backward not in (None, number):
             raise RuntimeError(BROKEN_OFF)

@@ -7,7 +7,7 @@ The next layer's gather begins before this layer computes, so that both take the
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,10 @@ from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import InputError
 from mathlib.parallel import flat_shards
-from mathlib.parallel.flat_shards import Fill, FlatShard, MakeOptimizer, alike
-from mathlib.parallel.zero2 import Zero2, in_backward
+from mathlib.parallel.flat_shards import Fill, FlatShard, alike
+from mathlib.parallel.sharded_optimizer import MakeOptimizer
+from mathlib.parallel.zero1 import in_backward
+from mathlib.parallel.zero2 import Zero2
 
 
 class Zero3(Zero2):
@@ -29,7 +31,14 @@ class Zero3(Zero2):
 
     A model built on the meta device, which has shapes and no numbers, needs `fill`, such as
     gpt.fill: called with a parameter's name and a tensor, on every rank alike.
+
+    Each rank keeps its shards of what load_state_dict loads: call it on all ranks.
     """
+
+    KEEPS_ITS_GRAPH = (
+        "a backward with create_graph=True, for a second one through its gradients: weights would "
+        "be given back before that one reads them. Expected Zero1, Zero2 or DDP"
+    )
 
     def __init__(
         self,
@@ -54,10 +63,32 @@ class Zero3(Zero2):
                 f"layers: {len(twice)} stand inside another, expected them side by side"
             )
         super().__init__(module, make, *args, **kwargs)
-        module.register_forward_hook(lambda *_: self._stop())
+        aside = torch.compiler.disable
+        module.register_forward_hook(aside(lambda _, __, output: self._stop(output)))
         for layer in self.layers:
-            layer.register_forward_pre_hook(lambda layer, _: self._enter(layer))
-            layer.register_forward_hook(lambda layer, _, output: self._leave(layer, output))
+            layer.register_forward_pre_hook(aside(lambda layer, _: self._enter(layer)))
+            layer.register_forward_hook(aside(lambda layer, _, output: self._leave(layer, output)))
+        for part in self.rows:
+            self._serve_state_dicts(part)
+
+    def _serve_state_dicts(self, part: nn.Module) -> None:
+        """load_state_dict of the module, or of anything in it, finds weights to write into;
+        state_dict would give what a parameter reads as while it is away.
+        """
+        mine = {p for row in self.rows[part] for p in row.names}
+        for owner in part.modules():
+            if mine.isdisjoint(owner.parameters(recurse=False)):
+                continue
+            owner.register_load_state_dict_pre_hook(lambda *_: self._gather(part))
+            owner.register_load_state_dict_post_hook(lambda *_: self._take(part))
+            owner.register_state_dict_pre_hook(_no_state_dict)
+        part.register_load_state_dict_post_hook(lambda *_: self._release(part))
+
+    @torch.no_grad()
+    def _take(self, part: nn.Module) -> None:
+        """The shards take the weights that were written into whole rows."""
+        for row in self.rows[part]:
+            row.take()
 
     def _start_alike(self) -> None:
         """With `fill`, no rank ever has all weights: each row is filled, and cut, by itself."""
@@ -116,9 +147,12 @@ class Zero3(Zero2):
         self.order, self.path, self.last_order = [], [], self.order
         self.passing = None
 
-    def _stop(self) -> None:
-        if not torch.is_grad_enabled():  # no backward will come
+    def _stop(self, output: object) -> None:
+        """The whole module's forward ends: what stands in no layer stays for the backward."""
+        if not torch.is_grad_enabled():  # none will come
             self._release_all()
+        else:  # a second one, through the same graph, finds it given back
+            _before_backward(output, lambda: self._gather(self.module))
 
     def _enter(self, layer: nn.Module) -> None:
         """A layer's forward begins, the first time or again in backward."""
@@ -136,10 +170,8 @@ class Zero3(Zero2):
             return
         self.computed()
         self._release(layer)
-        outputs = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
-        if outputs and torch.is_grad_enabled():
+        if _before_backward(output, lambda: self._return(layer)):
             self.path.append(layer)
-            register_multi_grad_hook(outputs, lambda _: self._return(layer), mode="any")
 
     def _return(self, layer: nn.Module) -> None:
         """Backward comes to a layer."""
@@ -154,7 +186,7 @@ class Zero3(Zero2):
 
     def _pass(self) -> None:
         """Backward is through with a layer: autograd takes one after the other."""
-        if self.passing:
+        if self.passing is not None:  # a compiled layer is asked for its length else
             self.computed()
             self._release(self.passing)
         self.passing = None
@@ -180,7 +212,10 @@ class Zero3(Zero2):
 
     def _finish(self) -> None:
         self._pass()
-        super()._finish()
+        if any(len(self.missing[s]) < len(s.names) for s in self.shards):
+            super()._finish()
+        else:  # torch.autograd.grad of the inputs alone
+            self.backward = None
         self._release_all()
 
     def _release_all(self) -> None:
@@ -202,3 +237,19 @@ class Zero3(Zero2):
             self._release(part)
         every = self.module.named_parameters(remove_duplicate=False)
         return {name: whole[self.names[p]] for name, p in every} | dict(self.module.named_buffers())
+
+
+def _no_state_dict(*_: object) -> NoReturn:
+    raise InputError(
+        "state_dict: a rank has only shards of these weights, expected full_weights(), or "
+        "mathlib.parallel.checkpoint to save them"
+    )
+
+
+def _before_backward(output: object, call: Callable[[], None]) -> bool:
+    """Call when the gradient of an output comes, in every backward; whether one can."""
+    outputs = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
+    if outputs and torch.is_grad_enabled():
+        register_multi_grad_hook(outputs, lambda _: call(), mode="any")
+        return True
+    return False

@@ -92,7 +92,7 @@ def test_zero_redundancy_holds_less_than_stage_one_that_packs_all_gradients_at_o
     """
     theirs, small = held(found, "ZeroRedundancyOptimizer"), held(found, "ZeRO-1, small rows")
     assert held(found, "ZeRO-1") - theirs == pytest.approx(K, rel=0.05)
-    assert small == pytest.approx(theirs, rel=0.02)
+    assert 0.95 * theirs < small < theirs
     assert held(found, "ZeRO-2") < 0.8 * theirs
 
 
@@ -105,3 +105,10 @@ def test_half_the_bytes_on_the_wire_cost_a_layers_gradients_in_memory(found):
     assert held(found, "ZeRO-3") < 0.75 * held(found, "ZeRO-1")
     assert theirs < held(found, "HSDP") < held(found, "ZeRO-1")  # half of everything, not a quarter
     assert ours < held(found, "MiCS") < held(found, "ZeRO-1")
+
+
+def test_what_mics_holds_above_hsdp_is_the_piece_that_it_gets_of_the_other_rank(found):
+    """As with stage 3: of a sharding group of two, the half of a layer's gradients that arrives."""
+    ours, theirs = held(found, "MiCS, one row on its way"), held(found, "HSDP")
+    layer = NUMBER * LAYER
+    assert ours - theirs == pytest.approx(layer / 2, abs=0.1 * layer)

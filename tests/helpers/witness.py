@@ -87,6 +87,7 @@ WAYS: dict[str, Callable[[nn.Module, type, dict], Trained]] = {
     "ZeRO-3": partial(ours, stage=3),
     "ZeRO-3, one row on its way": partial(ours, stage=3, on_their_way=1),
     "MiCS": partial(ours, stage=3, shard=2),
+    "MiCS, one row on its way": partial(ours, stage=3, shard=2, on_their_way=1),
     "ZeroRedundancyOptimizer": zero_redundancy,
     "FSDP2": fsdp2,
     "HSDP": partial(fsdp2, replicas=2),

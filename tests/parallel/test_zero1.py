@@ -2,6 +2,8 @@
 alone.
 """
 
+import copy
+
 import pytest
 import sharding
 import torch
@@ -249,3 +251,30 @@ def test_fp32_master_weights_of_a_bf16_module_are_those_of_one_process(stage):
     for found, kinds in launch.run(run, 2):
         assert kinds == {torch.float32}
         assert torch.equal(found, wanted.to(found.dtype))
+
+
+@pytest.mark.parametrize("stage", sharding.STAGES)
+def test_a_sharded_module_is_not_copied(stage):
+    """The copy's hooks would train the original."""
+
+    def run():
+        model = sharding.build("odd", 0)
+        sharded = sharding.sharded(stage, model, oracle.OPTIMIZERS["SGD"], "odd")
+        for thing in (model, sharded):
+            with pytest.raises(TypeError, match="a sharded module cannot be copied"):
+                copy.deepcopy(thing)
+
+    launch.run(run, 1)
+
+
+@pytest.mark.parametrize("stage", sharding.STAGES)
+def test_buffers_begin_as_rank_0_has_them(stage):
+    """Without a forward in training, too."""
+
+    def run():
+        model = sharding.build("odd", 0)
+        model.register_buffer("own", torch.tensor([dist.get_rank() + 1.0]))
+        sharding.sharded(stage, model, oracle.OPTIMIZERS["SGD"], "odd")
+        return model.own.item()
+
+    assert launch.run(run, 2) == [1.0, 1.0]

@@ -6,6 +6,7 @@ import torch
 
 from mathlib import launch
 from mathlib.model import gpt, oracle
+from mathlib.parallel.flat_shards import Transfer
 from mathlib.parallel.zero2 import Zero2
 
 
@@ -110,6 +111,25 @@ def test_after_a_backward_that_broke_off_the_step_begins_anew(stage, at):
     for history in launch.run(broken_off, 2, stage, at):
         for found, one in zip(history, wanted, strict=True):
             assert oracle.distance([found], one) < oracle.EQUAL
+
+
+def test_forward_waits_for_the_rows_of_a_backward_that_broke_off():
+    """Their memory is written to until they have arrived."""
+
+    def run():
+        model = sharding.build("odd", 0)
+        zero = Zero2(model, oracle.OPTIMIZERS["SGD"], bucket_bytes=1)
+        handle = model.first.bias.register_hook(lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            sharding.mse(model, *sharding.odd_batch(0)).backward()
+        handle.remove()
+        left, waited = [scattering.work for _, scattering in zero.sent], []
+        wait = Transfer.wait
+        Transfer.wait = lambda self: (waited.append(self), wait(self))
+        model(sharding.odd_batch(0)[0])
+        return len(left) > 0 and waited == left
+
+    assert launch.run(run, 2) == [True, True]
 
 
 def test_a_second_backward_after_a_broken_one_is_refused():
