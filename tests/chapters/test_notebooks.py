@@ -6,7 +6,7 @@ import json
 import re
 
 import nbformat
-from notebooks import normalised, written
+from notebooks import in_solution, normalised, written
 from pages import CHAPTERS, code_cells, each_chapter, toc_pages
 
 LONGEST_CELL, LONGEST_FOLDED = 15, 20  # lines; a folded cell is shown on request
@@ -62,17 +62,29 @@ def test_no_page_speaks_of_what_is_not_there_yet(path):
 
 @each_chapter
 def test_cells_are_short_and_end_without_semicolon(path):
-    folded = False
-    for cell in nbformat.read(path, as_version=4).cells:
+    cells = nbformat.read(path, as_version=4).cells
+    for cell, folded in zip(cells, in_solution(cells), strict=True):
         if cell.cell_type == "markdown":
-            folded = "{solution-start}" in cell.source or (
-                folded and "{solution-end}" not in cell.source
-            )
             continue
         assert not cell.source.rstrip().endswith(";"), cell.source
         hidden, lines = "hide-input" in cell.metadata.get("tags", []), cell.source.splitlines()
         assert len(lines) <= (LONGEST_FOLDED if folded or hidden else LONGEST_CELL), cell.source
         assert hidden or all(len(line) <= WIDEST for line in lines), cell.source
+
+
+@each_chapter
+def test_jupyterlab_folds_what_the_site_folds(path):
+    cells = nbformat.read(path, as_version=4).cells
+    for cell, solution in zip(cells, in_solution(cells), strict=True):
+        tags, hidden = cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
+        code = cell.cell_type == "code"
+        source = code and (solution or "hide-input" in tags or "hide-cell" in tags)
+        outputs = code and (solution or "hide-output" in tags or "hide-cell" in tags)
+        assert hidden.get("source_hidden", False) == source, cell.source
+        assert hidden.get("outputs_hidden", False) == outputs, cell.source
+    text = "".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert text.count("{solution-start}") == text.count("{solution-end}") > 0
+    assert any(in_solution(cells)) and not in_solution(cells)[-1]
 
 
 @each_chapter
