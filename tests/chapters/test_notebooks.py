@@ -2,12 +2,16 @@
 of the day in it.
 """
 
+import ast
 import json
 import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 
 import nbformat
 from notebooks import in_solution, normalised, written
-from pages import CHAPTERS, code_cells, each_chapter, toc_pages
+from pages import CHAPTERS, ROOT, code_cells, each_chapter, toc_pages
 
 LONGEST_CELL, LONGEST_FOLDED = 15, 20  # lines; a folded cell is shown on request
 WIDEST = 88  # columns of what stands open, or in a solution
@@ -135,6 +139,34 @@ def test_normalising_removes_what_differs_from_run_to_run():
     assert cell["outputs"][0]["text"] == ["1\n"] and list(cell["outputs"][1]["data"]) == [
         "text/plain"
     ]
+
+
+def imported(source: str) -> set[str]:
+    """The packages that some code imports; and numpy where a tensor becomes one."""
+    tree = ast.walk(ast.parse(re.sub(r"^\s*[%!].*$", "", source, flags=re.M)))
+    names = {"numpy"} if ".numpy()" in source else set()
+    for node in tree:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+
+
+def test_binder_and_colab_install_what_chapters_and_library_import():
+    sources = [cell.source for path in CHAPTERS for cell in code_cells(path)]
+    sources += [path.read_text("utf-8") for path in (ROOT / "mathlib").rglob("*.py")]
+    brings = packages_distributions()
+    needed = {brings[name][0] for name in set().union(*map(imported, sources)) - {"mathlib"}}
+    everything = (ROOT / "requirements.txt").read_text().splitlines()
+    binder = (ROOT / ".binder/requirements.txt").read_text().splitlines()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    colab = extras["optional-dependencies"]["notebooks"]
+    assert set(binder) <= {*everything, "-e ."} and "-e ." in binder, "the same pins"
+    assert {line for line in colab if "==" in line} <= set(everything), "the same pins"
+    for listed in (binder, colab):
+        names = {re.split("[=<>]", line)[0] for line in listed} - {"-e ."}
+        assert names == needed, "what is installed there, and what is imported"
 
 
 def test_every_chapter_is_published():
