@@ -1,7 +1,8 @@
 """Make every chapter one that Binder and Colab can show and run: `python tools/colab_cell.py
 <repository>`.
 
-Colab opens a notebook alone, without the rest of the repository: a first cell installs the library.
+Colab opens a notebook alone, without the rest of the repository: a first cell fetches it, installs
+the library, and goes to where chapters find what was recorded.
 Run on a copy that is pushed to the branch `launch`; the chapters of the main branch stay as they
 are.
 """
@@ -11,11 +12,15 @@ import json
 
 from plain import chapters, plain, written
 
-SOURCE = """# Installs the book's library where it is missing, on Colab for example.
+SOURCE = """# Fetches the book and installs its library where it is missing, on Colab for example.
 from importlib.util import find_spec
+from pathlib import Path
 
 if find_spec("mathlib") is None:
-    %pip install --quiet "mathlib-measured[notebooks] @ git+{repository}@main"
+    !git clone --quiet --depth 1 --branch main {repository} book
+    %pip install --quiet "./book[notebooks]"
+if Path("book/chapters").exists():
+    %cd -q book/chapters
 """
 
 
