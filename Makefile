@@ -15,7 +15,7 @@ SOURCES := _config.yml _toc.yml $(shell find book chapters mathlib -type f -not 
 help:
 	@echo "make book      build the site, serve it, print its address"
 	@echo "make test      run every test"
-	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make lab       open copies of the chapters in JupyterLab, in lab/"
 	@echo "make chapters  execute every chapter and store its outputs (ONLY=chapters/01_compute.ipynb for one)"
 	@echo "make html      build the site into $(SITE)"
 	@echo "make lint      style, types, spelling"
@@ -56,8 +56,9 @@ book: html
 # --- notebooks ---
 
 lab: $(VENV)/.all
-	@$(BIN)/jupyter trust chapters/*.ipynb
-	$(BIN)/jupyter lab chapters
+	@$(BIN)/python tools/plain.py lab
+	@$(BIN)/jupyter trust lab/*.ipynb
+	$(BIN)/jupyter lab lab
 
 chapters: $(VENV)/.all
 	$(BIN)/python tools/notebooks.py $(ONLY)

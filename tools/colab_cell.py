@@ -1,21 +1,36 @@
-"""Put a first cell into every chapter that installs the library: `python tools/colab_cell.py
+"""Make every chapter one that Binder and Colab can show and run: `python tools/colab_cell.py
 <repository>`.
 
-Colab opens a notebook alone, without the rest of the repository. Run on a copy that is pushed to
-the branch `launch`; the chapters of the main branch stay as they are. Standard library only.
+Colab opens a notebook alone, without the rest of the repository: a first cell fetches it, installs
+the library, and goes to where chapters find what was recorded.
+Run on a copy that is pushed to the branch `launch`; the chapters of the main branch stay as they
+are.
 """
 
 import argparse
 import json
+
+from plain import chapters, plain, written
+
+SOURCE = """# Fetches the book and installs its library where it is missing, on Colab for example.
+from importlib.util import find_spec
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-SOURCE = """# Installs the book's library where it is missing, on Colab for example.
-from importlib.util import find_spec
-
 if find_spec("mathlib") is None:
-    %pip install --quiet "mathlib-measured[notebooks] @ git+{repository}@main"
+    !git clone --quiet --depth 1 --branch main {repository} book
+    %pip install --quiet "./book[notebooks]"
+if Path("book/chapters").exists():
+    %cd -q book/chapters
 """
+
+
+def folded(cell: dict) -> dict:
+    """A cell as Colab folds it: code by a key of its own, and no output; an answer's has to run."""
+    hidden = cell["metadata"].get("jupyter", {})
+    if not hidden:
+        return cell
+    outputs = [] if "outputs_hidden" in hidden else cell["outputs"]
+    return {**cell, "outputs": outputs, "metadata": {**cell["metadata"], "cellView": "form"}}
 
 
 def with_first_cell(notebook: dict, repository: str) -> dict:
@@ -28,20 +43,18 @@ def with_first_cell(notebook: dict, repository: str) -> dict:
         "outputs": [],
         "source": SOURCE.format(repository=repository).rstrip().splitlines(keepends=True),
     }
-    first = next(i for i, c in enumerate(notebook["cells"]) if c["cell_type"] == "code")
-    return {**notebook, "cells": [*notebook["cells"][:first], cell, *notebook["cells"][first:]]}
+    cells = [folded(c) for c in notebook["cells"]]
+    first = next(i for i, c in enumerate(cells) if c["cell_type"] == "code")
+    return {**notebook, "cells": [*cells[:first], cell, *cells[first:]]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("repository", help="its address, https://github.com/<owner>/<name>")
     repository = parser.parse_args().repository
-    for path in sorted((ROOT / "chapters").glob("*.ipynb")):
-        notebook = with_first_cell(json.loads(path.read_text("utf-8")), repository)
-        path.write_text(
-            json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n",
-            encoding="utf-8",
-        )
+    for path in chapters():
+        notebook = plain(json.loads(path.read_text("utf-8")), path.stem)
+        path.write_text(written(with_first_cell(notebook, repository)), encoding="utf-8")
 
 
 if __name__ == "__main__":

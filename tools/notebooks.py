@@ -3,7 +3,8 @@
 
 Stored outputs are what readers see and what `make test` compares with a fresh run, so nothing in a
 notebook may depend on the day, the machine or the order of packets: no timing, no widget state, no
-kernel version, keys sorted.
+kernel version, keys sorted. What the site folds, JupyterLab folds: it reads other metadata than the
+tags, and that is written here.
 """
 
 import argparse
@@ -20,6 +21,10 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python", "pygments_lexer": "ipython3"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KEPT = {"tags", "mystnb", "slideshow"}  # what a cell may say about itself
+HIDDEN = {
+    "source_hidden": {"hide-input", "hide-cell"},
+    "outputs_hidden": {"hide-output", "hide-cell"},
+}
 CELL_SECONDS = 120
 
 
@@ -37,11 +42,28 @@ def merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return out
 
 
+def in_solution(cells: list[dict]) -> list[bool]:
+    """Whether a cell stands between the start and the end of a solution, cell by cell."""
+    inside, found = False, []
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            start, end = (cell["source"].rfind(f"{{solution-{at}}}") for at in ("start", "end"))
+            inside = inside if start == end == -1 else start > end
+        found.append(inside)
+    return found
+
+
+def folds(cell: dict, solution: bool) -> dict[str, bool]:
+    """What JupyterLab shows folded of a code cell: what its tags hide, and a solution's all."""
+    tags = set(cell["metadata"].get("tags", ()))
+    return {part: True for part, hide in HIDDEN.items() if solution or tags & hide}
+
+
 def normalised(notebook: NotebookNode) -> NotebookNode:
     """The notebook without anything that differs from run to run."""
     notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info=LANGUAGE)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
-    number = 0
+    number, solutions = 0, in_solution(notebook.cells)
     for position, cell in enumerate(notebook.cells):
         cell.id = f"cell-{position:03d}"
         cell.metadata = NotebookNode(
@@ -54,6 +76,8 @@ def normalised(notebook: NotebookNode) -> NotebookNode:
         cell.source = cell.source.rstrip()
         if cell.cell_type != "code":
             continue
+        if hidden := folds(cell, solutions[position]):
+            cell.metadata["jupyter"] = NotebookNode(hidden)
         number += 1
         cell.execution_count = number
         cell.outputs = merged(cell.outputs)

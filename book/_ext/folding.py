@@ -3,7 +3,8 @@
 What the line says follows from what the cell shows; the cell's metadata key `fold` says otherwise.
 Cells that show nothing unfold with the result they belong to, the next one or, where they check,
 the one before, under its one line.
-A cell that only calls for an experiment or a listing shows that, and no code.
+A cell that only calls for an experiment or a listing shows that, and no code. One that only asks
+for a device's record is left out where there is none.
 `hide-output` folds what comes out, `hide-cell` both. Solutions of exercises fold under their title.
 All are <details>: whole without scripts, reachable by keyboard.
 """
@@ -27,6 +28,7 @@ WORDS = (  # the first mark found in a cell's stored result names the line
 SILENT = IMPORTS, PREPARATION, CHECKS = "imports", "preparation", "how this was checked"
 PRINTS = "what it prints"
 CALLS = ("explore", "source")  # say nothing that their result does not
+MAY_BE_MISSING = "recorded"
 
 
 class Fold(nodes.General, nodes.Element):
@@ -42,18 +44,15 @@ def only_imports(code: str) -> bool:
     return bool(lines) and all(isinstance(line, ast.Import | ast.ImportFrom) for line in lines)
 
 
-def only_calls(code: str) -> bool:
-    """Whether a cell only calls for an experiment or a listing of the library."""
+def called(code: str) -> str:
+    """The function that a cell calls and does nothing else; empty where there is none."""
     try:
         lines = ast.parse(code).body
     except SyntaxError:
-        return False
+        return ""
     calls = [line.value for line in lines if isinstance(line, ast.Expr)]
-    return (
-        len(calls) == len(lines) == 1
-        and getattr(calls[0], "func", None) is not None
-        and (getattr(calls[0].func, "id", "") in CALLS)
-    )
+    alone = len(calls) == len(lines) == 1 and isinstance(calls[0], ast.Call)
+    return getattr(calls[0].func, "id", "") if alone else ""
 
 
 def words(code: str, shown: str) -> str:
@@ -74,8 +73,12 @@ def fold(cell: nodes.container) -> None:
     mode = cell.attributes.pop("hide_mode", "")
     kept = {part.get("nb_element"): part for part in cell.children}
     code, shown = kept.get("cell_code_source"), kept.get("cell_code_output")
-    if shown and code and only_calls(code.astext()):
+    name = called(code.astext()) if code else ""
+    if shown and name in CALLS:
         cell.remove(code)
+        return
+    if not shown and name == MAY_BE_MISSING:
+        cell.parent.remove(cell)
         return
     if not mode:
         return

@@ -1,7 +1,7 @@
-"""What a GPU did, as bench/device.py recorded it; and where none has, what is missing.
+"""What a GPU did, as `bench/device.py --device cuda --keep` recorded it.
 
 A record is a file of bench/results with a device, the date and the command that made it. A page
-asks for the parts that belong to it, and says the same of each whether it is there or not.
+asks for the parts that belong to it, and reads as well where there is none.
 """
 
 import json
@@ -22,7 +22,6 @@ MEANS = {
     "memory": "memory of a step, part by part",
     "decode": "tokens a second in decoding, by batch",
 }
-MAKES_ONE = "python bench/device.py --device cuda --keep"
 
 
 def newest(folder: str | Path) -> dict[str, Any] | None:
@@ -95,13 +94,12 @@ ROWS: dict[str, Callable[[list[dict[str, Any]]], Rows]] = {
 }
 
 
-def recorded(*sections: str, folder: str | Path = "../bench/results") -> Shown:
-    """These sections of the newest record as tables, or a table of what is missing."""
+def recorded(*sections: str, folder: str | Path = "../bench/results") -> Shown | None:
+    """These sections of the newest record as tables; nothing where no device was recorded."""
     asked = [one_of("section", section, MEANS) for section in sections]
     record = newest(folder)
     if record is None:
-        rows = [[section, MEANS[section]] for section in asked]
-        return table(["not recorded", "what is missing"], rows, f"No GPU yet; needed: {MAKES_ONE}")
+        return None
     by = f"{record['device']}, {record['date']}, {record['command']}"
     shown: list[Shown] = []
     for one in asked:

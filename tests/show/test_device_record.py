@@ -1,4 +1,4 @@
-"""A page shows what a device did, or says what is missing: tried with a CPU's own record."""
+"""A page shows what a device did, where one was recorded: tried with a CPU's own record."""
 
 import importlib
 import json
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pages import CHAPTERS, code_cells
 
 from mathlib.checks import InputError
 from mathlib.meters import residuals
@@ -14,6 +15,7 @@ from mathlib.show.device_record import recorded
 
 ROOT = Path(__file__).parents[2]
 LINE = [2e9, 6e9, 9e9, 3e9]
+ASKING = [c for path in CHAPTERS for c in code_cells(path) if c.source.startswith("recorded(")]
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +36,16 @@ def folder(record, tmp_path):
     return tmp_path
 
 
-def test_without_a_record_it_says_what_is_missing(tmp_path):
-    (tmp_path / "races.json").write_text(json.dumps({"date": "2026-01-01", "sections": {}}))
-    words = repr(recorded("products", "decode", folder=tmp_path))
-    assert device_record.MAKES_ONE in words and "tokens a second in decoding" in words
-    assert "backward" not in words, "only what the page asks for"
+def test_chapters_show_a_record_where_there_is_one_and_else_nothing(folder, tmp_path, monkeypatch):
+    (tmp_path / "chapters").mkdir()
+    (tmp_path / "bench/results").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "chapters")
+    assert [cell.id for cell in ASKING if eval(cell.source) is not None] == []
+    for file in folder.glob("*.json"):
+        file.rename(tmp_path / "bench/results" / file.name)
+    shown = [repr(eval(cell.source)) for cell in ASKING]
+    assert len(shown) == 4 and all("bench/device.py" in words for words in shown)
+    assert "decoding" not in shown[0], "only what the page asks for"
 
 
 def test_every_section_of_the_bench_can_be_shown(record, folder):

@@ -15,6 +15,7 @@ import nbformat
 import pytest
 from address import configure, site_of
 from colab_cell import with_first_cell
+from IPython.core.inputtransformer2 import TransformerManager
 from pages import ROOT, toc_pages
 from sphinx.config import Config
 from sphinx.errors import ConfigError
@@ -96,14 +97,37 @@ def test_where_pages_serves_a_repository():
     )
 
 
-def test_colabs_first_code_cell_installs_the_library():
+class Shell:
+    """Notes what a cell asks the shell for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def system(self, command):
+        self.asked.append(command)
+
+    def run_line_magic(self, name, line):
+        self.asked.append(f"{name} {line}")
+
+
+def test_colabs_first_code_cell_fetches_the_book_and_installs_the_library(monkeypatch, tmp_path):
     path = next((ROOT / "chapters").glob("*.ipynb"))
     before = json.loads(path.read_text("utf-8"))
     after = with_first_cell(before, REPOSITORY)
     nbformat.validate(nbformat.from_dict(after))
     first = next(cell for cell in after["cells"] if cell["cell_type"] == "code")
-    assert f"git+{REPOSITORY}@main" in "".join(first["source"])
-    assert [c for c in after["cells"] if c is not first] == before["cells"]
-    namespace = {"pip": 0}
-    exec("".join(first["source"]).replace("%pip install", "pip +=  1 #"), namespace)
-    assert namespace["pip"] == 0, "it is not installed again where it is there"
+    others = [c for c in after["cells"] if c is not first]
+    for cell, was in zip(others, before["cells"], strict=True):
+        hidden = was["metadata"].get("jupyter", {})
+        assert cell["source"] == was["source"] and ("cellView" in cell["metadata"]) == bool(hidden)
+        assert cell.get("outputs") == ([] if "outputs_hidden" in hidden else was.get("outputs"))
+    code, shell = TransformerManager().transform_cell("".join(first["source"])), Shell()
+    exec(code, {"get_ipython": lambda: shell})
+    assert shell.asked == [], "it is not installed again where it is there"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book/chapters").mkdir(parents=True)  # as if it had been fetched
+    exec(code, {"get_ipython": lambda: shell})
+    clone, install, goes = shell.asked
+    assert clone.startswith("git clone") and clone.endswith(f"--branch main {REPOSITORY} book")
+    assert install == 'pip install --quiet "./book[notebooks]"' and goes == "cd -q book/chapters"

@@ -53,6 +53,14 @@ def test_a_line_of_88_characters_and_a_folded_one_of_100_fit_the_column_and_can_
         assert block.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= size
 
 
+def test_a_record_that_no_device_has_made_leaves_no_cell(site):
+    for path in BOOKS:
+        text = (site / f"chapters/{path.stem}.html").read_text("utf-8")
+        asks = [cell for cell in code_cells(path) if cell.source.startswith("recorded(")]
+        shown = sum(bool(cell.outputs) for cell in asks)
+        assert text.count("<pre>recorded(") == shown, path.stem
+
+
 def test_folded_code_is_one_quiet_line_below_its_result(plain):
     page = plain.page
     assert "code cell source" not in page.content()

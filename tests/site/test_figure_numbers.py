@@ -1,14 +1,22 @@
-"""Figures are numbered as they are met, and references lead to them."""
+"""Figures are numbered as they are met, and references lead to them; notebooks number alike."""
 
 import json
+import re
 
 import figures
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from pages import CHAPTERS
+from plain import numbers
 from sphinx.errors import ExtensionError
 
 ONE = '<figure class="mlx-figure" id="fig-ring"><svg/><figcaption>A.</figcaption></figure>'
+NUMBERED = (  # anchor and number of what a page counts
+    r'id="equation-([\w-]+)">\s*<span class="eqno">\(([\d.]+)\)',
+    r'id="fig-([\w-]+)">(?:(?!</figure>).)*?class="mlx-figure-number">Figure ([\d.]+)\.<',
+    r'id="([\w-]+)">\s*<p class="admonition-title"><span class="caption-number">Exercise ([\d.]+)',
+)
 BARE = '<figure class="mlx-figure"><svg/></figure>'
 TWO = '<figure class="mlx-figure"><svg/><figcaption>B.</figcaption></figure>'
 
@@ -79,3 +87,12 @@ def test_a_reference_on_the_same_page_stays_there(tmp_path):
 def test_an_unknown_name_ends_the_build(tmp_path):
     with pytest.raises(ExtensionError, match="no figure is named 'rong'; there are ring"):
         resolved(tmp_path, "chapters/05_c", "rong")
+
+
+def test_notebooks_give_the_numbers_of_the_pages(site):
+    found = {}
+    for path in CHAPTERS:
+        text = (site / f"chapters/{path.stem}.html").read_text("utf-8")
+        for pattern in NUMBERED:
+            found |= dict(re.findall(pattern, text, re.S))
+    assert numbers() == found
