@@ -226,15 +226,17 @@ def test_the_download_is_counted(visit):
     page = visit(CHAPTER).page
     page.context.route(FILES, lambda route: held.update({Path(route.request.url).stem: route}))
     move(page)
-    sizes = page.evaluate(
+    sizes, got, total = page.evaluate(
         """async () => {
             const script = document.querySelector('script[src*="live.mjs"]').src;
-            const { packed } = await import(new URL('runtime.mjs', script).href);
-            return Object.entries(packed).map(([name, { size }]) => [name, size]);
+            const told = await import(new URL('runtime.mjs', script).href);
+            const sizes = Object.entries(told.packed).map(([name, { size }]) => [name, size]);
+            return [sizes, told.scripts, told.download];
         }"""
     )
     sizes = {name.removesuffix(".files"): size for name, size in sizes}
-    total, got = sum(sizes.values()), 0
+    assert total == got + sum(sizes.values())
+    assert f"Python, {total / 1e6:.1f} MB" in said(page, 1), "the price that was told"
     for name, size in sorted(sizes.items(), key=lambda one: one[1]):
         while name not in held:
             page.wait_for_timeout(10)
