@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from typeset import node
 
-from mathlib.show.experiments import Experiment, registry
+from mathlib.show.experiments import Experiment, Line, registry
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
@@ -34,7 +34,8 @@ export const pyodide = new URL('../{folder}/', import.meta.url);
 export const packed = {{
 {packed}
 }};
-export const download = {download}; // bytes over the wire until the first live result
+export const scripts = {scripts}; // bytes of Python's own scripts over the wire, all else is packed
+export const download = scripts + Object.values(packed).reduce((sum, {{ size }}) => sum + size, 0);
 export const homes = {homes}; // module of each experiment
 export const answers = new URL('../{answers}/', import.meta.url); // what the build has computed
 """
@@ -66,12 +67,21 @@ def pack(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
-def near(one: Experiment) -> dict[str, str]:
-    """Results by their settings, as the page writes them: one control moved, the others where the
-    page has them.
+def near(one: Experiment) -> list[dict[str, object]]:
+    """Settings that are answered ahead: one control moved, the others where the page has them. Of
+    a line that takes any letters these are what one key makes of it, and what is likely.
     """
-    settings = [one.values(), *(one.values({c.name: v}) for c in one.controls for v in c.offers())]
-    return {json.dumps(as_written(v), separators=(",", ":")): one.page(v) for v in settings}
+    moves = [(c.name, c.touches() if isinstance(c, Line) else c.offers()) for c in one.controls]
+    return [one.values(), *(one.values({name: v}) for name, values in moves for v in values)]
+
+
+def shelf(one: Experiment) -> bytes:
+    """Its results, each once, and the number of each by the settings as the page writes them."""
+    answers = {json.dumps(as_written(v), separators=(",", ":")): one.page(v) for v in near(one)}
+    pages = list(dict.fromkeys(answers.values()))
+    places = {page: i for i, page in enumerate(pages)}
+    told = {"pages": pages, "places": {key: places[page] for key, page in answers.items()}}
+    return pack(json.dumps(told).encode())
 
 
 def as_written(values: dict[str, object]) -> dict[str, object]:
@@ -87,7 +97,7 @@ def shelves(cache: Path, key: str) -> dict[str, bytes]:
         new = cache / "new"
         new.mkdir(parents=True)
         for one in registry().values():
-            (new / f"{one.id}.packed").write_bytes(pack(json.dumps(near(one)).encode()))
+            (new / f"{one.id}.packed").write_bytes(shelf(one))
         new.rename(cache / key)
     return {path.name: path.read_bytes() for path in sorted((cache / key).iterdir())}
 
@@ -103,11 +113,10 @@ def runtime_module(
         for name, (place, content) in files.items()
     ]
     scripts = sum(len(pack(content)) for name, content in runtime.items() if "packed" not in name)
-    download = scripts + sum(len(content) for _, content in files.values())
     text = RUNTIME.format(
         folder=folder,
         packed="\n".join(lines),
-        download=download,
+        scripts=scripts,
         homes=homes,
         answers=answers,
     )
@@ -154,16 +163,17 @@ def gather(app: Sphinx, config: Config) -> None:
         if path.name not in NOT_IN_PAGE
     }
     modules["mathlib.packed"] = pack((ready / "mathlib.files").read_bytes())
-    answers = shelves(Path(app.confdir) / "_build/answers", digest(library))
-    shelf = f"answers-{digest(*answers.values())}"
+    key = digest(library, Path(__file__).read_bytes())  # what is stored, and how
+    answers = shelves(Path(app.confdir) / "_build/answers", key)
+    stored = f"answers-{digest(*answers.values())}"
     homes = (ready / "homes.json").read_text("utf-8")
     packed = modules["mathlib.packed"]
-    modules["runtime.mjs"] = runtime_module(folder, runtime, packed, homes, shelf)
+    modules["runtime.mjs"] = runtime_module(folder, runtime, packed, homes, stored)
     config.livebook_folder = f"live-{digest(*modules.values())}"
     config.livebook_static = digest(
         *(p.read_bytes() for p in sorted((live.parent / "_static").iterdir()))
     )
-    app.livebook_files = {folder: runtime, config.livebook_folder: modules, shelf: answers}
+    app.livebook_files = {folder: runtime, config.livebook_folder: modules, stored: answers}
 
 
 def ship(app: Sphinx) -> None:

@@ -8,7 +8,8 @@ const AHEAD = 96; // settings that are computed ahead of one move, in at most ha
 const kept = new Map();
 const shelves = new Map();
 
-// What the build has computed of an experiment: one control moved, the others where the page has them.
+// What the build has computed of an experiment: one control moved, the others where the page has them. Each page stands
+// there once, and settings have its place.
 export function shelf(id) {
   if (!shelves.has(id)) {
     const packed = fetch(`${answers}${id}.packed`).then(({ ok, body }) => ok && new Response(body.pipeThrough(new DecompressionStream('gzip'))).json());
@@ -20,7 +21,10 @@ export function shelf(id) {
   return shelves.get(id);
 }
 
-const on_shelf = async (id, values) => (await shelf(id))[JSON.stringify(values)];
+async function on_shelf(id, values) {
+  const { pages, places } = await shelf(id);
+  return pages?.[places[JSON.stringify(values)]];
+}
 
 // The nodes of an answer that needs no Python, if there is one.
 export async function stored(id, values) {

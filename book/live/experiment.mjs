@@ -3,7 +3,7 @@ import { address, settings } from './address.mjs';
 import { answer, foresee, shelf, stored } from './answers.mjs';
 import { build } from './controls.mjs';
 import { element, parsed } from './dom.mjs';
-import { computing, run, stop, warm } from './python.mjs';
+import { computing, run, stop, warm, why_never } from './python.mjs';
 import { put } from './result.mjs';
 import { download } from './runtime.mjs';
 
@@ -94,23 +94,35 @@ export function enliven(root, position) {
     loading.lastChild.textContent = part < 100 ? `${million(got)} of ${million(total)} MB, ${part}%` : 'downloaded, starting';
   };
 
-  const give_up = (error) => {
-    const wanted = values;
+  // Without Python, what came with the page is still shown; other settings go back to those of the result that stays.
+  async function give_up(error) {
+    let wanted;
+    let nodes;
+    do {
+      stale = false;
+      wanted = { ...values };
+      nodes = await stored(id, wanted);
+    } while (stale);
+    if (nodes) {
+      if (JSON.stringify(wanted) !== JSON.stringify(shown)) draw(nodes);
+      shown = wanted;
+      settled();
+    }
     values = { ...shown };
     place(shown);
     loading.remove();
     aged('');
     root.dataset.state = 'failed';
-    status.textContent = `Python cannot run in this browser now: ${error.message}. The result above stays. `;
-    if (error.final) for (const input of [...built.map((made) => made.input), again]) input.disabled = true;
-    else status.append(retry);
+    const told = nodes ? 'This answer came with the page' : 'No answer to that came with the page, so the last one stays';
+    status.textContent = `${told}. Python cannot run${error.final ? '' : ' now'}: ${error.message}. `;
+    if (!error.final) status.append(retry);
     retry.onclick = () => {
       values = wanted;
       place(wanted);
       built[0].input.focus();
       update();
     };
-  };
+  }
 
   const highest = new ResizeObserver(() => { output.style.minHeight = `${output.offsetHeight}px`; }); // what stands below does not jump
   const draw = (nodes) => {
@@ -197,7 +209,7 @@ export function enliven(root, position) {
     } catch (error) {
       clearTimeout(slow);
       if (error.stopped) stopped();
-      else give_up(error);
+      else await give_up(error);
     }
     busy = false;
     ahead();
@@ -241,7 +253,8 @@ export function enliven(root, position) {
   root.id ||= `experiment-${id}`;
   link.href = `#${root.id}`;
   root.dataset.state = 'stored';
-  status.textContent = `Live: ${SIZE}, starts when you reach for a control.`;
+  status.textContent = why_never() ? `Python cannot run: ${why_never()}. Answers to one moved control came with the page.`
+    : `Live: ${SIZE}, starts when you reach for a control.`;
   root.querySelector('.mlx-controls').remove();
   const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
   start_early(box, id, long);

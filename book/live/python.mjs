@@ -6,6 +6,7 @@ let worker;
 let since; // when Python began to compute what is asked for, or could have
 let watch;
 let number = 0;
+let never = typeof WebAssembly === 'object' ? '' : 'this browser has no WebAssembly'; // why no start can succeed
 const waiting = new Map();
 
 function fail(message, how = {}) {
@@ -22,9 +23,10 @@ function listen() {
   if (waiting.size) watch = setTimeout(() => fail(`nothing came for ${Math.round(limits.silence / 1000)} seconds`), limits.silence);
 }
 
-function hear({ broken, ready, got, total, number: which, share, words, html, error }) {
+function hear({ broken, final, ready, got, total, number: which, share, words, html, error }) {
   if (ready) since = performance.now();
-  if (broken !== undefined) return fail(broken);
+  if (final) never = broken;
+  if (broken !== undefined) return fail(broken, { final });
   if (got !== undefined) for (const { progress } of waiting.values()) progress?.(got, total);
   const call = waiting.get(which);
   if (share === undefined) waiting.delete(which);
@@ -47,7 +49,7 @@ function start() {
 
 // Python begins to start and to import what an experiment needs, for whoever will ask; the first call says what goes wrong.
 export function warm(id) {
-  if (worker || typeof WebAssembly !== 'object') return;
+  if (worker || never) return;
   start();
   worker.postMessage({ needed: id });
 }
@@ -60,9 +62,12 @@ export function stop() {
   fail('it was stopped', { stopped: true });
 }
 
+// Why Python cannot run here at all, as far as that is known.
+export const why_never = () => never;
+
 // `progress` hears of bytes that come, `far` how far a long search is.
 export function run(id, values, progress, far) {
-  if (typeof WebAssembly !== 'object') return Promise.reject(Object.assign(new Error('WebAssembly is blocked'), { final: true }));
+  if (never) return Promise.reject(Object.assign(new Error(never), { final: true }));
   if (!worker) start();
   if (since !== undefined && !waiting.size) since = performance.now();
   return new Promise((resolve, reject) => {

@@ -1,15 +1,19 @@
 // Python in a worker: fetches and unpacks the runtime and the library once, then answers one request after the other.
-import { homes, packed, pyodide } from './runtime.mjs';
+import { download, homes, packed, pyodide, scripts } from './runtime.mjs';
 import { unpack } from './unpack.mjs';
 
 const SMALLEST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]); // a WebAssembly module of nothing
-const total = Object.values(packed).reduce((sum, { size }) => sum + size, 0);
 const opened = {};
 let run;
 let load;
 let got = 0;
 let lose;
 const lost = new Promise((_, reject) => { lose = reject; });
+
+const came = (bytes) => {
+  got += bytes;
+  self.postMessage({ got, total: download });
+};
 
 // Read as it comes, not as it is asked for: a file whose turn is later would stop on the way.
 function counted(body) {
@@ -19,8 +23,7 @@ function counted(body) {
       try {
         const { done, value } = await reader.read();
         if (done) return out.close();
-        got += value.byteLength;
-        self.postMessage({ got, total });
+        came(value.byteLength);
         return out.enqueue(value);
       } catch (error) {
         lose(new Error('the connection broke'));
@@ -43,13 +46,14 @@ const ask = self.fetch.bind(self);
 self.fetch = (address, ...rest) => opened[String(address?.url ?? address).split('/').pop()] ?? ask(address, ...rest);
 
 async function start() {
-  await WebAssembly.compile(SMALLEST).catch(() => { throw new Error('WebAssembly is blocked by the policy of the site'); });
+  await WebAssembly.compile(SMALLEST).catch(() => { throw Object.assign(new Error('WebAssembly is blocked by the policy of the site'), { final: true }); });
   for (const name of Object.keys(packed)) opened[name] = open(name);
   const library = opened['mathlib.files'].then((answer) => answer.arrayBuffer());
   library.catch(() => {}); // told below, by the same file
-  const scripts = ['pyodide.mjs', 'pyodide.asm.mjs'].map((name) => import(new URL(name, pyodide).href)
-    .catch(() => { throw new Error(`${name} did not come`); }));
-  const [{ loadPyodide }] = await Promise.all([...scripts, ...Object.values(opened)]);
+  const modules = Promise.all(['pyodide.mjs', 'pyodide.asm.mjs'].map((name) => import(new URL(name, pyodide).href)
+    .catch(() => { throw new Error(`${name} did not come`); })));
+  modules.then(() => came(scripts), () => {});
+  const [[{ loadPyodide }]] = await Promise.all([modules, ...Object.values(opened)]);
   const python = await loadPyodide({ indexURL: pyodide.href });
   unpack(python.FS, new Uint8Array(await library), '/library');
   python.pyimport('sys').path.append('/library');
@@ -59,7 +63,7 @@ async function start() {
 
 const words = (error) => String(error?.message ?? error).trim().split('\n').pop();
 const started = Promise.race([start(), lost]);
-started.then(() => self.postMessage({ ready: true }), (error) => self.postMessage({ broken: words(error) }));
+started.then(() => self.postMessage({ ready: true }), (error) => self.postMessage({ broken: words(error), final: error.final }));
 
 self.onmessage = async ({ data: { number, id, values, needed } }) => {
   try {

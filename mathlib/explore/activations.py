@@ -48,7 +48,7 @@ def keeping(model: str, share: float, tokens: int, flash: bool, micro_batch: int
     )
     return (
         said
-        + _chart(model, line, everything, how)
+        + _chart(model, line, how, (f"budget, {share:g}%", budget), chosen)
         + _points_say(flash)
         + _tensors(model, chosen, how)
     )
@@ -76,24 +76,36 @@ def _short(value: float) -> str:
     return says.short(round(value, 1))
 
 
-def _chart(model: str, line: list[kept.Choice], everything: float, how: dict) -> str:
-    """The best choices as a curve, each policy as a point with its name."""
+def _chart(
+    model: str,
+    line: list[kept.Choice],
+    how: dict,
+    budget: tuple[str, float],
+    chosen: kept.Choice,
+) -> str:
+    """The best choices as a curve, each policy as a point with its name, the budget as a line."""
     few = [line[round(i * (len(line) - 1) / POINTS)] for i in range(POINTS + 1)]
-    best = [(100 * c.bytes / everything, 100 * kept.overhead(c, model, **how)) for c in few]
-    layers = specs.find_model(model).layers
+    best = [(c.bytes, 100 * kept.overhead(c, model, **how)) for c in few]
+    layers, n = specs.find_model(model).layers, how["micro_batch"]
     series: dict[str, list[tuple[float, float]]] = {"the best": best}
     for policy in POLICIES:
         one = _one(model, policy, how)
         flop = 100 * one.flop / (3 * kept.forward_flop(model, **how))
-        point = [(100 * layers * one.bytes / everything, flop)]
+        point = [(layers * one.bytes, flop)]
         if point not in series.values():  # selective is none beside a flash kernel
             series[policy] = point
+    series["your choice"] = [(chosen.bytes, 100 * kept.overhead(chosen, model, **how))]
+    label, most = budget
     return plot.lines(
         series,
         title="Bytes against FLOP",
-        x_title="kept, % of all",
+        x_title=f"kept of {n} sequence{'s' * (n > 1)} at a time",
         y_title="% more FLOP",
-        show_x=_short,
+        mark=most,
+        mark_label=label,
+        y_ticks=(0, 10, 20, 30, 40),
+        beside=True,
+        show_x=says.size,
         show_y=_short,
     )
 

@@ -87,7 +87,8 @@ def ring(ranks: int, step: int, megabytes: int) -> str:
     held, came = held_after(n, done)
     still = f" A ring of {n} is done after {done} steps." if step > done else ""
     say = f'<p class="mlx-say">{_ring_says(n, done, came[0])}{still}</p>'
-    picture = ring_picture(held, came, f"What {n} ranks hold after step {done}")
+    title = f"What {n} ranks hold after step {done}, in pieces of {says.size(k / n)}"
+    picture = ring_picture(held, came, title)
     sent, whole = done * k / n, comm.sent("all-reduce", payload=k, ranks=n)
     so_far = (
         f"<p>Each rank has sent {says.size(sent) if done else 'nothing'} of {says.size(whole)}:</p>"

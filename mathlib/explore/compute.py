@@ -121,7 +121,8 @@ def cost_of_a_run(
         n=devices,
         X=(run["rate"], says.speed(run["rate"])),
     )
-    return say + _days_against_devices(devices, run["seconds"] / 86400, percent) + law
+    days = run["seconds"] / 86400
+    return say + _days_against_devices(devices, days, percent, run["price"]) + law
 
 
 def _many(devices: int) -> str:
@@ -139,7 +140,7 @@ def _digits(value: float) -> str:
 REPORTED = (10.6, 53.3)  # lowest and highest MFU of the chapter's table of large runs, in percent
 
 
-def _days_against_devices(devices: int, days: float, percent: int) -> str:
+def _days_against_devices(devices: int, days: float, percent: int, price: float) -> str:
     """The choice between the lines of perfect scaling at the lowest and the highest reported MFU,
     on as many devices as the control has.
     """
@@ -148,7 +149,7 @@ def _days_against_devices(devices: int, days: float, percent: int) -> str:
     lines = {f"MFU {mfu}%": [(n, work / mfu / n) for n in counts] for mfu in REPORTED}
     return plot.lines(
         lines | {"your choice": [(devices, days)]},
-        title="Days against devices",
+        title=f"Days against devices, your choice for ${_digits(price)}",
         x_title="devices",
         y_title="days",
         log_x=True,

@@ -1,5 +1,7 @@
 """The experiment of the inference chapter: what fits on a card, and how fast it writes."""
 
+from math import ceil, floor, log10
+
 from mathlib import specs
 from mathlib.compute import params
 from mathlib.memory import decode_time, inference
@@ -51,13 +53,17 @@ def decode(model: str, device: str, past: int, sequences: int, weights: float, c
     lines = {"this context": points[:last], "no room": points[max(last - 1, 0) :]}
     lines = {name: line for name, line in lines.items() if len(line) > 1}
     lines["a short one"] = speeds(model, device, batches, **(sizes | {"past": 128}))
+    lines["your choice"] = [(sequences, sequences / step.total)]
+    ticks = _decades([speed for line in lines.values() for _, speed in line])
     chart = plot.lines(
-        lines | {"your choice": [(sequences, sequences / step.total)]},
+        lines,
         title="Tokens a second at most",
         x_title="sequences at once",
         y_title="tokens a second",
         log_x=True,
         log_y=True,
+        y_ticks=ticks,
+        beside=True,
         show_x=lambda v: f"{v:,.0f}",
         show_y=lambda v: f"{v:,.0f}",
     )
@@ -68,6 +74,12 @@ def decode(model: str, device: str, past: int, sequences: int, weights: float, c
         T_c=(step.amount("cache"), says.time(step.amount("cache"))),
     )
     return f"{say}{bars}{chart}<p>A step, for its weights and for its caches:</p>{law}"
+
+
+def _decades(speeds: list[float]) -> list[float]:
+    """Powers of ten around all speeds, with room for a name beneath the lowest."""
+    low, high = floor(log10(min(speeds) / 1.5)), ceil(log10(max(speeds)))
+    return [10.0**e for e in range(low, high + 1)]
 
 
 def _said(free: float, sequences: int, seconds: float) -> str:

@@ -6,7 +6,7 @@ from mathlib import specs
 from mathlib.compute import cost
 from mathlib.parts import Parts
 from mathlib.plan import goodput
-from mathlib.show import says, svg
+from mathlib.show import plot, says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
 
@@ -33,6 +33,19 @@ def spent(devices: int, days: float, failures: float, minutes: float) -> Parts:
     return Parts("The days", "second", {name: share * one.amount(name) for name in one})
 
 
+def trained(
+    devices: int, days: int, rate: float, ratio: int, lost: tuple[int, int]
+) -> tuple[Parts, float, float]:
+    """Where the days go, the FLOP done in them, and the parameters that these train.
+
+    `rate`: FLOP/s of a device; `ratio`: tokens for each parameter; `lost`: days until one device
+    fails, minutes until training goes on.
+    """
+    time = spent(devices, days, *lost)
+    C = cost.flop_done(devices=devices, seconds=time.amount("compute"), peak=rate, utilization=1)
+    return time, C, sqrt(C / (6 * ratio))
+
+
 @experiment(
     "deadline",
     "From cards and days to a model and a bill",
@@ -56,12 +69,9 @@ def deadline(
     minutes: int,
     price: float,
 ) -> str:
-    chip, time = specs.find_device(device), spent(devices, days, failures, minutes)
-    seconds = time.amount("compute")
-    rate = percent / 100
-    C = cost.flop_done(devices=devices, seconds=seconds, peak=chip.half, utilization=rate)
-    P = sqrt(C / (6 * ratio))
-    bill = cost.price(device_hours=devices * days * 24, price_per_hour=price)
+    rate, lost = specs.find_device(device).half * percent / 100, (failures, minutes)
+    time, C, P = trained(devices, days, rate, ratio, lost)
+    seconds, bill = time.amount("compute"), _bill(devices, days, price)
     say = (
         f'<p class="mlx-say"><b>{says.count(P)} parameters</b> on {says.count(ratio * P)} tokens '
         f"for <b>${bill:,.0f}</b>. Something fails every {says.time(failures * DAY / devices)}, "
@@ -72,8 +82,27 @@ def deadline(
         title="Where the days go",
         show=_days,
     )
+    fleet = [2**k for k in range(3, 15)]
+    models = [(_bill(n, days, price), trained(n, days, rate, ratio, lost)[2]) for n in fleet]
+    chart = plot.lines(
+        {"8 to 16,384 devices": models, "your choice": [(bill, P)]},
+        title="What a bill buys until the deadline",
+        x_title="price of the devices",
+        y_title="parameters",
+        log_x=True,
+        log_y=True,
+        show_x=lambda dollars: f"${says.count(dollars)}",
+        show_y=says.count,
+        x_ticks=[10.0**e for e in range(2, 10)],
+        y_ticks=[10.0**e for e in range(8, 14)],
+        beside=True,
+    )
     law = equation("P = sqrt(C / (6 * r))", P=(P, says.count(P)), C=(C, says.flop(C)), r=ratio)
-    return f"{say}{bars}<p>With {ratio} tokens for each parameter:</p>{law}"
+    return f"{say}{chart}{bars}<p>With {ratio} tokens for each parameter:</p>{law}"
+
+
+def _bill(devices: int, days: int, price: float) -> float:
+    return cost.price(device_hours=devices * days * 24, price_per_hour=price)
 
 
 def _days(value: float) -> str:

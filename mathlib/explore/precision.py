@@ -24,6 +24,13 @@ FAMILIES = {
 HEADS = ["type", "becomes", "off by", "spacing there", "largest"]
 LETTERS = "0123456789.-+einfa"
 SMALLEST, LARGEST = 1e-45, 1e39
+TRIED = (  # that readers type first; of each the beginnings, too, as they are on the way
+    *("0.2", "0.25", "0.3", "0.5", "0.01", "0.001", "0.3333", "0.6667", "1.1", "1.5", "2.5"),
+    *("3.14", "3.14159", "10", "16", "100", "127", "128", "240", "255", "256", "257", "448", "449"),
+    *("480", "1000", "1024", "2048", "2049", "57344", "65504", "65505", "65520", "1e-8", "1e-7"),
+    *("1e-5", "6e-8", "1e5", "1e38", "-0.1", "-1", "-65504", "inf", "-inf", "nan"),
+)
+BEGUN = tuple(dict.fromkeys(text[:i] for text in TRIED for i in range(1, len(text) + 1)))
 
 
 def number_of(text: str) -> float:
@@ -40,7 +47,7 @@ def number_of(text: str) -> float:
 @experiment(
     "bits",
     "The bits of a number",
-    Line("text", "A number", LETTERS, 14, "0.1"),
+    Line("text", "A number", LETTERS, 14, "0.1", BEGUN),
     Choice("family", "In types of", tuple((name, name) for name in FAMILIES), "16 and 32 bits"),
     code=(bits.encode, bits.decode, bits.block),
 )

@@ -81,10 +81,22 @@ def letters(schedule: Schedule) -> list[str]:
     return lines
 
 
+@lru_cache
+def known(order: str) -> Timeline:
+    """A known order of these sizes."""
+    return simulate(orders.make(order, stages=STAGES, micro_batches=MICRO_BATCHES))
+
+
+COPIED = [letters(known(order).schedule) for order in KNOWN["one"].values()]
+
+
 @experiment(
     "build",
     "Build your own schedule",
-    *(Line(f"stage{s}", f"Stage {s}", LETTERS, 64, START[s]) for s in range(STAGES)),
+    *(
+        Line(f"stage{s}", f"Stage {s}", LETTERS, 64, START[s], tuple(rows[s] for rows in COPIED))
+        for s in range(STAGES)
+    ),
     Choice("place", "Placement", PLACED, "one"),
     code=(check.validate, written),
     main=5,
@@ -97,7 +109,7 @@ def build(stage0: str, stage1: str, stage2: str, stage3: str, place: str) -> str
     except InputError as refusal:
         wrong.append(str(refusal).removeprefix("schedule: "))
     one = until_stuck(schedule)
-    best = {name: simulate(_known(order)) for name, order in KNOWN[place].items()}
+    best = {name: known(order) for name, order in KNOWN[place].items()}
     picture = schedule_html(
         one,
         title="Your schedule" if not wrong else "Your schedule, as far as it goes",
@@ -106,10 +118,6 @@ def build(stage0: str, stage1: str, stage2: str, stage3: str, place: str) -> str
     )
     say = _refused(wrong) if wrong else _scored(one, best, len(placement))
     return say + picture + _scores(one, best, bool(wrong)) + _lines(best)
-
-
-def _known(order: str) -> Schedule:
-    return orders.make(order, stages=STAGES, micro_batches=MICRO_BATCHES)
 
 
 def _refused(wrong: list[str]) -> str:

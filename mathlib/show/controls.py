@@ -121,6 +121,7 @@ class Line:
     letters: str
     most: int  # letters of a line
     default: str
+    likely: tuple[str, ...] = ()  # what a reader will type or paste at first
 
     def spec(self) -> dict[str, Any]:
         return {
@@ -135,6 +136,16 @@ class Line:
     def offers(self) -> list[str]:
         """A refusal has no other lines to offer."""
         return []
+
+    def touches(self) -> list[str]:
+        """What one key makes of the line as it stands, and what is likely: a letter more or less,
+        one in place of all, none.
+        """
+        d, keys = self.default, ("", *self.letters)
+        more = [d[:i] + key + d[i:] for i in range(len(d) + 1) for key in keys]
+        less = [d[:i] + d[i + 1 :] for i in range(len(d))]
+        found = dict.fromkeys([*keys, *more, *less, *self.likely])
+        return [text for text in found if len(text) <= self.most]
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str) or self.clean(value) != value:

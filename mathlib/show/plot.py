@@ -22,11 +22,17 @@ FEWEST = 3  # ticks of an axis
 Show = Callable[[float], str]
 Points = Sequence[tuple[float, float]]
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
-BESIDE = (  # a point: right, down, widths back
+Spots = tuple[tuple[float, float, float], ...]
+BESIDE: Spots = (  # a point: right, down, widths back
     *((9, -8, 0), (9, 16, 0), (-9, -8, 1), (-9, 16, 1)),
     *((0, -10, 0.5), (0, 20, 0.5), (12, 4, 0), (-12, 4, 1)),
 )
-BEHIND = ((9, 4, 0), (0, -10, 0.5), (0, 20, 0.5))  # a curve's end
+BEHIND: Spots = ((9, 4, 0), (0, -10, 0.5), (0, 20, 0.5))  # a curve's end
+FARTHER: Spots = (
+    (9, 20, 0),
+    *((9 - 18 * back, up, back) for up in (-24, 32, -40) for back in (0, 1)),
+)
+LETTERS = (-9, -4, 1)  # top, middle and foot of words
 RING = "a9 9 0 1 0 18 0a9 9 0 1 0 -18 0"
 MARKERS = (  # circle, square, triangle, diamond
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
@@ -120,6 +126,7 @@ class Curves:
     x_ticks: Sequence[float] = ()  # instead of round numbers
     y_ticks: Sequence[float] = ()
     lowest: bool = False  # a ring around each curve's lowest points
+    beside: bool = False  # a name stands at its curve, not at the right edge, and off the mark
     equal: bool = False  # one is as long upwards as across: a plane
 
     def __post_init__(self) -> None:
@@ -237,28 +244,38 @@ def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:
 def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:
     """A single point's name beside it, where it covers least; with `direct`, a curve's name behind
     its end where nothing else is, or at the right edge, moved so that no two touch.
+
+    `chart.beside`: a curve that ends before the edge has its name along it, where it covers least.
     """
     drawn = {n: [(x.place(a), y.place(b)) for a, b in c] for n, c in chart.series.items()}
     lines = [y.start] if chart.limit is None else [y.start, y.place(chart.limit)]
     across = [[(x.start, high), (x.stop, high)] for high in lines]
     taken = [spot for curve in (*drawn.values(), *across) for spot in _along(curve)]
+    if chart.beside and chart.mark is not None:
+        taken += _along([(x.place(chart.mark), y.start), (x.place(chart.mark), y.stop)])
+        for at, high, words, anchor in _mark_words(page, chart, x, y):
+            wide = page.wide(words, page.small)
+            taken += _filled(at - wide * (anchor == "end"), high, wide)
     waiting, chosen = [], {}
     for name in sorted(drawn, key=lambda name: len(drawn[name]) > 1):  # points come first
         at, high = max(drawn[name])  # the right end, whichever way it was listed
         wide, alone = page.wide(name, page.small, bold=True), len(drawn[name]) == 1
-        around = BESIDE if alone else BEHIND
-        places = [(at + dx - wide * back, high + dy) for dx, dy, back in around]
+        around: list[tuple[float, float, Spots]] = [(at, high, BESIDE if alone else BEHIND)]
+        if chart.beside:
+            around += [(*spot, FARTHER if alone else BESIDE[:4]) for spot in drawn[name][::-1]]
+        places = [(a + dx - wide * back, b + dy) for a, b, way in around for dx, dy, back in way]
         least, best = math.inf, places[0]
         for spot in places:
             level = y.stop - 12 < spot[1] - page.small and spot[1] < y.start + 5
             inside = x.start < spot[0] and spot[0] + wide <= x.stop and level
             if least and inside and (held := _held(taken, spot, wide, page.small)) < least:
                 least, best = held, spot
-        if not alone and (least or not direct):
+        at_edge = least and (not chart.beside or at > x.stop - 1 or least == math.inf)
+        if not alone and (at_edge or not direct):
             waiting.append((high, name))
             continue
         chosen[name] = best
-        taken += _along([(best[0], best[1] - 4), (best[0] + wide, best[1] - 4)])
+        taken += _filled(*best, wide, LETTERS if chart.beside else (-4,))
     if direct:
         edge = _apart(waiting, page.small + 4, y.start)
         chosen |= {name: (x.stop + 9, high + 4) for name, high in edge}
@@ -274,6 +291,13 @@ def _along(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         steps = math.ceil(math.hypot(c - a, d - b) / 9)
         spots += [(a + (c - a) * k / steps, b + (d - b) * k / steps) for k in range(1, steps)]
     return spots
+
+
+def _filled(
+    at: float, high: float, wide: float, rows: Sequence[float] = LETTERS
+) -> list[tuple[float, float]]:
+    """Places that words cover, in rows above the line they stand on."""
+    return [p for up in rows for p in _along([(at, high + up), (at + wide, high + up)])]
 
 
 def _held(taken: Points, words: tuple[float, float], wide: float, size: float) -> int:
@@ -326,10 +350,21 @@ def _mark(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:
         return
     at = x.place(chart.mark)
     page.line(f"M{place(at, y.start)}V{number(y.stop)}", opacity=0.8, width=1.2, dash="5 4")
+    for at, high, words, anchor in _mark_words(page, chart, x, y):
+        page.text(at, high, words, anchor=anchor, size=page.small)
+
+
+def _mark_words(
+    page: Sheet, chart: Curves, x: Axis, y: Axis
+) -> list[tuple[float, float, str, str]]:
+    """The lines of a mark's name: where, how high, what, and from which side."""
+    if chart.mark is None:
+        return []
+    at = x.place(chart.mark)
     room, anchor = max((x.stop - at, "start"), (at - x.start, "end"))
     at += 8 if anchor == "start" else -8
-    for i, words in enumerate(letters.lines(chart.mark_label, room - 8, page.small)):
-        page.text(at, y.stop + 14 + 16 * i, words, anchor=anchor, size=page.small)
+    told = letters.lines(chart.mark_label, room - 8, page.small)
+    return [(at, y.stop + 14 + 16 * i, words, anchor) for i, words in enumerate(told)]
 
 
 def _limit(page: Sheet, chart: Curves, x: Axis, y: Axis) -> None:

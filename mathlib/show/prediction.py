@@ -6,6 +6,7 @@ takes the guess first.
 
 import json
 import math
+import re
 from html import escape
 from typing import Any
 
@@ -14,10 +15,28 @@ from mathlib.show.says import amount, html, plain
 from mathlib.show.widgets import bundle
 
 FEW = 10  # a whole number below is counted, not scaled
+GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+
+
+def guessed(typed: str, unit: str) -> float:
+    """The number that a reader typed, alone or with the question's unit.
+
+    "2,5" is two and a half, "1,000" a thousand; book/live/predict.mjs reads it alike.
+    """
+    own, text = unit.replace(" ", ""), re.sub(r"\s", "", typed.replace("−", "-"))
+    text = text.removesuffix(own).removeprefix(own)
+    if GROUPED.fullmatch(text):
+        text = text.replace(",", "")
+    value = float(text.replace(",", ".")) if NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(value):
+        how = f"alone or with {unit}" if unit else "alone"
+        raise InputError(f"Type a number, for example 12, 2.5 or 3e9, {how}.")
+    return value
 
 
 def _said(value: float, unit: str) -> str:
-    return f"{plain(value)} {unit}".rstrip().replace("-", "−").replace(" %", "%")
+    return f"{plain(value).replace('-', '−')} {unit}".rstrip().replace(" %", "%")
 
 
 def judge(guess: float, measured: float, unit: str, word: str = "measured") -> str:
@@ -89,11 +108,11 @@ class Prediction:
 
         def reveal(_: Any) -> None:
             try:
-                guess = float(box.value.replace(",", "").rstrip(" %"))
-                said = judge(guess, self.measured, self.unit, self.word)
-            except ValueError:
-                answer.value = "Type a number, for example 12 or 3e9."
+                guess = guessed(box.value, self.unit)
+            except InputError as refusal:
+                answer.value = escape(str(refusal))
                 return
+            said = judge(guess, self.measured, self.unit, self.word)
             answer.value = f"<p><b>{escape(said)}</b></p>{self._answer()}"
 
         button.on_click(reveal)

@@ -1,7 +1,7 @@
 """The experiment on what to keep: it says what the formulas say, at every end of its controls."""
 
 import pytest
-from charts import unreadable
+from charts import struck, unreadable, widths, words
 
 from mathlib.explore.activations import MODELS, POLICIES
 from mathlib.memory import kept
@@ -28,6 +28,18 @@ def test_the_best_choice_is_that_of_the_formula(model, share):
     assert f"{says.size(best.bytes)} kept of {says.size(everything)}".replace("\u00a0", " ") in html
     assert f"and {says.percent(kept.overhead(best, model, **how))} more FLOP" in html
     assert not unreadable(html)
+
+
+@pytest.mark.parametrize("share", [2, 5, 12, 25, 60, 90, 100])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_chart_shows_the_budget_and_the_choice(model, share):
+    for sequences in (1, 16):
+        for flash in (True, False):
+            html = text(model=model, share=share, micro_batch=sequences, flash=flash)
+            wide, narrow = widths(html)
+            assert {f"budget, {share}%", "your choice"} <= set(words(wide))
+            assert f"kept of {sequences} sequence{'s' * (sequences > 1)} at a time" in words(wide)
+            assert not unreadable(html) and not struck(wide) and not struck(narrow)
 
 
 def test_everything_leaves_nothing_to_compute_again():

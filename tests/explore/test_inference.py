@@ -1,8 +1,10 @@
 """What fits and how fast it is, as the formulas have it."""
 
+import math
 import re
 
 import pytest
+from charts import bold, marked, struck, unreadable, widths
 
 from mathlib import specs
 from mathlib.compute import params
@@ -34,3 +36,16 @@ def test_more_sequences_are_faster_together_and_slower_each():
     together = [speed for _, speed in points]
     each = [speed / B for B, speed in points]
     assert together == sorted(together) and each == sorted(each, reverse=True)
+
+
+@pytest.mark.parametrize("sequences", [2**k for k in range(10)])
+@pytest.mark.parametrize("past", [128, 4096, 131072])
+def test_no_curve_goes_through_a_name_and_each_name_stands_at_its_curve(past, sequences):
+    """In the drawing for the desk and in that for the phone."""
+    html = DECODE.run({"past": past, "sequences": sequences})
+    assert not unreadable(html)
+    for chart in widths(html)[2:]:
+        assert not struck(chart)
+        for name, (left, right, y) in bold(chart).items():
+            own = marked(chart)[name]
+            assert min(math.dist(p, (min(max(p[0], left), right), y)) for p in own) < 40, name

@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 from mathlib.show.kit import letters
 
@@ -111,3 +112,36 @@ def overlapping(chart: ET.Element) -> list[tuple[str, str]]:
 def unreadable(html: object) -> list[object]:
     """What is wrong with the places of things in any width of any picture."""
     return [wrong for one in widths(html) for wrong in [*outside(one), *overlapping(one)]]
+
+
+def bold(chart: ET.Element) -> dict[str, tuple[float, float, float]]:
+    """Where the names in a chart of curves begin and end, and the line they stand on."""
+    names = [t for t in chart.iter(f"{SPACE}text") if t.get("font-weight") and t.get("fill")]
+    return {t.text or "": (*ends(t), float(t.get("y") or 0)) for t in names}
+
+
+def curves(chart: ET.Element) -> list[list[tuple[float, float]]]:
+    """The corners of each curve."""
+    return [points(p) for p in chart.iter(f"{SPACE}path") if p.get("stroke-width") == "2.5"]
+
+
+def marked(chart: ET.Element) -> dict[str, list[tuple[float, float]]]:
+    """Where each curve's markers are, by the name that their hints begin with."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for path in chart.iter(f"{SPACE}path"):
+        if hint := path.findtext(f"{SPACE}title"):
+            found.setdefault(hint.partition(":")[0], []).extend(points(path))
+    return found
+
+
+def struck(chart: ET.Element) -> list[str]:
+    """Names of which a curve crosses the letters."""
+    found = []
+    for name, (left, right, y) in bold(chart).items():
+        for (a, b), (c, d) in (leg for curve in curves(chart) for leg in pairwise(curve)):
+            steps = [k / 100 for k in range(101)]
+            spots = [(a + (c - a) * k, b + (d - b) * k) for k in steps]
+            if any(left < x < right and y - 8 < high < y for x, high in spots):
+                found.append(name)
+                break
+    return found

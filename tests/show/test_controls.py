@@ -71,3 +71,10 @@ def test_a_thousand_million_is_a_billion():
     ]
     assert labels(512, 1024, 512, "billion") == ["512 billion", "1.02 trillion"]
     assert labels(4096, 8192, 8192, "MB") == ["4,096 MB", "8,192 MB"]
+
+
+def test_what_one_key_makes_of_a_line_is_known_ahead():
+    found = Line("row", "Row", "ABC", 4, "AB", ("CCCC", "ABCAB")).touches()
+    for text in ("", "C", "A", "B", "CAB", "ACB", "ABC", "AB", "CCCC"):
+        assert found.count(text) == 1, text
+    assert "ABCAB" not in found and len(found) == len(set(found)), "longer than the line"

@@ -3,7 +3,19 @@
 import math
 
 import pytest
-from charts import SPACE, drawn, outside, points, said, unreadable, words
+from charts import (
+    SPACE,
+    bold,
+    curves,
+    drawn,
+    marked,
+    outside,
+    points,
+    said,
+    struck,
+    unreadable,
+    words,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,10 +30,6 @@ def plotted(series, show=str, **options):
         series, title="t", x_title="x", y_title="y", show_x=show, show_y=show, **options
     )
     return drawn(chart)
-
-
-def curves(chart):
-    return [points(p) for p in chart.iter(f"{SPACE}path") if p.get("stroke-width") == "2.5"]
 
 
 def axis(chart):
@@ -264,3 +272,14 @@ def test_a_curve_that_ends_early_has_its_name_there_unless_something_is(right, b
         (x, y) == pytest.approx((end - half, high + 20), abs=0.2),
         x > curves(chart)[1][-1][0],  # at the right edge
     ].index(True) == where
+
+
+def test_a_curve_that_ends_among_others_is_named_beside_itself():
+    series = {"short": [(1, 1), (2, 2)], "on": [(2, 2), (9, 4)], "above": [(1, 2), (2, 3), (9, 9)]}
+    for low in (1, 20):
+        for drawing in (series, {"short": [(1, 9), (2, 0)], "you": [(2, 0)], "none": [(low, 0)]}):
+            chart = plotted(drawing, lambda v: f"{v:g}", mark=1.9, mark_label="here", beside=True)
+            left, right, y = bold(chart)["short"]
+            own = marked(chart)["short"]
+            near = [math.dist(p, (min(max(p[0], left), right), y)) for p in own]
+            assert min(near) < 30 and not struck(chart)

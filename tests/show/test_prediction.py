@@ -6,7 +6,7 @@ import pytest
 
 from mathlib.checks import InputError
 from mathlib.show import predict
-from mathlib.show.prediction import judge
+from mathlib.show.prediction import guessed, judge
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,25 @@ def test_a_percent_stands_at_its_number_and_may_be_typed():
     line.children[0].value = "14 %"
     line.children[1].click()
     assert "exactly" in answer.value
+
+
+def test_a_guess_takes_the_unit_of_the_question_and_no_other():
+    for typed in ("5 million FLOP", "5", "5.0millionFLOP", "+5e0"):
+        assert guessed(typed, "million FLOP") == 5
+    assert guessed("$1,500", "$") == 1500 and guessed("−2,5", "") == -2.5
+    assert guessed("1,234,567.5", "") == 1234567.5 and guessed("3e9 GB", "GB") == 3e9
+    for typed in ("5%", "5 FLOP", "many", "", "nan", "inf", "1e999", "1,5,2", "1_000", "٣"):
+        with pytest.raises(InputError, match=r"^Type a number, .*, alone or with million FLOP\.$"):
+            guessed(typed, "million FLOP")
+    with pytest.raises(InputError, match=r"3e9, alone\.$"):
+        guessed("5%", "")
+
+
+def test_a_number_too_small_or_large_to_write_out_is_a_power_of_ten():
+    assert judge(1e-300, 2e6, "GB").endswith(
+        "10⁻³⁰⁰ GB: 5 × 10⁻³⁰⁷ times the measured value, too low."
+    )
+    assert "10³⁰⁰ times" in judge(1e300, 1, "GB")
 
 
 def test_a_guess_at_nothing_is_no_division():

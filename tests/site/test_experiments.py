@@ -7,14 +7,17 @@ import random
 import re
 from html import unescape
 
+import pytest
+from livebook import near
 from pages import quiet, toc_pages
 
-from mathlib.show.experiments import Choice, Control, Line, Text, Toggle, registry
+from mathlib.show.experiments import Choice, Control, Line, Text, Toggle, find, registry
 
 CHAPTERS = [page for page in toc_pages() if page.startswith("chapters/")]
 FIRST_TOUCH = 15e6  # bytes that the first live result may cost: Python, and the library
 TOGETHER = 150  # random settings tried for each experiment
 SEARCHES = 4  # of one that searches
+LINE = find("build").controls[1].likely[0]
 
 
 def grid(control: Control) -> list:
@@ -169,14 +172,14 @@ def test_the_browser_returns_the_bytes_of_cpython(visit):
 
 
 def test_what_comes_with_the_site_is_found_and_is_what_the_library_says(visit):
-    """Every value of every control, the others as the page has them."""
+    """Every value of every control, the others as the page has them; of a line some of what the
+    first key makes of it.
+    """
     seen = page_with_experiment(visit)
-    asked = [
-        (one.id, one.values({control.name: value}))
-        for one in registry().values()
-        for control in one.controls
-        for value in control.offers()
-    ]
+    dice, asked = random.Random(2020), []
+    for one in registry().values():
+        settings, typed = near(one), any(isinstance(c, Line) for c in one.controls)
+        asked += [(one.id, v) for v in (dice.sample(settings, 80) if typed else settings)]
     told = seen.page.evaluate(
         """async (cases) => {
             const script = document.querySelector('script[src*="live.mjs"]').src;
@@ -361,3 +364,27 @@ def spoken(html: str) -> str:
     """The sentence of a result, as a page says it."""
     sentence = re.search(r'<p class="mlx-say[^"]*">(.*?)</p>', html, re.DOTALL)
     return unescape(re.sub("<[^>]*>", "", sentence[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "id", "label", "texts"),
+    [
+        ("chapters/10_precision", "bits", "A number", ["0.15", "0.", "7", "6", "65", "65504"]),
+        ("chapters/09_schedules", "build", "Stage 1", ["FFFBFBFBFBFBFBFBB", "I", LINE]),
+    ],
+)
+def test_what_is_typed_first_is_answered_before_python_is_there(visit, name, id, label, texts):
+    """A key more or less, one instead of all, a number on its way, a line of a known order."""
+    held, page, one = [], visit(name).page, find(id)
+    page.context.route("**/*wasm.packed", lambda route: held.append(route))
+    root = page.locator(f'.mlx[aria-label="Experiment: {one.title}"]')
+    control = next(c for c in one.controls if c.label == label)
+    for text in texts:
+        root.get_by_label(label, exact=True).fill(text)
+        page.wait_for_function(
+            "([root, words]) => root.querySelector('.mlx-say').textContent === words",
+            arg=[root.element_handle(), spoken(one.page({control.name: text}))],
+        )
+        assert root.get_attribute("data-state") == "starting"
+    for route in held:
+        route.abort()

@@ -9,7 +9,9 @@ import pytest
 from pages import quiet, toc_pages
 from playwright.sync_api import Page, Route
 
+from mathlib.checks import InputError
 from mathlib.show.experiments import registry
+from mathlib.show.prediction import guessed, judge
 
 CHAPTER = "chapters/04_collectives"  # several experiments on one page
 ENDED = "root => ['live', 'failed'].includes(root.dataset.state)"
@@ -224,15 +226,17 @@ def test_the_download_is_counted(visit):
     page = visit(CHAPTER).page
     page.context.route(FILES, lambda route: held.update({Path(route.request.url).stem: route}))
     move(page)
-    sizes = page.evaluate(
+    sizes, got, total = page.evaluate(
         """async () => {
             const script = document.querySelector('script[src*="live.mjs"]').src;
-            const { packed } = await import(new URL('runtime.mjs', script).href);
-            return Object.entries(packed).map(([name, { size }]) => [name, size]);
+            const told = await import(new URL('runtime.mjs', script).href);
+            const sizes = Object.entries(told.packed).map(([name, { size }]) => [name, size]);
+            return [sizes, told.scripts, told.download];
         }"""
     )
     sizes = {name.removesuffix(".files"): size for name, size in sizes}
-    total, got = sum(sizes.values()), 0
+    assert total == got + sum(sizes.values())
+    assert f"Python, {total / 1e6:.1f} MB" in said(page, 1), "the price that was told"
     for name, size in sorted(sizes.items(), key=lambda one: one[1]):
         while name not in held:
             page.wait_for_timeout(10)
@@ -364,33 +368,51 @@ def test_back_without_the_page_cache_controls_agree_with_the_result(visit):
     assert float(slider.input_value()) == shown[spec["controls"][0]["name"]]
 
 
-@pytest.mark.parametrize(
-    ("typed", "number"),
-    [
-        ("2,5", 2.5),
-        ("1,000", 1000),
-        ("1,234,567.5", 1234567.5),
-        ("1 000", 1000),
-        ("3e9", 3e9),
-        ("-0,5", -0.5),
-        ("14 %", 14),
-        ("1,00,0", None),
-        ("", None),
-        ("1,5,2", None),
-    ],
-)
-def test_a_guess_is_read_as_it_was_meant(look, typed, number):
-    page = look(CHAPTER).page
-    read = page.evaluate(
-        """async (typed) => {
+def in_page(page: Page, call: str, cases: list) -> list:
+    """What a function of predict.mjs answers to each case."""
+    return page.evaluate(
+        f"""async (cases) => {{
             const script = document.querySelector('script[src*="live.mjs"]').src;
-            const { numberOf } = await import(new URL('predict.mjs', script).href);
-            const read = numberOf(typed);
-            return Number.isFinite(read) ? read : null;
-        }""",
-        typed,
+            const {{ {call} }} = await import(new URL('predict.mjs', script).href);
+            return cases.map((given) => {call}(...given));
+        }}""",
+        cases,
     )
-    assert read == number
+
+
+def test_a_guess_is_read_as_a_notebook_reads_it(look):
+    numbers = ["2,5", "1,000", "1,234,567.5", "1 000", "3e9", "-0,5", "−4", "+.5", "1e-300", "5."]
+    none = ["1,00,0", "", "1,5,2", "many", "nan", "Infinity", "inf", "1e999", "0x10", "1_0", "٣"]
+    tails, units = ["", "%", " %", " GB", "million FLOP", "$"], ["", "%", "GB", "million FLOP", "s"]
+    cases = [(n + t, unit) for n in numbers + none for t in tails for unit in units]
+    assert in_page(look(CHAPTER).page, "guessed", cases) == [read(*case) for case in cases]
+    assert read("14 %", "%") == 14 and "million FLOP" in read("5%", "million FLOP")
+
+
+def read(typed: str, unit: str) -> float | str:
+    try:
+        return guessed(typed, unit)
+    except InputError as refusal:
+        return str(refusal)
+
+
+def test_a_guess_is_judged_as_a_notebook_judges_it(look):
+    sizes = [0, 1, 3, 7.5, 0.1 + 0.2, 12.346, 999.5, 12345, 123456.7, 999999.9, 1e6, 2.5e9, 1e300]
+    sizes += [0.001, 0.000999999, 1e-7, 1e-300, 5e-324]
+    sizes += [-size for size in sizes[1:]]
+    cases = [(a, b, unit, "computed") for a in sizes for b in sizes for unit in ("", "%", "GB")]
+    told = in_page(look(CHAPTER).page, "judge", cases)
+    for case, words in zip(cases, told, strict=True):
+        assert words == judge(*case), case
+        assert len(words) < 90
+
+
+def test_a_guess_with_another_unit_is_refused_in_a_line(visit):
+    question = visit("chapters/01_compute").page.locator('[data-predict*="million FLOP"]').first
+    question.locator("input").fill("5%")
+    question.locator("button").click()
+    assert question.locator("[role=status]").inner_text().endswith("alone or with million FLOP.")
+    assert not question.locator("dd").first.is_visible()
 
 
 def test_far_off_guesses_are_told_in_readable_numbers(visit):
@@ -399,4 +421,4 @@ def test_far_off_guesses_are_told_in_readable_numbers(visit):
     measured = question.evaluate("q => JSON.parse(q.dataset.predict).measured")
     question.locator("input").fill(str(measured * 1e6))
     question.locator("button").click()
-    assert "1,000,000 times" in question.locator("[role=status]").inner_text()
+    assert "10⁶ times" in question.locator("[role=status]").inner_text()

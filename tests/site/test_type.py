@@ -1,5 +1,7 @@
 """The page's faces, sizes, measure and palette are the book's own, and served by the book."""
 
+import re
+
 import pytest
 from pages import toc_pages
 
@@ -105,3 +107,13 @@ def test_the_palette_is_the_books_own_with_and_without_scripts(visit, scheme, sc
 
 def test_no_footer_for_its_own_sake(look):
     assert "By The authors" not in look(CHAPTER, viewport=WIDE).page.locator("body").inner_text()
+
+
+def test_firefox_slants_no_letter_twice_and_gives_a_slider_the_accent(site):
+    """By rule: where it maps a letter to a slanted one there is no face to slant; and a thumb."""
+    css = (site / "_static/experiments.css").read_text("utf-8")
+    rules = dict(re.findall(r"^([^{}@/]+?) \{ ([^{}]+) \}$", css, re.MULTILINE))
+    assert "font-synthesis: none;" in rules[".mlx-equation mi"]
+    for part in ("thumb", "progress"):
+        rule = rules[f".mlx-control input::-moz-range-{part}"]
+        assert "background: var(--pst-color-primary);" in rule
