@@ -74,10 +74,16 @@ def text_of(node: nodes.Node) -> str:
     return re.sub(r" ([,;:)]|[.?!](?!\w))", r"\1", text).strip()
 
 
+def named(env: BuildEnvironment, page: str) -> str:
+    """The page's title, with the chapter's number before it: 7. MiCS."""
+    number = env.toc_secnumbers.get(page, {}).get("", ())
+    return "".join(f"{part}. " for part in number) + env.titles[page].astext()
+
+
 def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
     """A record for each section of a page; of the glossary, one for each word."""
     env, doctree = app.env, app.env.get_doctree(page)
-    address, whole = app.builder.get_target_uri(page), env.titles[page].astext()
+    address, whole = app.builder.get_target_uri(page), named(env, page)
     for section in doctree.findall(nodes.section):
         title = places.title_of(section)
         if not title:
@@ -85,7 +91,8 @@ def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
         text = "" if page == "book/glossary" else text_of(section)
         top = isinstance(section.parent, nodes.document)
         anchor = "" if top else f"#{section['ids'][0]}"
-        kind = {"chapters": "section", "book/map": "map"}.get(page.partition("/0")[0], "page")
+        kind = "section" if page.startswith("chapters/") else "page"
+        kind = "map" if page == "book/map" else kind
         yield {"url": address + anchor, "page": whole, "title": title, "text": text, "kind": kind}
     if page == "book/glossary":
         yield from glossary(env, doctree, address, whole)

@@ -1,5 +1,6 @@
-"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP; nor between a
-formula and its comma. And an apostrophe is curved: a rank’s share.
+"""No line ends between a number and its unit: 80 GB, 64 GPUs, 3.14 × 10²³ FLOP; nor in a product,
+(p − 1)(F + B) or 3 ⋅ 4, nor between a formula and its comma. And an apostrophe is curved: a rank’s
+share.
 
 The page's last word about both: the build sends every page through it, and an experiment its
 live results. What a notebook stores stays as it is. Code, pictures and fields are left alone.
@@ -21,10 +22,14 @@ INLINE = frozenset(
 )
 UNITS = rf"{says.PREFIXED}|{says.WORDS}|{says.THINGS}"
 RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+TIMES, PLUS = "(?:⋅|&sdot;)", r"(?:\+|−|&minus;)"
 BREAK = re.compile(
     rf"[\d{RAISED}][kKMBT]?\u200b*(?P<unit>[ \n\t]+)(?=(?:{UNITS})(?!\w))"
     rf"|(?<=\d)(?P<before>[ \n\t]+)(?=×\s10[\d{RAISED}])"
     rf"|(?<=\d\s×)(?P<after>[ \n\t]+)(?=10[\d{RAISED}])"
+    rf"|(?<=\d)(?P<times>[ \n\t]+)(?={TIMES}\s\d)|{TIMES}(?P<factor>[ \n\t]+)(?=\d)"
+    rf"|(?<=\(\w)(?P<sign>[ \n\t]+)(?={PLUS}\s\w\))"
+    rf"|(?<=\(\w\s){PLUS}(?P<term>[ \n\t]+)(?=\w\))"
 )
 SPLIT = re.compile(  # where a typeset 3.14 × 10²³ may end a line: behind the sign
     r'(?<=<span class="mbin">×</span><span class="mspace" style="margin-right:0.2222em;"></span>'
@@ -49,7 +54,7 @@ def unbroken(html: str) -> str:
         parts.append(text)
         if not text.startswith("<"):
             if not code:
-                text = APOSTROPHE.sub("\u2019", text)
+                text = APOSTROPHE.sub("\u2019", text).replace(")(", f"){JOINER}(")
                 if places and places[-1][2] and not formula and text[0] in ",.;:)":
                     text = JOINER + text
                 parts[-1] = text

@@ -20,6 +20,8 @@ KATEX = '<span class="katex"><span class="katex-html"><span class="base">{}</spa
         ("<b>2</b> GB and <code>8 GB</code> GB", "<b>2</b>_GB and <code>8 GB</code> GB"),
         ("3.14 × 10<sup>23</sup> FLOP", "3.14_×_10<sup>23</sup>_FLOP"),
         ("3.14 × 10²³ FLOP", "3.14_×_10²³_FLOP"),
+        ("(<i>p</i> &minus; 1)(a + b) = 3", f"(<i>p</i>_&minus;_1){JOINER}(a_+_b) = 3"),
+        ("3 &sdot; 4, 3 ⋅ 4", "3_&sdot;_4, 3_⋅_4"),
         ("7 PF/s-days, 8 GPU-hours", "7_PF/s-days, 8_GPU-hours"),
         (f"{KATEX.format('x')}, y", f"{KATEX.format('x')}{JOINER}, y"),
         (f"{KATEX.format('x')} , y", f"{KATEX.format('x')} , y"),

@@ -8,7 +8,8 @@ from pages import toc_pages
 CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
 PAPER = {"width": 665, "height": 1000}  # an A4 page without its margins, in CSS pixels
 DEAD = (
-    "article :is(button, form, input[type=range], .mlx-status, .mlx-code, .mlx-fold), "
+    "article :is(button, form, input, select, .mlx-status, .mlx-code, .mlx-fold, .mlx-link), "
+    "article :is(.mlx-more, div.mlx-controls), "
     ".prev-next-area"
 )
 TOO_WIDE = """() => [...document.querySelectorAll('article :is(pre, .katex-display, table, svg)')]
@@ -30,6 +31,11 @@ def paper(request, look):
 
 def test_what_can_only_be_clicked_is_not_printed(paper):
     assert [e.inner_text()[:40] for e in paper.locator(DEAD).all() if e.is_visible()] == []
+
+
+def test_the_title_keeps_its_number_and_stands_once(paper):
+    (title,) = [e for e in paper.locator("h1").all() if e.is_visible()]
+    assert re.match(r"\d+\. \S", title.inner_text())
 
 
 def test_nothing_is_cut_and_no_picture_is_split(paper):

@@ -44,6 +44,17 @@ FIRST = {  # what is typed: where the first hit leads
     "memory": M,
     "DDP": f"{D}#the-same-gradient",
     "C21": "book/ledger.html#ledger-C21",
+    # of these, some words stand together in no section, or in none that is about them
+    "activation memory": "chapters/11_activations.html#the-best-choice-for-a-budget",
+    "why loss spike": "chapters/11_activations.html#the-spike-that-no-layer-made",
+    "CUDA out of memory": f"{M}#a-step-from-first-byte-to-last",
+    "gradient checkpointing": f"{WORD}recomputation",
+    "kv cache size": "chapters/13_inference.html#what-later-tokens-need-of-earlier-ones",
+    "bubble fraction": "chapters/08_pipeline.html#the-bubble-derived-both-ways",
+    "peak memory": f"{M}#four-peaks-that-this-run-hides",
+    "optimizer offload": f"{WORD}offloading",
+    "sequence parallel": "chapters/12_roofline.html#a-published-layer",
+    "MFUs of an unheardof": f"{C}#time-and-two-kinds-of-utilisation",
 }
 
 
@@ -68,7 +79,7 @@ def hits(site, tmp_path_factory) -> dict[str, list[dict]]:
         "console.log(JSON.stringify(Object.fromEntries(found)));\n",
         "utf-8",
     )
-    queries = json.dumps([*FIRST, "no such word anywhere", "(", "  "])
+    queries = json.dumps([*FIRST, "snarks and boojums", "(", "  "])
     done = subprocess.run(
         [node(), folder / "ask.mjs", site / "sections.json", queries],
         capture_output=True,
@@ -92,7 +103,14 @@ def test_another_name_finds_the_same_places(hits, short, long):
 
 
 def test_what_nobody_wrote_is_not_found(hits):
-    assert hits["no such word anywhere"] == hits["("] == hits["  "] == []
+    assert hits["snarks and boojums"] == hits["("] == hits["  "] == []
+
+
+def test_chapters_weigh_alike_and_a_place_says_the_number_of_its_own(records):
+    for one in records:
+        chapter = re.match(r"chapters/0?(\d+)_", one["url"])
+        assert (one["kind"] == "section") == bool(chapter), one["url"]
+        assert not chapter or one["page"].startswith(f"{chapter[1]}. "), one["url"]
 
 
 def test_hits_lead_to_sections_by_their_titles(records, site):
@@ -137,6 +155,9 @@ def test_the_page_answers_below_a_sub_path(visit, origin):
     first = page.locator("#mlx-results li").first
     assert first.locator("mark").count() == 1
     assert re.fullmatch("all.reduce", first.locator("mark").inner_text(), re.I)
+    assert first.locator("small").inner_text().startswith("4. Collectives")
+    paint = "e => getComputedStyle(e).backgroundImage + getComputedStyle(e).boxShadow"
+    assert first.locator("mark").evaluate(paint) == "nonenone", "one colour"
     first.locator("a").click()
     page.wait_for_url(f"{origin}{K}#ranks")
     assert page.locator("#ranks").is_visible()
@@ -145,9 +166,9 @@ def test_the_page_answers_below_a_sub_path(visit, origin):
 
 def test_nothing_found_says_so_and_markup_stays_text(visit):
     seen = visit("search")
-    seen.page.goto(f"{seen.origin}search.html?q={quote('<b onclick=x>zzz')}")
+    seen.page.goto(f"{seen.origin}search.html?q={quote('<i onclick=qqq>zzz')}")
     seen.page.wait_for_selector("#mlx-results p")
-    assert "Nothing found for “<b onclick=x>zzz”" in seen.page.inner_text("#mlx-results")
+    assert "Nothing found for “<i onclick=qqq>zzz”" in seen.page.inner_text("#mlx-results")
 
 
 def test_a_snippet_ends_with_a_whole_word(visit, records):
@@ -172,6 +193,9 @@ def test_the_search_button_leads_here(visit):
     button = page.locator(".search-button-field:visible, .search-button__button:visible").first
     button.click()
     field = page.locator("input[name=q]:visible").first
+    sign = page.locator("#pst-search-dialog .fa-magnifying-glass").bounding_box()
+    padding = float(field.evaluate("e => getComputedStyle(e).paddingLeft").removesuffix("px"))
+    assert sign["x"] + sign["width"] <= field.bounding_box()["x"] + padding, "on the words"
     field.fill("GQA")
     field.press("Enter")
     page.wait_for_selector("#mlx-results li")
