@@ -47,7 +47,10 @@ DEGREES = {
     "micro_batches": "micro-batches a step; as many as stages if not given",
 }
 SHAPES, FLAGS = "shape", "flags of other programs, as they are"  # titles in the help
-FROM_FLAGS = ("experts", "attention", "dropout")  # of a model, where another program's flags say it
+FROM_FLAGS = (  # of a model, where another program's flags say it
+    *("experts", "attention", "dropout", "latent", "window", "query_key_norm"),
+)
+OVERLAPS = ("overlap_grad_reduce", "overlap_param_gather", "tp_comm_overlap")  # of a step, so too
 
 
 def named(kind: str, option: str, text: str) -> str:
@@ -193,12 +196,12 @@ def add_launch(parser: ArgumentParser) -> None:
         metavar="FLAGS",
         help='of Megatron-LM, in quotes: "--tensor-model-parallel-size 8 ..."',
     )
-    parser.set_defaults(experts=None)  # of such flags alone
+    parser.set_defaults(**dict.fromkeys((*FROM_FLAGS, *OVERLAPS)))  # of such flags alone
     group.add_argument("--deepspeed", metavar="PATH", help="DeepSpeed's JSON file")
     group.add_argument(
         "--torchrun",
         metavar="LINE",
-        help='a launch line, in quotes: "torchrun --nnodes 2 --nproc-per-node 8 ..."',
+        help='a line of torchrun or deepspeed, in quotes: "torchrun --nnodes 2 ..."',
     )
 
 
@@ -209,7 +212,7 @@ def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
     names = ("data", "tensor", "pipeline", "chunks", "expert", "micro_batch")
     sizes: dict[str, Any] = {name: getattr(args, name) for name in names}
     sizes["context"] = args.context_parallel
-    m = args.micro_batches or sizes["pipeline"]
+    m = sizes["pipeline"] if args.micro_batches is None else args.micro_batches
     how: dict[str, Any] = {"zero": args.zero, "sequence_parallel": args.sequence_parallel}
     rest: dict[str, Any] = {"shard": args.shard or 0, "expert_tensor": args.expert_tensor or 0}
     lay = Layout(**sizes, **how, **rest, micro_batches=m, recompute=args.recompute)

@@ -168,7 +168,7 @@ def _look_at_all(
 
 def _room(on: Machine, recipe: str | None, program: str) -> Room:
     """Memory as a program fills it."""
-    return Room(on.model, on.tokens, recipe, find_keeps(program))
+    return on.filled(recipe, find_keeps(program))
 
 
 def _left(on: Machine, memory: float | None, reserve: float) -> float:
