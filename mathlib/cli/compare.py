@@ -62,7 +62,7 @@ def _said(n: float, unit: str) -> str:
 
 def numbers_of(text: str) -> Numbers:
     """All numbers of an answer."""
-    words = words_of(text, "a command in quotes")
+    words = words_of(text, "a command in quotes") if text.strip() else []
     if words and words[0] in MODULES and words[0] != "compare":
         return dict(_leaves(_answered(words)))
     if len(words) == 1 and words[0].lower() in specs.table("devices"):

@@ -75,11 +75,13 @@ def _recipe(typed: Typed, config: Mapping[str, Any]) -> None:
     same weights may be typed.
     """
     enabled = {kind: (config.get(kind) or {}).get("enabled", False) for kind in HALF}
+    if "auto" in enabled.values():
+        return  # which somebody said, or it would have been asked for
     half = [kind for kind in HALF if enabled[kind] is True]
     flag = f"{half[0]}.enabled" if half else "neither bf16 nor fp16"
     if "recipe" in typed.given and "recipe" not in typed.read:
         weights = table("recipes").get(typed.value("recipe"), {}).get("weights")
-        if "auto" in enabled.values() or weights is None or (weights != "fp32") == bool(half):
+        if weights is None or (weights != "fp32") == bool(half):
             return
     typed.take("recipe", "mixed-adam" if half else "adam-fp32", flag)
 

@@ -11,6 +11,8 @@ PROGRAMS = {  # words of a line by which a launcher is known
     "torchrun": "torchrun",
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",
+    "accelerate": "accelerate",
+    "accelerate.commands.launch": "accelerate",
     "deepspeed": "deepspeed-launcher",
     "deepspeed.launcher.runner": "deepspeed-launcher",
 }
@@ -30,9 +32,14 @@ def read(typed: Typed, text: str) -> Launch:
     words = words_of(text, "--torchrun")
     at = next((i for i, word in enumerate(words) if word.rpartition("/")[2] in PROGRAMS), -1)
     if at < 0 and not words[0].startswith("-"):
-        raise InputError(f"--torchrun {words[0]}: expected a line of torchrun or deepspeed")
+        raise InputError(
+            f"--torchrun {words[0]}: expected a line of torchrun, deepspeed or accelerate launch"
+        )
     program = PROGRAMS[words[at].rpartition("/")[2]] if at >= 0 else "torchrun"
-    said, script = _options(typed, program, words[at + 1 :])
+    words = words[at + 1 :]
+    if program == "accelerate":
+        return _accelerate(typed, words[words[:1] == ["launch"] :])
+    said, script = _options(typed, program, words)
     return (_torchrun if program == "torchrun" else _deepspeed)(said, script)
 
 
@@ -48,11 +55,23 @@ def _options(typed: Typed, program: str, words: list[str]) -> tuple[dict[str, st
             raise InputError(f"{flag}: {row['title']} has none such; expected its own options")
         if not value and name not in row["switches"] and words:
             value = words.pop(0)
-        if name in row["counts"]:
+        if name in row.get("counts", row["flags"]):
             said[name] = value
         else:
             typed.ignored.append(flag)
     return said, words[1:]
+
+
+def _accelerate(typed: Typed, words: list[str]) -> Launch:
+    """--num_processes in all, of the line or of its file, whose other settings count too."""
+    from mathlib.cli import accelerate  # only its line needs it
+
+    said, script = _options(typed, "accelerate", words)
+    path = said.pop("config-file", "")
+    said = (accelerate.file("--config_file", path) if path else {}) | said
+    file = said.get("deepspeed-config-file", "")
+    world = accelerate.read(typed, said)
+    return Launch("num_processes", world, [*(["--deepspeed", file] if file else []), *script])
 
 
 def _torchrun(said: dict[str, str], script: list[str]) -> Launch:

@@ -24,14 +24,24 @@ def read(typed: Typed) -> None:
     """Put what the flags say in place of what was not typed."""
     script, world, by = _started(typed)
     flags = flags_of([*script, *_words(typed)], "--megatron")
+    flags |= _fields(typed, flags)
     files = {name: flags.pop(name) for name in FILES if name in flags}
-    if typed.value("megatron") is not None or megatron.known(flags):
+    if _of_megatron(typed) or megatron.known(flags):
         megatron.read(typed, flags, cache(lambda: _named(typed)))
         typed.default("program", "megatron-core")
     else:
-        typed.ignored += [f"--{name}" for name in flags]
+        _trainer(typed, flags, files)
         flags = {}
     batch = _file(typed, files)
+    if typed.value("accelerate") is not None:
+        there = _accelerated(typed)
+        if world and there and world != there:
+            raise InputError(f"num_processes: {there} and {by} ({world}) differ; leave one out")
+        world, by = world or there, by or "num_processes"
+    if typed.value("torchtitan") is not None:
+        from mathlib.cli import torchtitan  # only its file needs it
+
+        batch = torchtitan.read(typed, typed.torchtitan) or batch
     if world:
         _spread(typed, world, by)
     if batch:
@@ -58,6 +68,41 @@ def _words(typed: Typed) -> list[str]:
     return [] if typed.value("megatron") is None else words_of(typed.megatron, "--megatron")
 
 
+def _trainer(typed: Typed, flags: Flags, files: Flags) -> None:
+    """A script that is not Megatron-LM's; DeepSpeed keeps 16-bit weights, autocast does not."""
+    from mathlib.cli import trainer  # only a script's flags need it
+
+    with_file = bool(files) or typed.value("deepspeed") is not None
+    trainer.read(typed, flags, "mixed-adam" if with_file else "adam-fp32")
+
+
+def _of_megatron(typed: Typed) -> bool:
+    return typed.value("megatron") is not None or typed.value("bridge") is not None
+
+
+def _fields(typed: Typed, flags: Flags) -> Flags:
+    """Megatron-Bridge's fields as flags; refused where a flag says something else."""
+    if typed.value("bridge") is None:
+        return {}
+    from mathlib.cli import bridge  # only its fields need it
+
+    found = bridge.flags_of(typed, typed.bridge)
+    for name in found.keys() & flags.keys():
+        if found[name] != flags[name]:
+            raise InputError(f"--{name}: --megatron and --bridge differ; leave one out")
+    return found
+
+
+def _accelerated(typed: Typed) -> int:
+    """The processes of accelerate's YAML."""
+    from mathlib.cli import accelerate, deepspeed  # only its file needs them
+
+    said = accelerate.file("--accelerate", typed.accelerate)
+    if "deepspeed-config-file" in said:
+        deepspeed.read(typed, said["deepspeed-config-file"])
+    return accelerate.read(typed, said)
+
+
 def _file(typed: Typed, script: Flags) -> int | None:
     """DeepSpeed's file, typed or named by the script; the sequences of a step, if it tells."""
     path = typed.deepspeed if typed.value("deepspeed") is not None else ""
@@ -67,7 +112,7 @@ def _file(typed: Typed, script: Flags) -> int | None:
     from mathlib.cli import deepspeed  # only its file needs it
 
     batch: int | None = deepspeed.read(typed, path)
-    if typed.value("megatron") is None:
+    if not _of_megatron(typed):
         typed.default("program", "deepspeed")
     return batch
 
@@ -82,7 +127,7 @@ def _named(typed: Typed) -> Model | None:
 
 def _known_degrees(typed: Typed, flags: Flags) -> None:
     """What follows from Megatron-LM's flags once the degrees are known."""
-    if typed.value("megatron") is not None or flags:
+    if _of_megatron(typed) or flags:
         megatron.shards(typed, flags)
         megatron.overlap(typed, flags)
 

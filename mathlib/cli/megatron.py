@@ -86,8 +86,9 @@ ALSO = {  # flags that only change what another one means
 
 
 def known(flags: Flags) -> bool:
-    """Whether any of them is Megatron-LM's."""
-    return any(name in table("launches")["megatron"]["flags"] for name in flags)
+    """Whether any of them is Megatron-LM's alone."""
+    own = {*NUMBERS, *SWITCHES, *WORDS, *ALSO} - {"bf16", "fp16"}
+    return not own.isdisjoint(flags)
 
 
 Named = Callable[[], Model | None]  # the model that is named, read when it is asked for

@@ -201,7 +201,14 @@ def add_launch(parser: ArgumentParser) -> None:
     group.add_argument(
         "--torchrun",
         metavar="LINE",
-        help='a line of torchrun or deepspeed, in quotes: "torchrun --nnodes 2 ..."',
+        help="a line of torchrun, deepspeed or accelerate launch, in quotes",
+    )
+    group.add_argument("--accelerate", metavar="PATH", help="the YAML of `accelerate config`")
+    group.add_argument("--torchtitan", metavar="PATH", help="torchtitan's TOML file")
+    group.add_argument(
+        "--bridge",
+        metavar="FIELDS",
+        help="of a Megatron-Bridge recipe, as key=value in quotes, or a file of them",
     )
 
 

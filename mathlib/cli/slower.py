@@ -95,7 +95,7 @@ def run_of(args: Typed, text: str, seconds: float) -> tuple["Run", str]:
     from mathlib.cli.parser import typed_of
     from mathlib.plan.gap import Run
 
-    words = words_of(text, "a command in quotes")
+    words = words_of(text, "a command in quotes") if text.strip() else []
     if not words or words[0] != "time":
         raise InputError(f"{text!r}: expected a command such as 'time gpt2 --device h100-sxm'")
     told = typed_of(words)

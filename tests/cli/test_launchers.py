@@ -37,7 +37,7 @@ def test_the_processes_are_counted_and_the_script_keeps_its_flags(line, world):
             "--num_gpu: deepspeed has none such; did you mean --num-gpus",
         ),
         ("torchrun --frobnicate 8 a.py", "--frobnicate: torchrun has none such"),
-        ("python a.py", "--torchrun python: expected a line of torchrun or deepspeed"),
+        ("python a.py", "--torchrun python: expected a line of torchrun, deep"),
         ("deepspeed a.py", "deepspeed: takes all devices that it finds; say --num_gpus how many"),
         ("deepspeed --include a a.py", "say --num_gpus how many"),
         ("torchrun --nproc-per-node auto a.py", "--nproc-per-node auto: expected a whole number"),
