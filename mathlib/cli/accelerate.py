@@ -95,9 +95,14 @@ def read(typed: Typed, said: Said) -> int:
     if kind == "fsdp":
         _sharded(typed, said)
     program = KINDS.get(kind, "fsdp")
-    eager = program == "fsdp" and said.get("dynamo-backend", "no").lower() == "no"
+    eager = program == "fsdp" and _word(said, "dynamo-backend") == "no"
     typed.default("program", "fsdp-eager" if eager else program)
     return number("num_processes", [said["num-processes"]]) if "num-processes" in said else 0
+
+
+def _word(said: Said, name: str) -> str:
+    """A word in small letters; what YAML takes for false is no."""
+    return said.get(name, "no").lower().replace("false", "no")
 
 
 def _kind(said: Said) -> str:
@@ -109,7 +114,7 @@ def _kind(said: Said) -> str:
 
 def _precision(typed: Typed, said: Said, kind: str) -> None:
     """DeepSpeed and Megatron-LM keep weights in 16 bits; else autocast leaves them in fp32."""
-    word = said.get("mixed-precision", "no").lower()
+    word = _word(said, "mixed-precision")
     if word == "fp8" and typed.knows("precision"):
         typed.take("precision", "fp8", "mixed_precision")
     elif word == "fp8":
@@ -129,6 +134,8 @@ def _sharded(typed: Typed, said: Said) -> None:
         raise InputError(f"{name} {word}: expected one of {', '.join(STRATEGIES)}")
     zero, hybrid = STRATEGIES[word]
     typed.take("zero", zero, name.replace("-", "_") or "fsdp")
+    if hybrid and "num-processes" not in said:
+        raise InputError(f"{name} {word}: shards in a node; say num_processes and num_machines")
     if hybrid:
         world, nodes = (number(n, [said.get(n, "1")]) for n in ("num-processes", "num-machines"))
         typed.take("shard", world // nodes, name.replace("-", "_"))

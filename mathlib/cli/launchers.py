@@ -71,6 +71,9 @@ def _accelerate(typed: Typed, words: list[str]) -> Launch:
     said = (accelerate.file("--config_file", path) if path else {}) | said
     file = said.get("deepspeed-config-file", "")
     world = accelerate.read(typed, said)
+    if not world and typed.value("accelerate") is None:
+        told = "takes all devices that it finds; say --num_processes how many"
+        raise InputError(f"accelerate launch: {told}")
     return Launch("num_processes", world, [*(["--deepspeed", file] if file else []), *script])
 
 

@@ -121,16 +121,19 @@ def model_of(args: Typed) -> Model:
     base = named_model(name)
     if not changes:
         return base
-    return base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
+    model = base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
+    if "head_dim" in changes and model.positions == "rotary" and model.head_dim % 2:
+        raise InputError(f"head_dim = {model.head_dim}: rotary positions turn pairs; expected even")
+    return model
 
 
 def named_model(name: str) -> Model:
     """A model by its name or by its config.json."""
     if name in specs.table("models"):
         return specs.find_model(name)
-    from pathlib import Path  # only what is no model's name needs it
+    from os.path import isdir  # which takes too long a name for none, where pathlib raises
 
-    if name.endswith(".json") or "/" in name or Path(name).is_dir():
+    if name.endswith(".json") or "/" in name or isdir(name):  # noqa: PTH112
         from mathlib.from_config import from_config
 
         return from_config(name)

@@ -110,6 +110,8 @@ def _sharded(typed: Typed, said: dict[str, Any]) -> None:
         typed.take("data", copies * group, name)
         if group > 1 and copies > 1:
             typed.take("shard", group * (typed.value("context_parallel") or 1), name)
+    elif typed.knows("data") and typed.value("torchrun") is None and "data" not in typed.given:
+        raise InputError(f"{name} {group}: takes all devices; say --data or --torchrun how many")
     elif copies > 1:
         typed.uncounted.append(f"{name} -1 (say how many, with {copies} replicas)")
     schedule = str(said.get("parallelism.pipeline_parallel_schedule", "1F1B"))

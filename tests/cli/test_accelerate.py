@@ -96,3 +96,13 @@ def test_what_is_not_modelled_misspelled_or_no_yaml_is_refused(file, monkeypatch
     assert "cannot be read" in told("no.yaml")
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert "needs PyYAML (pip install pyyaml)" in told(file("num_processes: 8"))
+
+
+def test_what_yaml_takes_for_false_is_no_and_processes_have_to_be_said(file):
+    path = file("distributed_type: DEEPSPEED\nmixed_precision: no\nnum_processes: 2")
+    assert args(f"memory gpt2 --accelerate {path}").recipe == "adam-fp32"
+    with pytest.raises(InputError, match="accelerate launch: takes all devices that it finds"):
+        args("memory gpt2 --torchrun 'accelerate launch --use_fsdp a.py'")
+    hybrid = file("distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD")
+    with pytest.raises(InputError, match="shards in a node; say num_processes"):
+        args(f"memory gpt2 --accelerate {hybrid}")

@@ -270,5 +270,8 @@ def test_a_line_that_is_printed_is_read_as_the_layout_it_was_printed_for(capsys)
         fullest = timed["also"]["memory of the fullest device"]["value"]
         assert fullest == pytest.approx(sum(held), **near), told
         assert answered(f"memory {how}", capsys)["total"] == pytest.approx(fullest), told
+        words = shlex.quote(line.partition("pretrain_gpt.py")[2])
+        alone = answered(f"memory --data {lay.data} --megatron {words}", capsys)
+        assert alone["total"] == pytest.approx(fullest), told
         assert timed["flags"]["unknown"] == [], told
         assert timed["flags"]["assumed"] == ["--attention-backend auto"], told

@@ -90,3 +90,9 @@ def test_another_model_than_the_files_is_a_conflict(option):
     with pytest.raises(InputError, match="model gpt2 and model.name .llama3-8b. differ"):
         args(f"memory gpt2 {option()}")
     args(f"memory llama3-8b {option(mode='selective')} --recompute none {LINE}")
+
+
+def test_how_many_devices_there_are_has_to_be_said(option):
+    with pytest.raises(InputError, match="shard_degree -1: takes all devices; say --data"):
+        args(f"memory {option()}")
+    assert args(f"memory {option()} --data 4").data == 4
