@@ -103,8 +103,6 @@ def recipe_named(text: str) -> str:
     options=memory_options,
 )
 def memory_command(args: Typed) -> None:
-    from mathlib.memory import fit
-
     model = model_of(args)
     lay = layout_of(args, model, uneven=True)
     held, keeps = (planned if args.program else operations)(args, model)
@@ -117,6 +115,8 @@ def memory_command(args: Typed) -> None:
     there = device_of(args)
     if there is None:
         return answer(args, parts, facts, keeps=keeps)
+    from mathlib.memory import fit
+
     verdict = fit.fits(parts, there)
     facts += [
         ("room", verdict.memory, "byte"),
@@ -146,8 +146,7 @@ def planned(args: Typed, model: Model) -> tuple[Held, str]:
     from mathlib.checks import one_of
     from mathlib.cli import steps
     from mathlib.plan.keeps import find_keeps
-    from mathlib.plan.room import Room
-    from mathlib.plan.search import HELD
+    from mathlib.plan.room import HELD, Room
     from mathlib.plan.work import OFFLOAD
 
     recipe = None if args.recipe is None else recipe_named(args.recipe)

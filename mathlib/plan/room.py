@@ -16,6 +16,7 @@ from mathlib.plan.keeps import Keeps
 from mathlib.plan.work import HERE, Away, Held, Way
 from mathlib.specs import Layout, Model
 
+HELD = ("weights, gradients, optimizer states", "activations", "logits", "a layer at work")
 Copies = tuple[float, float]  # bytes of the states, and of a layer that ZeRO gathers
 
 

@@ -161,7 +161,10 @@ def test_an_example_of_the_help_can_be_pasted(run, monkeypatch, line, columns):
         (["params", "x" * 5000], "xxx: no such name; `mathlib models` lists all"),
         ("why memory gpt2 --program fsdp", "the formulas here are of PyTorch's own operations"),
         ("memory gpt2 --offload states", "--offload: no effect on this answer"),
-        ("memory gpt2 --program megatron-core --offload all", "--offload all: expected one of none, states"),
+        (
+            "memory gpt2 --program megatron-core --offload all",
+            "--offload all: expected one of none, states",
+        ),
         ("memory gpt2 --program megatron", "--program megatron: did you mean megatron-"),
         (["slower", "time 'gpt2", "3s"], "no closing quotation"),
         (["compare", "gpt2", "memory 'gpt2"], "no closing quotation"),
