@@ -66,9 +66,16 @@ LATENT = {
     "v-head-dim": ("value_dim", 128),
     "q-lora-rank": ("query_rank", 0),
 }
+NEEDS = {  # flags that have no part without another one
+    **dict.fromkeys(LATENT, "multi-latent-attention"),
+    "data-parallel-sharding-strategy": "use-megatron-fsdp",
+    "window-attn-skip-freq": "window-size",
+    "moe-shared-expert-gate": "moe-shared-expert-intermediate-size",
+    "num-query-groups": "group-query-attention",
+}
 STRATEGIES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 ALSO = {  # flags that only change what another one means
-    *("group-query-attention", "attention-dropout", "hidden-dropout", "global-batch-size"),
+    *("attention-dropout", "hidden-dropout", "global-batch-size", "num-query-groups"),
     *("add-qkv-bias", "disable-bias-linear", "moe-shared-expert-intermediate-size"),
     *(
         "moe-layer-freq",
@@ -87,7 +94,7 @@ ALSO = {  # flags that only change what another one means
 
 def known(flags: Flags) -> bool:
     """Whether any of them is Megatron-LM's alone."""
-    own = {*NUMBERS, *SWITCHES, *WORDS, *ALSO} - {"bf16", "fp16"}
+    own = {*NUMBERS, *SWITCHES, *WORDS, *ALSO, *SPECIAL} - {"bf16", "fp16"}
     return not own.isdisjoint(flags)
 
 
@@ -102,6 +109,8 @@ def read(typed: Typed, flags: Flags, model: Named) -> None:
         flag = f"--{name}"
         if name not in every:
             unknown(typed, "megatron", name, flag)
+        elif NEEDS.get(name, name) not in flags:
+            typed.ignored.append(f"{flag} (without --{NEEDS[name]})")
         elif name in NUMBERS:
             typed.take(NUMBERS[name], number(flag, values), flag)
         elif name in SWITCHES:
@@ -115,7 +124,7 @@ def read(typed: Typed, flags: Flags, model: Named) -> None:
     for name, reads in SPECIAL.items():
         if name in flags:
             reads(typed, flags, model)
-    for reads in (_experts, _biases, _recipe, _zero, _dropout, _stages):
+    for reads in (_experts, _rows, _biases, _recipe, _zero, _dropout, _stages):
         reads(typed, flags, model)
     typed.assume("attention", "flash", "--attention-backend auto")
 
@@ -134,12 +143,12 @@ def _value(typed: Typed, name: str, model: Named, field: str = "") -> int:
 
 
 def _groups(typed: Typed, flags: Flags, model: Named) -> None:
-    """Query groups, which count only with --group-query-attention."""
-    if "group-query-attention" in flags:
+    """Query groups, of which --group-query-attention alone makes one."""
+    if "num-query-groups" in flags:
         groups = number("--num-query-groups", flags["num-query-groups"])
         typed.take("kv_heads", groups, "--num-query-groups")
-    else:
-        typed.ignored.append("--num-query-groups (without --group-query-attention)")
+    elif not model():
+        typed.assume("kv_heads", 1, "--num-query-groups 1")
 
 
 def _experts(typed: Typed, flags: Flags, model: Named) -> None:
@@ -147,7 +156,8 @@ def _experts(typed: Typed, flags: Flags, model: Named) -> None:
     changed by what is said.
     """
     said = {field: number(f"--{n}", flags[n]) for n, field in EXPERTS.items() if n in flags}
-    there = getattr(model(), "experts", None) if said else None
+    more = {"moe-layer-freq", "moe-shared-expert-intermediate-size"} & flags.keys()
+    there = getattr(model(), "experts", None) if said or more else None
     if not (there or "routed" in said):
         return
     width = said.get("width") or getattr(there, "width", 0) or _value(typed, "ffn_width", model)
@@ -161,7 +171,11 @@ def _experts(typed: Typed, flags: Flags, model: Named) -> None:
     if name in flags:
         fields["shared"] = ceil_div(number(f"--{name}", flags[name]), width)
         fields["shared_gate"] = "moe-shared-expert-gate" in flags
-    typed.take("experts", Experts(**fields | {"width": width}), f"--{min(set(EXPERTS) & {*flags})}")
+    typed.take(
+        "experts",
+        Experts(**fields | {"width": width}),
+        f"--{min((set(EXPERTS) & {*flags}) or more)}",
+    )
 
 
 def _dense(flags: Flags) -> dict[str, int]:
@@ -205,6 +219,14 @@ def _chunks(typed: Typed, flags: Flags, model: Named) -> None:
         raise InputError(f"--{name}: needs --num-layers, or say --chunks instead")
     each = (typed.value("pipeline") or 1) * number(f"--{name}", flags[name])
     divided(typed, "chunks", f"--{name}", layers, each)
+
+
+def _rows(typed: Typed, flags: Flags, model: Named) -> None:
+    """Rows where nothing is said of them: a multiple of 128 for each tensor rank."""
+    if "vocab-size" in flags and "no-pad-vocab-size" not in flags:
+        step = 128 * (typed.value("tensor") or 1)
+        rows = step * ceil_div(number("--vocab-size", flags["vocab-size"]), step)
+        typed.assume("padded_vocab", rows, "--make-vocab-size-divisible-by 128")
 
 
 def _padded(typed: Typed, flags: Flags, model: Named) -> None:
@@ -358,7 +380,7 @@ def _expanded(text: str) -> list[str]:
 
 
 SPECIAL: dict[str, Callable[[Typed, Flags, Named], None]] = {
-    "num-query-groups": _groups,
+    "group-query-attention": _groups,
     "multi-latent-attention": _latent,
     "window-size": _window,
     "num-layers-per-virtual-pipeline-stage": _chunks,

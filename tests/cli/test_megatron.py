@@ -144,3 +144,21 @@ def test_uneven_stages_are_those_that_are_counted():
         )
     )
     assert typed.value("chunks") == 1 and not typed.uncounted
+
+
+def test_a_flag_without_the_one_that_it_needs_is_named_and_unsaid_sizes_are_megatrons():
+    lone = "--num-query-groups 4 --kv-lora-rank 8 --window-attn-skip-freq 2"
+    typed, _ = launched(f"{BASE} {lone} --data-parallel-sharding-strategy optim")
+    assert typed.ignored == [
+        "--num-query-groups (without --group-query-attention)",
+        "--kv-lora-rank (without --multi-latent-attention)",
+        "--window-attn-skip-freq (without --window-size)",
+        "--data-parallel-sharding-strategy (without --use-megatron-fsdp)",
+    ]
+    typed, model = launched(f"{BASE} --group-query-attention --vocab-size 50257 --bf16")
+    assert (model.kv_heads, model.padded_vocab) == (1, 50304)
+    assert "--num-query-groups 1" in typed.assumed
+    wider = launched(f"{BASE} --vocab-size 50257 --tensor-model-parallel-size 8")[1]
+    assert wider.padded_vocab == 51200
+    shared = launched("--moe-shared-expert-intermediate-size 14336", "mixtral-8x7b")[1]
+    assert shared.experts.shared == 1
