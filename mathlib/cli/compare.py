@@ -2,7 +2,6 @@
 
 import io
 import json
-import shlex
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -10,6 +9,7 @@ from typing import Any
 
 from mathlib import specs
 from mathlib.checks import InputError
+from mathlib.cli.flags import words_of
 from mathlib.cli.options import add_depth
 from mathlib.cli.registry import MODULES, command, find_command
 from mathlib.cli.text import columns, counted, show
@@ -62,7 +62,7 @@ def _said(n: float, unit: str) -> str:
 
 def numbers_of(text: str) -> Numbers:
     """All numbers of an answer."""
-    words = shlex.split(text)
+    words = words_of(text, "a command in quotes") if text.strip() else []
     if words and words[0] in MODULES and words[0] != "compare":
         return dict(_leaves(_answered(words)))
     if len(words) == 1 and words[0].lower() in specs.table("devices"):

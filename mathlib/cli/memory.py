@@ -1,7 +1,7 @@
 """mathlib memory: what one device holds while training."""
 
 from argparse import ArgumentParser, BooleanOptionalAction
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from mathlib.cli.options import (
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
+from mathlib.parts import Parts
 from mathlib.specs import Layout, Model, table
 from mathlib.units import show as shown
 
@@ -30,6 +31,18 @@ def memory_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     add_layout(parser)
     add_saving(parser)
+    parser.add_argument(
+        "--program",
+        metavar="NAME",
+        help="whose kernels and copies count, as `mathlib time` does; PyTorch's own operations if "
+        "not given",
+    )
+    parser.add_argument(
+        "--offload",
+        default="none",
+        metavar="WHAT",
+        help="of a --program, that waits in the host's memory: none, states, activations or both",
+    )
     parser.add_argument(
         "--pipeline-stage",
         type=NUMBER,
@@ -44,10 +57,9 @@ def add_saving(parser: ArgumentParser) -> None:
     """What a program keeps of a parameter and of an activation."""
     parser.add_argument(
         "--recipe",
-        default="mixed-adam",
         metavar="NAME",
-        help="copies of a parameter, by a name that `mathlib recipes` lists; mixed-adam if not "
-        "given",
+        help="copies of a parameter, by a name that `mathlib recipes` lists; mixed-adam, or the "
+        "program's own, if not given",
     )
     parser.add_argument(
         "--attention", metavar="KIND", help="standard or flash; the model's own if not given"
@@ -61,7 +73,7 @@ def add_saving(parser: ArgumentParser) -> None:
 
 def saving_of(args: Typed, model: Model) -> dict[str, Any]:
     """The same as the library's options."""
-    recipe = recipe_named(args.recipe)
+    recipe = recipe_named(args.recipe or "mixed-adam")
     how = {"recipe": recipe, "attention": args.attention, "dropout": args.dropout}
     return how | ({} if args.tokens is None else {"tokens": args.tokens})
 
@@ -91,26 +103,64 @@ def recipe_named(text: str) -> str:
     options=memory_options,
 )
 def memory_command(args: Typed) -> None:
-    from mathlib.memory import fit
-
     model = model_of(args)
-    lay, how = layout_of(args, model, uneven=True), saving_of(args, model)
-    parts = fit.training(model, lay, stage=args.pipeline_stage, **how)
+    lay = layout_of(args, model, uneven=True)
+    held, keeps = (planned if args.program else operations)(args, model)
+    parts = held(lay)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
         ("micro-batches", lay.micro_batches, ""),
         ("tokens of a step", lay.sequences * int(args.tokens or model.context), "token"),
     ]
-    there, keeps = device_of(args), counted_as(model, how["recipe"])
+    there = device_of(args)
     if there is None:
         return answer(args, parts, facts, keeps=keeps)
+    from mathlib.memory import fit
+
     verdict = fit.fits(parts, there)
     facts += [
         ("room", verdict.memory, "byte"),
         ("left", verdict.memory - verdict.needed, "byte"),
     ]
-    ways = [] if verdict else list(ways_out(model, lay, verdict.memory, how))
+    ways = [] if verdict else list(ways_out(lay, verdict.memory, held))
     answer(args, parts, facts, verdict=str(verdict), ways=ways, keeps=keeps)
+
+
+Held = Callable[[Layout], Parts]
+
+
+def operations(args: Typed, model: Model) -> tuple[Held, str]:
+    """What PyTorch's own operations keep of a layout, and the words for that."""
+    from mathlib.memory import fit
+
+    how = saving_of(args, model)
+
+    def held(lay: Layout) -> Parts:
+        return fit.training(model, lay, stage=args.pipeline_stage, **how)
+
+    return held, counted_as(model, how["recipe"])
+
+
+def planned(args: Typed, model: Model) -> tuple[Held, str]:
+    """What a program keeps of a layout, as `mathlib time` and `plan` count it."""
+    from mathlib.checks import one_of
+    from mathlib.cli import steps
+    from mathlib.plan.keeps import find_keeps
+    from mathlib.plan.room import HELD, Room
+    from mathlib.plan.work import OFFLOAD
+
+    recipe = None if args.recipe is None else recipe_named(args.recipe)
+    keeps, s = find_keeps(args.program), model.reach(int(args.tokens or model.context))
+    attention, dropout = args.attention or "flash", bool(args.dropout)
+    room = Room(model, s, recipe, keeps, attention=attention, dropout=dropout)
+    away = OFFLOAD[one_of("offload", args.offload, OFFLOAD)]
+    title = f"{model.title}, the fullest device of {args.program}"
+
+    def held(lay: Layout) -> Parts:
+        amounts = zip(HELD, room.parts(lay, away), strict=True)
+        return Parts(title, "byte", {name: amount for name, amount in amounts if amount})
+
+    return held, steps.counted_as(args.program, steps.kept(args.program, args.recipe))
 
 
 def counted_as(model: Model, recipe: str) -> str:
@@ -120,13 +170,11 @@ def counted_as(model: Model, recipe: str) -> str:
     return f"memory counted as PyTorch's own operations fill it: {recipe}{gate}\n{other}"
 
 
-def ways_out(model: Model, lay: Layout, memory: float, how: dict[str, Any]) -> Iterator[str]:
+def ways_out(lay: Layout, memory: float, held: Held) -> Iterator[str]:
     """What each single change would need, of as many devices and sequences."""
-    from mathlib.memory import fit
-
     for words, change in _changes(lay):
         try:
-            needed = fit.training(model, replace(lay, **change), **how).total
+            needed = held(replace(lay, **change)).total
         except InputError:
             continue
         fits = "fits" if needed <= memory else "still too much"

@@ -47,7 +47,10 @@ DEGREES = {
     "micro_batches": "micro-batches a step; as many as stages if not given",
 }
 SHAPES, FLAGS = "shape", "flags of other programs, as they are"  # titles in the help
-FROM_FLAGS = ("experts", "attention", "dropout")  # of a model, where another program's flags say it
+FROM_FLAGS = (  # of a model, where another program's flags say it
+    *("experts", "attention", "dropout", "latent", "window", "query_key_norm"),
+)
+OVERLAPS = ("overlap_grad_reduce", "overlap_param_gather", "tp_comm_overlap")  # of a step, so too
 
 
 def named(kind: str, option: str, text: str) -> str:
@@ -118,16 +121,19 @@ def model_of(args: Typed) -> Model:
     base = named_model(name)
     if not changes:
         return base
-    return base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
+    model = base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
+    if "head_dim" in changes and model.positions == "rotary" and model.head_dim % 2:
+        raise InputError(f"head_dim = {model.head_dim}: rotary positions turn pairs; expected even")
+    return model
 
 
 def named_model(name: str) -> Model:
     """A model by its name or by its config.json."""
     if name in specs.table("models"):
         return specs.find_model(name)
-    from pathlib import Path  # only what is no model's name needs it
+    from os.path import isdir  # which takes too long a name for none, where pathlib raises
 
-    if name.endswith(".json") or "/" in name or Path(name).is_dir():
+    if name.endswith(".json") or "/" in name or isdir(name):  # noqa: PTH112
         from mathlib.from_config import from_config
 
         return from_config(name)
@@ -193,12 +199,19 @@ def add_launch(parser: ArgumentParser) -> None:
         metavar="FLAGS",
         help='of Megatron-LM, in quotes: "--tensor-model-parallel-size 8 ..."',
     )
-    parser.set_defaults(experts=None)  # of such flags alone
+    parser.set_defaults(**dict.fromkeys((*FROM_FLAGS, *OVERLAPS)))  # of such flags alone
     group.add_argument("--deepspeed", metavar="PATH", help="DeepSpeed's JSON file")
     group.add_argument(
         "--torchrun",
         metavar="LINE",
-        help='a launch line, in quotes: "torchrun --nnodes 2 --nproc-per-node 8 ..."',
+        help="a line of torchrun, deepspeed or accelerate launch, in quotes",
+    )
+    group.add_argument("--accelerate", metavar="PATH", help="the YAML of `accelerate config`")
+    group.add_argument("--torchtitan", metavar="PATH", help="torchtitan's TOML file")
+    group.add_argument(
+        "--bridge",
+        metavar="FIELDS",
+        help="of a Megatron-Bridge recipe, as key=value in quotes, or a file of them",
     )
 
 
@@ -209,7 +222,7 @@ def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
     names = ("data", "tensor", "pipeline", "chunks", "expert", "micro_batch")
     sizes: dict[str, Any] = {name: getattr(args, name) for name in names}
     sizes["context"] = args.context_parallel
-    m = args.micro_batches or sizes["pipeline"]
+    m = sizes["pipeline"] if args.micro_batches is None else args.micro_batches
     how: dict[str, Any] = {"zero": args.zero, "sequence_parallel": args.sequence_parallel}
     rest: dict[str, Any] = {"shard": args.shard or 0, "expert_tensor": args.expert_tensor or 0}
     lay = Layout(**sizes, **how, **rest, micro_batches=m, recompute=args.recompute)

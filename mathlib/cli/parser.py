@@ -33,6 +33,7 @@ ELSEWHERE = {  # options that people type, and what is meant by them here
     "--checkpointing": "--recompute full",
     "--tps": "--tokens-per-second of all devices, or --each",
 }
+LAUNCHES = {"megatron", "deepspeed", "torchrun", "accelerate", "torchtitan", "bridge"}
 COMMANDS = {"inference": "kv", "generate": "kv", "hfu": "mfu", "gpus": "devices"}  # so typed
 WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
@@ -172,7 +173,7 @@ def parser_of(name: str) -> Parser:
 def typed_of(words: Sequence[str]) -> Typed:
     """What was typed behind a command's name, and what another program's flags stand for."""
     typed = parsed(parser_of(words[0]), words[1:])
-    if typed.given & {"megatron", "deepspeed", "torchrun"}:
+    if typed.given & LAUNCHES:
         from mathlib.cli import launches
 
         launches.read(typed)

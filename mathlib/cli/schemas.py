@@ -44,7 +44,9 @@ PARTS = of(
     total=NUMBER,
     parts=each(either(NUMBER, {"$ref": "#/$defs/parts"})),
 )
-FLAGS = of(read=each(TEXT), ignored=many(TEXT), unknown=many(TEXT))  # of another program
+FLAGS = of(
+    read=each(TEXT), assumed=many(TEXT), ignored=many(TEXT), unknown=many(TEXT)
+)  # of another program
 DEFS = {"parts": PARTS}
 SUM = PARTS | {  # what params, flops, memory, kv, time and comm step answer
     "properties": PARTS["properties"]

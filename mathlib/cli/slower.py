@@ -2,12 +2,12 @@
 else's step does not need.
 """
 
-import shlex
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from mathlib.checks import InputError
 from mathlib.cli.amounts import amount
+from mathlib.cli.flags import words_of
 from mathlib.cli.options import add_depth, layout_of, model_of
 from mathlib.cli.registry import command
 from mathlib.cli.steps import machine_of
@@ -95,7 +95,7 @@ def run_of(args: Typed, text: str, seconds: float) -> tuple["Run", str]:
     from mathlib.cli.parser import typed_of
     from mathlib.plan.gap import Run
 
-    words = shlex.split(text)
+    words = words_of(text, "a command in quotes") if text.strip() else []
     if not words or words[0] != "time":
         raise InputError(f"{text!r}: expected a command such as 'time gpt2 --device h100-sxm'")
     told = typed_of(words)
@@ -107,5 +107,6 @@ def run_of(args: Typed, text: str, seconds: float) -> tuple["Run", str]:
     told.refuse_unused()
     args.read |= told.read
     args.ignored += told.ignored
+    args.assumed += told.assumed
     args.unknown += told.unknown
     return run, program

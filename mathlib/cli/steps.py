@@ -2,11 +2,12 @@
 
 from argparse import ArgumentParser
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.cli.amounts import corpus, rate, room
+from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import (
     add_layout,
     add_model,
@@ -23,6 +24,7 @@ from mathlib.specs import Cluster, Layout, Model
 if TYPE_CHECKING:  # loaded when a command needs it
     from argparse import _ArgumentGroup
 
+    from mathlib.plan.calibration import Rates
     from mathlib.plan.machine import Host, Machine
 
 
@@ -40,6 +42,9 @@ def time_options(parser: ArgumentParser) -> None:
         metavar="WHAT",
         help="that waits in the host's memory: none, states, activations or both; none if not "
         "given",
+    )
+    parser.add_argument(
+        "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
     )
     parser.add_argument(
         "--train",
@@ -124,7 +129,22 @@ def machine_of(args: Typed, model: Model) -> "Machine":
     cluster = cluster_of(args)
     rates = find_rates(cluster.device, args.program, precision=args.precision)
     host = host_of(args, cluster) if args.offload not in (False, "none") else None
-    return machine(model, cluster, rates, tokens=args.tokens, host=host)
+    on = machine(model, cluster, _as_launched(args, rates), tokens=args.tokens, host=host)
+    return replace(on, attention=args.attention or "flash", dropout=bool(args.dropout))
+
+
+def _as_launched(args: Typed, rates: "Rates") -> "Rates":
+    """What flags of Megatron-LM leave in sight of what its runs with all of them hide, of gradients
+    and weights a half each; and whether attention is one kernel.
+    """
+    changes: dict[str, Any] = {"fused": False} if args.attention == "standard" else {}
+    if args.program == "megatron-core":
+        if args.tp_comm_overlap is False:
+            changes["tensor_hidden"] = 0.0
+        halves = 2 - (args.overlap_param_gather is False)
+        halves *= args.overlap_grad_reduce is not False
+        changes["data_hidden"] = rates.data_hidden * halves / 2
+    return replace(rates, **changes)
 
 
 def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
@@ -133,10 +153,10 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
     """
     from mathlib.plan.calibration import out_of_memory
     from mathlib.plan.keeps import find_keeps
-    from mathlib.plan.room import Room
     from mathlib.plan.work import HERE, OFFLOAD
 
-    room, away = Room(on.model, on.tokens, keeps=find_keeps(args.program)), OFFLOAD[args.offload]
+    recipe = None if args.recipe is None else recipe_named(args.recipe)
+    room, away = on.filled(recipe, find_keeps(args.program)), OFFLOAD[args.offload]
     held = sum(room.parts(lay, away))
     risk = out_of_memory(needed=held, memory=on.device.room - RESERVE, program=args.program)
     facts: list[Fact] = [
@@ -165,7 +185,7 @@ def kept(program: str, recipe: str | None = None) -> str:
 
 def counted_as(program: str, keeps: str) -> str:
     """By whose conventions memory was counted, and where others are used."""
-    other = "`mathlib memory` counts PyTorch's own operations, which keep other bytes"
+    other = "`mathlib memory` without --program counts PyTorch's own operations instead"
     return f"memory counted as {program} fills it: {keeps}\n{other}"
 
 
@@ -204,4 +224,4 @@ def time_command(args: Typed) -> None:
     ]
     if args.train is not None:
         facts.append(("whole run", args.train / tokens * parts.total, "second"))
-    answer(args, parts, facts, keeps=counted_as(args.program, kept(args.program)))
+    answer(args, parts, facts, keeps=counted_as(args.program, kept(args.program, args.recipe)))

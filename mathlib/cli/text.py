@@ -135,9 +135,10 @@ def wrapped(text: str, under: int = 2) -> str:
 def show(args: Typed, text: str, data: Any) -> None:
     """Print an answer, once it is sure that all that was typed had a part in it."""
     args.refuse_unused()
-    if args.read or args.ignored or args.unknown:
+    if args.read or args.ignored or args.unknown or args.assumed:
         text += f"\n\n{wrapped(flags_told(args))}"
-        flags = {"read": args.read, "ignored": args.ignored, "unknown": args.unknown}
+        flags = {"read": args.read, "assumed": args.assumed}
+        flags |= {"ignored": args.ignored, "unknown": args.unknown}
         data = data | {"flags": flags}
     if args.json:
         import json
@@ -149,6 +150,7 @@ def show(args: Typed, text: str, data: Any) -> None:
 def flags_told(args: Typed) -> str:
     """What became of another program's flags."""
     lines = [f"read: {', '.join(dict.fromkeys(args.read.values()))}" if args.read else ""]
+    lines.append(f"not said, so: {'; '.join(args.assumed)}" if args.assumed else "")
     lines.append(f"ignored, no part of this: {', '.join(args.ignored)}" if args.ignored else "")
     lines.append(f"unknown there: {', '.join(args.unknown)}" if args.unknown else "")
     return "\n".join(filter(None, lines))

@@ -27,6 +27,7 @@ MEANT = {  # an argument of the library: the options by which it can have been t
     "total_tokens": ("train",),
     "seconds": ("within",),
     "convention": ("as", "convention"),
+    "most": ("top",),
 }
 _NOT_TYPED = object()
 _NAMED = re.compile(r"(?<!\* )\b([a-z_0-9]+) = ('[^']*'|[^\s:;,]+)")
@@ -40,6 +41,8 @@ class Typed:
         self.read: dict[str, str] = {}  # options that other programs' flags set: by which flag
         self.ignored: list[str] = []  # such flags that change nothing here
         self.unknown: list[str] = []  # and those that no such program has
+        self.assumed: list[str] = []  # what such a program does where its flags say nothing
+        self.uncounted: list[str] = []  # what would change memory or time, and is not modelled
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._values:
@@ -60,12 +63,34 @@ class Typed:
         self._values["json"] = wanted
 
     def take(self, name: str, value: Any, flag: str) -> None:
-        """A value from another program's flag, unless the option itself was typed."""
-        if name in self.given or name not in self._values:
+        """A value from another program's flag; refused where somebody says another one."""
+        if name not in self._values:
             self.ignored.append(flag)
-        else:
+            return
+        there = self._values[name]
+        if name in self.given | self.read.keys() and there != value:
+            other = spelled(name) if name in self.given else self.read[name]
+            of = "" if other == spelled(name) else f", for {spelled(name)}"
+            raise InputError(f"{other} ({there}) and {flag} ({value}) differ{of}; leave one out")
+        self._values[name] = value
+        self.read.setdefault(name, flag)
+
+    def assume(self, name: str, value: Any, words: str) -> None:
+        """What another program does of itself, where nobody says otherwise."""
+        if name in self._values and name not in self.given | self.read.keys():
             self._values[name] = value
-            self.read[name] = flag
+            self.assumed.append(words)
+
+    def default(self, name: str, value: Any) -> None:
+        """Another default, where nobody typed the option."""
+        if name in self._values and name not in self.given:
+            self._values[name] = value
+
+    def refuse_uncounted(self, words: str) -> None:
+        """Refuse what changes the answer and is not modelled."""
+        if self.uncounted:
+            told = ", ".join(self.uncounted)
+            raise InputError(f"{told}: {words}")
 
     def refuse_unused(self) -> None:
         """Refuse what was typed and changed nothing."""
@@ -84,11 +109,35 @@ def spelled(name: str) -> str:
 
 def parsed(parser: ArgumentParser, words: Sequence[str]) -> Typed:
     """The words as options; a second reading, without defaults, tells which were typed."""
+    _refuse_twice(parser, words)
+    words = _joined(parser, words)
     values = vars(parser.parse_args(words))
     blank = Namespace(**dict.fromkeys(values, _NOT_TYPED))
     again = vars(parser.parse_args(words, blank))
     given = [n for n, value in again.items() if value is not _NOT_TYPED and value is not None]
     return Typed(values, [name for name in given if values[name] != []])
+
+
+def _joined(parser: ArgumentParser, words: Sequence[str]) -> list[str]:
+    """--megatron --bf16 as --megatron=--bf16, where argparse takes a lone flag for an option."""
+    found: list[str] = []
+    for word in words:
+        lone = word.startswith("--") and word not in parser._option_string_actions
+        if lone and found and found[-1] == "--megatron":
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
+
+
+def _refuse_twice(parser: ArgumentParser, words: Sequence[str]) -> None:
+    """An option that is typed twice says two things, of which one would be dropped."""
+    known = parser._option_string_actions
+    typed = [word.partition("=")[0] for word in words if word.startswith("--")]
+    found = [known[word].dest for word in typed if word in known]
+    for name in dict.fromkeys(found):
+        if found.count(name) > 1 and name not in ("help", "json"):
+            raise InputError(f"{spelled(name)}: typed {found.count(name)} times; expected once")
 
 
 def in_typed_words(text: str, typed: Typed) -> str:

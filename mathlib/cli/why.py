@@ -155,9 +155,12 @@ def _of_flops(args: Typed) -> Iterator[Formula]:
 def _of_memory(args: Typed) -> Iterator[Formula]:
     from mathlib.memory import fit, states
 
+    if args.program or args.offload != "none":
+        told = "the formulas here are of PyTorch's own operations"
+        raise InputError(f"--program {args.program}: {told}, expected none, and no launch line")
     model = model_of(args)
     lay = layout_of(args, model, uneven=True)
-    recipe = args.recipe
+    recipe = args.recipe or "mixed-adam"
     own = states.stage_parameters(model, lay, 0).total
     yield _copies(recipe, lay)
     kappa = states.per_parameter(recipe, zero=lay.zero, shard=lay.shard).total

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mathlib.checks import InputError, instance, positive, whole
 from mathlib.plan import work
 from mathlib.plan.calibration import Rates
+from mathlib.plan.keeps import Keeps
 from mathlib.plan.room import Room
 from mathlib.specs import Cluster, Device, Model, find_device, find_model, table
 
@@ -58,6 +59,8 @@ class Machine:
     rates: Rates
     tokens: int
     host: Host | None = None  # None: nothing waits there
+    attention: str = "flash"  # as memory has it; time goes by rates.fused
+    dropout: bool = False  # whether masks are kept
     arithmetic: float = field(init=False)  # FLOP/s that a layer's products reach
     wide: float = field(init=False)  # that the head's reach, which are of 16 bits
     scores: float = field(init=False)  # that attention's reach
@@ -87,10 +90,21 @@ class Machine:
             "forwards": {},
             "held": {},
             "shared": {},
-            "room": Room(self.model, self.tokens),
+            "room": self.filled(),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+    def filled(self, recipe: str | None = None, keeps: Keeps | None = None) -> Room:
+        """Memory of its layouts."""
+        return Room(
+            self.model,
+            self.tokens,
+            recipe,
+            keeps or Keeps(),
+            attention=self.attention,
+            dropout=self.dropout,
+        )
 
     def neighbours(self, size: int, stride: int) -> int:
         """Ranks of a group that share a node, as `mesh.neighbours`, unchecked and so quicker."""

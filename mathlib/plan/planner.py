@@ -11,10 +11,9 @@ from mathlib.checks import InputError, divisors, instance, one_of, positive, who
 from mathlib.layout import RECOMPUTE, spreads, tensor_degree
 from mathlib.memory.fit import Verdict, fits
 from mathlib.parts import Parts
-from mathlib.plan.room import Room
+from mathlib.plan.room import HELD, Room
 from mathlib.plan.search import (
     AXES,
-    HELD,
     HOST,
     Choice,
     Progress,

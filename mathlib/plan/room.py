@@ -16,6 +16,7 @@ from mathlib.plan.keeps import Keeps
 from mathlib.plan.work import HERE, Away, Held, Way
 from mathlib.specs import Layout, Model
 
+HELD = ("weights, gradients, optimizer states", "activations", "logits", "a layer at work")
 Copies = tuple[float, float]  # bytes of the states, and of a layer that ZeRO gathers
 
 
@@ -40,6 +41,8 @@ class Room:
     tokens: int
     recipe: str | None = None  # None: the program's
     keeps: Keeps = Keeps()
+    attention: str = "flash"  # the kernel, one of architecture.ATTENTION
+    dropout: bool = False  # whether its masks are kept
     kept: dict[tuple[object, ...], float] = field(default_factory=dict, repr=False)
     copies: dict[tuple[int, int], tuple[float, float, float]] = field(
         default_factory=dict, repr=False
@@ -142,8 +145,8 @@ class Room:
 
     @property
     def _how(self) -> dict[str, Any]:
-        gate = {"fused_gate": self.keeps.fused_gate}
-        return {"tokens": self.tokens, "attention": "flash", "dropout": False} | gate
+        how = {"attention": self.attention, "dropout": self.dropout}
+        return {"tokens": self.tokens, "fused_gate": self.keeps.fused_gate} | how
 
     def _standing(self, way: Layout | Way, zero: int, shard: int, away: Away = HERE) -> Copies:
         """Bytes of weights and gradients, and of master weights and optimizer states where they

@@ -12,7 +12,7 @@ from operator import attrgetter
 from mathlib.checks import InputError, flag, instance, non_negative, positive, whole
 from mathlib.plan.calibration import Interval, interval, most_needed, out_of_memory
 from mathlib.plan.keeps import find_keeps
-from mathlib.plan.room import Copies, Room
+from mathlib.plan.room import HELD, Copies, Room
 from mathlib.plan.step import NAMES, Machine, _seconds, _times
 from mathlib.plan.ways import Shard, _families, _meshes, _sharded
 from mathlib.plan.work import OFFLOAD, Away, Way
@@ -32,7 +32,6 @@ TOGETHER = (  # axes whose values are kept together while a search runs, for spe
 _values = [attrgetter(*axes) for axes in TOGETHER[1:]]
 LIKELY = 0.1  # a chance that is worth saying
 OFTEN = 10_000  # layouts between two reports
-HELD = ("weights, gradients, optimizer states", "activations", "logits", "a layer at work")
 HOST = "the host's memory"
 
 
@@ -168,7 +167,7 @@ def _look_at_all(
 
 def _room(on: Machine, recipe: str | None, program: str) -> Room:
     """Memory as a program fills it."""
-    return Room(on.model, on.tokens, recipe, find_keeps(program))
+    return on.filled(recipe, find_keeps(program))
 
 
 def _left(on: Machine, memory: float | None, reserve: float) -> float:

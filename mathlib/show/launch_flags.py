@@ -1,15 +1,18 @@
 """A planned layout as a launch line: torchrun's flags, and those of Megatron-LM's pretrain_gpt.py.
 
-Names as in Megatron-LM's arguments.py of August 2026 and in torchrun's manual.
+It says all that the predicted bytes and seconds rely on, so that `mathlib.cli.launches` reads the
+same layout in it. Names as in Megatron-LM's arguments.py of August 2026 and in torchrun's manual.
 """
 
 from collections.abc import Iterator
 from itertools import groupby
 
+from mathlib.checks import ceil_div, divisors
 from mathlib.layout import chunk_layers
-from mathlib.specs import Cluster, Layout, Model
+from mathlib.specs import Cluster, Experts, Latent, Layout, Model
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}  # ZeRO stage: Megatron-FSDP's word for it
+POSITIONS = {"rotary": "rope", "relative": "relative", "none": "none"}
 GRADIENTS = {
     "mixed-adam": "--grad-reduce-in-bf16",
     "mixed-adam-fp32-gradients": "--accumulate-allreduce-grads-in-fp32",
@@ -27,31 +30,36 @@ def launch_line(
 ) -> str:
     """What starts the run on every node, a flag a line; what no flag says stands in comments."""
     flags = [
-        *_shape(model),
+        *_shape(model, layout.tensor),
         *_spread(layout, model),
         *_states(layout, recipe),
+        *_hidden(layout),
         *_again(layout),
         *_host(offload),
         f"--micro-batch-size {layout.micro_batch}",
         f"--global-batch-size {layout.sequences}",
+        "--hidden-dropout 0 --attention-dropout 0",
         f"--seq-length {tokens}",
         f"--max-position-embeddings {max(tokens, model.context)}",
     ]
     lines = [_torchrun(layout, cluster), *flags]
-    return "\n".join([*_unsaid(model, recipe, offload), " \\\n    ".join(lines)]) + "\n"
+    return "\n".join([*_unsaid(model, layout, recipe, offload), " \\\n    ".join(lines)]) + "\n"
 
 
 def _torchrun(layout: Layout, cluster: Cluster) -> str:
     """Processes of a node, and where the nodes meet."""
-    n, node = layout.world, cluster.devices_per_node
-    if n <= node:
+    n, most = layout.world, cluster.devices_per_node
+    node = max(each for each in divisors(n) if each <= most)
+    if n <= most:
         return f"torchrun --standalone --nproc-per-node {n} pretrain_gpt.py"
     meet = "--rdzv-backend c10d --rdzv-endpoint $HEAD_NODE:29400 --rdzv-id plan"
-    return f"torchrun --nnodes {-(-n // node)} --nproc-per-node {node} {meet} pretrain_gpt.py"
+    return f"torchrun --nnodes {n // node} --nproc-per-node {node} {meet} pretrain_gpt.py"
 
 
-def _shape(model: Model) -> Iterator[str]:
-    """The sizes of the model."""
+def _shape(model: Model, tensor: int) -> Iterator[str]:
+    """The sizes of the model; rows of its table are padded to what tensor ranks share."""
+    yield f"--vocab-size {model.vocab}"
+    yield f"--make-vocab-size-divisible-by {ceil_div(model.padded_vocab, tensor)}"
     yield f"--num-layers {model.layers}"
     yield f"--hidden-size {model.width}"
     yield f"--ffn-hidden-size {model.ffn_width}"
@@ -64,16 +72,55 @@ def _shape(model: Model) -> Iterator[str]:
         yield "--swiglu"
     if model.norm == "rmsnorm":
         yield "--normalization RMSNorm"
-    if model.positions == "rotary":
-        yield "--position-embedding-type rope"
+    if model.positions in POSITIONS:
+        yield f"--position-embedding-type {POSITIONS[model.positions]}"
+    if model.window and not (model.window.full_first or model.window.chunked):
+        yield f"--window-size {model.window.width - 1},0"
+        if model.window.full_every:
+            yield f"--window-attn-skip-freq {model.window.full_every}"
+    if model.query_key_norm == "head":
+        yield "--qk-layernorm"
     if not model.tied:
         yield "--untie-embeddings-and-output-weights"
     if not (model.mlp_bias or model.output_bias):
         yield "--disable-bias-linear" + (" --add-qkv-bias" if model.qkv_bias else "")
-    if model.experts:
-        yield f"--num-experts {model.experts.routed}"
-        yield f"--moe-router-topk {model.experts.active}"
-        yield f"--moe-ffn-hidden-size {model.experts.width}"
+    yield from _experts(model.experts)
+    yield from _dense(model)
+    yield from _latent(model.latent)
+
+
+def _experts(mixture: Experts | None) -> Iterator[str]:
+    """The experts of a layer, and which layers have them."""
+    if mixture:
+        yield f"--num-experts {mixture.routed}"
+        yield f"--moe-router-topk {mixture.active}"
+        yield f"--moe-ffn-hidden-size {mixture.width}"
+        if mixture.router_bias:
+            yield "--moe-router-enable-expert-bias"
+        if mixture.shared:
+            yield f"--moe-shared-expert-intermediate-size {mixture.shared * mixture.width}"
+            if mixture.shared_gate:
+                yield "--moe-shared-expert-gate"
+
+
+def _dense(model: Model) -> Iterator[str]:
+    """Layers without experts: the first ones, or all but every n-th."""
+    mixture = model.experts
+    if mixture and mixture.dense_layers:
+        rest = model.layers - mixture.dense_layers
+        yield f'--moe-layer-freq "([0]*{mixture.dense_layers}+[1]*{rest})"'
+    elif mixture and mixture.every > 1:
+        yield f"--moe-layer-freq {mixture.every}"
+
+
+def _latent(latent: Latent | None) -> Iterator[str]:
+    """Ranks and widths of latent attention."""
+    if latent:
+        yield "--multi-latent-attention"
+        if latent.query_rank:
+            yield f"--q-lora-rank {latent.query_rank}"
+        yield f"--kv-lora-rank {latent.kv_rank} --qk-head-dim {latent.nope_dim}"
+        yield f"--qk-pos-emb-head-dim {latent.rope_dim} --v-head-dim {latent.value_dim}"
 
 
 def _spread(layout: Layout, model: Model) -> Iterator[str]:
@@ -123,6 +170,14 @@ def _states(layout: Layout, recipe: str) -> Iterator[str]:
         yield f"--num-distributed-optimizer-instances {layout.replicas // layout.shard}"
 
 
+def _hidden(layout: Layout) -> Iterator[str]:
+    """Exchanges that the predicted time hides behind computation."""
+    if layout.replicas > 1:
+        yield "--overlap-grad-reduce" + (" --overlap-param-gather" if layout.zero else "")
+    if layout.sequence_parallel:
+        yield "--tp-comm-overlap"
+
+
 def _again(layout: Layout) -> Iterator[str]:
     """What is recomputed."""
     if layout.recompute == "selective":
@@ -138,14 +193,32 @@ def _host(offload: str) -> Iterator[str]:
         yield "--use-precision-aware-optimizer"
 
 
-def _unsaid(model: Model, recipe: str, offload: str) -> Iterator[str]:
+def _unsaid(model: Model, layout: Layout, recipe: str, offload: str) -> Iterator[str]:
     """What these flags leave out."""
     yield "# Add your data, tokenizer, learning rate and checkpoints; run it on every node."
+    if model.positions == "rotary":
+        yield "# Add --rotary-base as the model's config.json has it; 10000 if you leave it out."
     if recipe not in GRADIENTS:
         yield "# The planned optimizer keeps its states in 8 bits, which no flag here asks for."
     if offload in ("activations", "both"):
         yield "# Activations are planned to wait in the host's memory, which no flag here asks for."
-    if model.latent:
-        yield "# Latent attention has flags of its own, which are not here."
-    if model.experts and model.experts.shared:
-        yield "# So have shared experts."
+    if layout.tensor > 1 and not layout.sequence_parallel:
+        yield "# Exchanges of tensor ranks are planned as hidden, which Megatron-LM does with"
+        yield "# --sequence-parallel alone."
+    if unsaid := [what for what, there in _without_flags(model).items() if there]:
+        yield f"# No flag here says {', '.join(unsaid)}."
+
+
+def _without_flags(model: Model) -> dict[str, bool]:
+    """What of a model Megatron-LM has no flag for, or none that is written here."""
+    window = model.window
+    return {
+        f"{model.positions} positions": model.positions not in (*POSITIONS, "learned"),
+        f"the norm {model.norm}": model.norm not in ("layernorm", "rmsnorm"),
+        "blocks of attention beside MLP": model.parallel_block,
+        "which layers have a window": bool(window and (window.full_first or window.chunked)),
+        f"{model.block_norms} norms of a layer": model.block_norms != 2,
+        "a norm behind the embedding": model.embedding_norm,
+        "attention sinks": model.attention_sinks,
+        "this norm of queries and keys": model.query_key_norm not in ("", "head"),
+    }

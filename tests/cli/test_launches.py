@@ -5,6 +5,8 @@ DeepSpeed's JSON: https://github.com/huggingface/transformers, tests/deepspeed/d
 """
 
 import json
+import random
+import shlex
 
 import pytest
 from command_line import answered, args
@@ -12,8 +14,14 @@ from command_line import answered, args
 from mathlib.checks import InputError
 from mathlib.cli import options, steps
 from mathlib.compute import params
-from mathlib.memory import fit
-from mathlib.specs import Layout, find_model, table
+from mathlib.explore.plan import MODELS as PLANNED
+from mathlib.layout import spreads, tensor_degree
+from mathlib.plan import step
+from mathlib.plan.calibration import find_rates
+from mathlib.plan.machine import host_of, machine
+from mathlib.plan.work import OFFLOAD
+from mathlib.show.launch_flags import launch_line
+from mathlib.specs import Layout, find_cluster, find_model, table
 
 GPT3 = (
     "--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 "
@@ -57,8 +65,9 @@ def test_megatrons_gpt3_is_gpt3():
     assert params.total(model) == params.total("gpt3-175b") and model.attention == "flash"
     assert lay == Layout(data=12, tensor=8, pipeline=16, micro_batches=128)
     assert typed.ignored == [
-        *("--rampup-batch-size", "--adam-beta1", "--fp16", "--lr", "--split"),
+        *("--rampup-batch-size", "--adam-beta1", "--lr", "--split"),
     ]
+    assert typed.value("recipe") == "mixed-adam" and typed.value("program") == "megatron-core"
     assert typed.unknown == []
 
 
@@ -77,12 +86,16 @@ def test_deepspeeds_json_is_the_same_layout_typed(tmp_path, capsys):
     path = tmp_path / "ds.json"
     path.write_text(json.dumps(ZERO3 | {"nonsense": 1, "train_batch_size": "auto"}), "utf-8")
     data = answered(f"memory llama2-7b --data 8 --deepspeed {path}", capsys)
-    typed = fit.training("llama2-7b", Layout(data=8, zero=3), recipe="mixed-adam")
-    assert data["total"] == typed.total
+    program = "--program deepspeed --recipe mixed-adam --offload states"
+    typed = answered(f"memory llama2-7b --data 8 --zero 3 {program}", capsys)
+    assert data["total"] == typed["total"] and "deepspeed" in data["keeps"]
     flags = data["flags"]
-    assert flags["read"] == {"zero": "zero_optimization.stage", "recipe": "fp16.enabled"}
+    assert flags["read"] == {
+        "zero": "zero_optimization.stage",
+        "offload": "zero_optimization.offload_optimizer.device",
+        "recipe": "fp16.enabled",
+    }
     assert flags["unknown"] == ["nonsense"]
-    assert "zero_optimization.offload_optimizer.device" in flags["ignored"]
     assert "train_batch_size (auto)" in flags["ignored"]
 
 
@@ -108,11 +121,31 @@ def test_without_half_precision_deepspeed_trains_in_fp32(tmp_path):
     assert typed.value("recipe") == "adam-fp32" and (lay.data, lay.micro_batches) == (16, 4)
 
 
-def test_what_was_typed_counts_and_a_flag_without_effect_is_named():
-    line = 'gpt2 --tensor 2 --megatron "--tensor-model-parallel-size 4 --sequence-paralel"'
-    typed, _, lay = launched(line)
-    assert lay.tensor == 2 and typed.ignored == ["--tensor-model-parallel-size"]
-    assert typed.unknown == ["--sequence-paralel"]
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            '--tensor 2 --megatron "--tensor-model-parallel-size 4"',
+            "--tensor (2) and --tensor-model-parallel-size (4) differ; leave one out",
+        ),
+        ('--data 4 --torchrun "torchrun --nproc-per-node 8 a.py"', "--data (4) and"),
+        ('--megatron "--recompute-activations --recompute-granularity full"', "(full) differ, for"),
+        ('--megatron "--seq-length 512" --tokens 256', "--tokens (256) and --seq-length (512)"),
+        ('--megatron "--sequence-paralel"', "did you mean --sequence-parallel?"),
+        ("--torchrun ''", "--torchrun '': expected a line"),
+        ("--megatron ''", "--megatron '': expected a line"),
+        ('--megatron "--data-path \'a"', "--megatron: no closing quotation"),
+    ],
+)
+def test_two_sources_that_differ_and_lines_that_say_nothing_are_refused(line, told):
+    with pytest.raises(InputError) as refused:
+        args(f"memory gpt2 {line}")
+    assert told in str(refused.value)
+
+
+def test_two_sources_may_say_the_same():
+    typed, _, lay = launched('gpt2 --tensor 2 --megatron "--tensor-model-parallel-size 2 --foo"')
+    assert lay.tensor == 2 and typed.unknown == ["--foo"] and typed.ignored == []
 
 
 def test_virtual_stages_and_padded_rows_follow_from_two_flags():
@@ -146,13 +179,13 @@ def test_a_flag_that_says_nothing_is_refused_by_its_own_name(line, told):
 def test_the_lists_of_flags_say_their_version():
     for program in table("launches").values():
         assert program["version"] and program["source"].startswith("https://")
-        assert len(set(program["flags"])) == len(program["flags"]) > 40
+        assert len(set(program["flags"])) == len(program["flags"]) > 20 and program["title"]
 
 
 def test_a_launch_line_is_enough_to_look_for_a_better_layout(capsys):
     line = (
         "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 512 "
-        "--tensor-model-parallel-size 2 --global-batch-size 8 --sequence-paralel"
+        "--tensor-model-parallel-size 2 --global-batch-size 8 --foo"
     )
     launch = f"torchrun --nproc-per-node 4 pretrain_gpt.py {line}"
     data = answered(f"plan --cluster dgx-a100 --torchrun '{launch}'", capsys)
@@ -160,7 +193,7 @@ def test_a_launch_line_is_enough_to_look_for_a_better_layout(capsys):
     assert best.world == 4 and best.sequences == 8
     assert data["flags"]["read"]["devices"] == "--nnodes x --nproc-per-node"
     assert "--tensor-model-parallel-size" in data["flags"]["ignored"]
-    assert data["flags"]["unknown"] == ["--sequence-paralel"]
+    assert data["flags"]["unknown"] == ["--foo"]
 
 
 def test_where_a_command_has_no_layout_the_shape_is_read(capsys):
@@ -173,3 +206,72 @@ def test_what_has_no_effect_in_this_layout_is_ignored_by_name():
     line = '--torchrun "torchrun --nproc-per-node 32 pretrain_gpt.py ' + MIXTRAL + '"'
     typed, _, _ = launched(line)
     assert "--sequence-parallel" in typed.ignored and "sequence_parallel" not in typed.read
+
+
+MODELS = (*PLANNED, "deepseek-v3", "qwen3-8b", "qwen3-30b-a3b")
+
+
+def layouts(draw, model, tokens):
+    """One that divides: every axis, stage of ZeRO and kind of recomputation."""
+    split = draw.choice([t for t in (1, 2, 4, 8) if divides_all(model, t)])
+    stages = draw.choice([p for p in (1, 2, 4, 5, 8) if p <= model.layers])
+    among = draw.choice([c for c in (1, 2, 4) if tokens % (2 * c) == 0])
+    data, zero = draw.choice([1, 2, 3, 8]), draw.choice([0, 1, 2, 3])
+    near = [v for v in (1, 2, 3, 4) if spreads(model.layers, stages, v) and (stages > 1 or v == 1)]
+    ranks = data * among * split
+    dealt = [e for e in (1, 2, 4, 8) if ranks % e == 0]
+    expert = draw.choice(
+        [e for e in dealt if model.experts and model.experts.routed % e == 0] or [1]
+    )
+    return Layout(
+        data=data,
+        tensor=split,
+        pipeline=stages,
+        chunks=draw.choice(near),
+        context=among,
+        expert=expert,
+        expert_tensor=1 if expert > 1 else split,
+        zero=zero if data * among > 1 else 0,
+        shard=data if zero and among > 1 and draw.random() < 0.3 else 0,
+        sequence_parallel=split > 1,
+        micro_batch=draw.choice([1, 2, 4]),
+        micro_batches=stages * draw.choice([1, 2]),
+        recompute=draw.choice(["none", "selective", "full"]),
+    )
+
+
+def divides_all(model, tensor):
+    try:
+        return bool(tensor_degree(model, tensor))
+    except InputError:
+        return False
+
+
+def test_a_line_that_is_printed_is_read_as_the_layout_it_was_printed_for(capsys):
+    """Of 300 layouts: bytes and seconds of `time` and `memory` are those that were planned."""
+    draw = random.Random(1)
+    for i in range(300):
+        model = find_model(MODELS[i % len(MODELS)])
+        nodes, tokens = find_cluster("dgx-a100"), min(model.context, draw.choice([1024, 2048]))
+        lay = layouts(draw, model, tokens)
+        recipe = draw.choice(["mixed-adam", "mixed-adam-fp32-gradients"])
+        offload = draw.choice(["none", "none", "states"])
+        on = machine(model, nodes, find_rates(nodes.device), tokens=tokens, host=host_of(nodes))
+        line = launch_line(model, lay, nodes, tokens=tokens, recipe=recipe, offload=offload)
+        how = f"--torchrun {shlex.quote(line)}"
+        held = on.filled(recipe).parts(lay, OFFLOAD[offload])
+        padded = model.padded_vocab % lay.tensor  # rows more than a tensor rank's share
+        near = {"rel": 1e-3 if padded else 1e-12}
+        timed = answered(f"time --cluster dgx-a100 {how}", capsys)
+        told = (model.name, lay, line)
+        assert timed["total"] == pytest.approx(step.step(on, lay, offload=offload).total, **near), (
+            told
+        )
+        fullest = timed["also"]["memory of the fullest device"]["value"]
+        assert fullest == pytest.approx(sum(held), **near), told
+        assert answered(f"memory {how}", capsys)["total"] == pytest.approx(fullest), told
+        words = shlex.quote(line.partition("pretrain_gpt.py")[2])
+        alone = answered(f"memory --data {lay.data} --megatron {words}", capsys)
+        assert alone["total"] == pytest.approx(fullest), told
+        assert timed["flags"]["unknown"] == [], told
+        assert timed["flags"]["assumed"] == ["--attention-backend auto"], told

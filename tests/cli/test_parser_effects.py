@@ -69,7 +69,7 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--rent": "lambda-a100-sxm",
     "--risk": "10%",
 }
-LAUNCH = {"--megatron", "--deepspeed", "--torchrun", "--config", "--help", "--json"}
+LAUNCH = {f"--{name}" for name in cli.LAUNCHES} | {"--config", "--help", "--json"}
 
 
 def said(words):

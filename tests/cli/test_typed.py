@@ -34,16 +34,35 @@ def test_what_no_answer_asks_for_is_refused_by_name():
     typed.refuse_unused()
 
 
-def test_another_programs_flag_gives_way_to_what_was_typed():
+def test_another_programs_flag_may_say_what_was_typed_but_nothing_else():
     typed = parsed(parser(), ["--zero", "3"])
-    typed.take("zero", 1, "--use-distributed-optimizer")
+    typed.take("zero", 3, "--same")
     typed.take("kv_heads", 8, "--num-query-groups")
     typed.take("nothing", 8, "--other")
+    with pytest.raises(InputError, match="--zero .3. and --optim .1. differ; leave one out"):
+        typed.take("zero", 1, "--optim")
+    with pytest.raises(InputError, match="--num-query-groups .8. and --heads .4. differ, for --kv"):
+        typed.take("kv_heads", 4, "--heads")
     assert typed.zero == 3 and typed.value("kv_heads") == 8
     typed.refuse_unused()  # nobody asked for kv_heads, so its flag had no part
-    assert typed.read == {} and typed.ignored == [
-        *("--use-distributed-optimizer", "--other", "--num-query-groups"),
-    ]
+    assert typed.read == {"zero": "--same"} and typed.ignored == ["--other", "--num-query-groups"]
+
+
+def test_what_another_program_does_of_itself_gives_way_and_is_told():
+    typed = parsed(parser(), ["--zero", "3"])
+    typed.assume("zero", 0, "no --zero")
+    typed.assume("kv_heads", 4, "four heads")
+    typed.assume("nothing", 4, "nothing")
+    assert (typed.zero, typed.kv_heads, typed.assumed) == (3, 4, ["four heads"])
+    typed.default("zero", 1)
+    typed.default("kv_heads", 1)
+    assert (typed.zero, typed.kv_heads) == (3, 1)
+
+
+def test_an_option_is_typed_once():
+    for words in (["--zero", "1", "--zero", "2"], ["--causal", "--zero=1", "--causal"]):
+        with pytest.raises(InputError, match="typed 2 times; expected once"):
+            parsed(parser(), words)
 
 
 def test_a_refusal_names_what_was_typed():

@@ -140,5 +140,27 @@ def test_what_no_flag_says_is_said():
     assert "8 bits" not in comments("llama2-7b", "mixed-adam")
     assert "Activations" in comments("llama2-7b", RECIPE, offload="both")
     assert "Activations" not in comments("llama2-7b", RECIPE, offload="states")
-    assert "Latent attention" in comments("deepseek-v3", RECIPE)
-    assert "shared experts" in comments("deepseek-v3", RECIPE)
+    assert "alibi positions" in comments("bloom-7b1", RECIPE)
+    assert "--rotary-base" in comments("llama2-7b", RECIPE)
+    assert "--rotary-base" not in comments("gpt2-xl", RECIPE)
+
+
+def test_what_the_time_and_the_bytes_rely_on_is_asked_for():
+    full = Layout(data=2, tensor=2, zero=1, sequence_parallel=True)
+    hidden = {"--overlap-grad-reduce", "--overlap-param-gather", "--tp-comm-overlap"}
+    told = flags("llama2-7b", full)
+    assert hidden <= set(told)
+    assert (told["--hidden-dropout"], told["--attention-dropout"]) == ("0", "0")
+    assert (told["--vocab-size"], told["--make-vocab-size-divisible-by"]) == ("32000", "16000")
+    assert not hidden & set(flags("llama2-7b", Layout()))
+    assert hidden & set(flags("llama2-7b", Layout(data=2))) == {"--overlap-grad-reduce"}
+    assert flags("mistral-7b", Layout())["--window-size"] == "4095,0"
+    latent = flags("deepseek-v3", Layout())
+    assert latent["--kv-lora-rank"] == "512" and latent["--moe-layer-freq"] == "([0]*3+[1]*58)"
+
+
+@pytest.mark.parametrize(("world", "nodes"), [(12, "2"), (20, "4"), (7, ""), (24, "3")])
+def test_as_many_processes_start_as_are_planned(world, nodes):
+    told = flags("gpt2-xl", Layout(data=world))
+    assert int(told.get("--nnodes", 1)) * int(told["--nproc-per-node"]) == world
+    assert told.get("--nnodes", "") == nodes
