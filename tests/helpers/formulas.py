@@ -202,6 +202,7 @@ EXAMPLES: dict[str, object] = {
     "frozen": False,
     "convention": "counted",
     "early_stop": True,
+    "last_product": False,
     "total_tokens": 1e9,
     "multiplier": 6,
     "heads": 4,
