@@ -97,7 +97,7 @@ class _Step:
     def how(self) -> activations.Saving:
         """How the program saves its activations."""
         names = {"attention", "dropout", "bytes_per_element", "autocast"}
-        names |= {"fused_gate", "expert_results"}
+        names |= {"fused_gate", "expert_results", "separate"}
         return activations._saving(
             self.model, **{k: v for k, v in self.options.items() if k in names}
         )

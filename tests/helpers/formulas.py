@@ -71,6 +71,7 @@ EXAMPLES: dict[str, object] = {
     "expert_results": False,
     "small_tensors": True,
     "autocast": True,
+    "separate": True,
     "optimizer": "for-loop",
     "loss": "fused",
     "ddp_buckets": "copy",
