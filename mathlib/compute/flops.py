@@ -175,6 +175,7 @@ def recomputation(
     causal: bool = False,
     convention: str = "counted",
     early_stop: bool = False,
+    last_product: bool | None = None,
     attention_backward: float = 2,
 ) -> Parts:
     """FLOP a backward pass adds because activations were not kept.
@@ -188,12 +189,15 @@ def recomputation(
     needs (the other variant, torch 2.13's default, runs to the end), and no product whose result
     nobody saves is run: selective without the product with the values, full without the MLP's
     last.  A fused kernel (attention_backward 2.5) saves its result and runs whole.
+    last_product: whether full runs the MLP's last all the same, as something behind it saves its
+    result: dropout, or a norm.  Unless said, where the model has dropout or four norms a layer.
 
     Chapter: compute
     """
     one_of("recompute", recompute, RECOMPUTE)
     one_of("convention", convention, ("counted", "korthikanti"))
     one_of("attention_backward", attention_backward, (2, 2.5))
+    model = find_model(model)
     once = forward(model, sequences=sequences, tokens=tokens, causal=causal)
     again = {
         "none": (),
@@ -203,21 +207,31 @@ def recomputation(
     factor = 3 if (recompute, convention) == ("selective", "korthikanti") else 1
     parts = {name: _times(once[name], factor) for name in again}
     if flag("early_stop", early_stop):
-        parts = _stopped(parts, recompute, attention_backward == 2.5)
+        parts = _stopped(model, parts, recompute, attention_backward == 2.5, last_product)
     return Parts(once.title.replace("forward", "recomputation"), "FLOP", parts)
 
 
-def _stopped(parts: dict[str, Part], recompute: str, fused: bool) -> dict[str, Part]:
+def _stopped(
+    model: Model, parts: dict[str, Part], recompute: str, fused: bool, last: bool | None
+) -> dict[str, Part]:
     """What is left of a recomputation that stops early; experts' results are saved, to be
-    weighted, so theirs run whole.
+    weighted, so theirs run whole, and shared experts' where a gate scales them.
     """
     if recompute == "selective" and not fused:
         return {name: part for name, part in parts.items() if name != "attention values"}
-    mlp = parts.get("mlp")
-    if recompute == "full" and isinstance(mlp, Parts):
-        kept = {name: part for name, part in mlp.items() if name != "down"}
-        return parts | {"mlp": Parts("mlp", "FLOP", kept)}
-    return parts
+    saved = model.dropout or model.block_norms > 2 if last is None else flag("last_product", last)
+    if recompute != "full" or saved:
+        return parts
+    gated = model.experts is not None and model.experts.shared_gate
+    ends = ("mlp",) if gated else ("mlp", "shared experts")
+    return parts | {name: _without_last(parts[name]) for name in ends if name in parts}
+
+
+def _without_last(part: Part) -> Part:
+    """An MLP's products but its last."""
+    assert isinstance(part, Parts)
+    kept = {name: one for name, one in part.items() if name != "down"}
+    return Parts(part.title, "FLOP", kept)
 
 
 def training(
@@ -231,6 +245,7 @@ def training(
     recompute: str = "none",
     convention: str = "counted",
     early_stop: bool = False,
+    last_product: bool | None = None,
 ) -> Parts:
     """FLOP of one training step: forward, backward and what is computed again.
 
@@ -255,6 +270,7 @@ def training(
                 recompute=recompute,
                 convention=convention,
                 early_stop=early_stop,
+                last_product=last_product,
                 attention_backward=attention_backward,
             ),
         },

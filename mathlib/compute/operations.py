@@ -151,8 +151,9 @@ def _core(model: Model, shape: Shape) -> list[Pair]:
         moved = b * (e * (scored + valued) * (a * n + k * keys) + STATISTIC * a * n)
         flop = b * 2 * (scored + valued) * a * pairs
         ahead = Operation("flash attention", "attention core", flop, moved, L)
-        # five products for two, and a gradient to each tensor
-        return [(ahead, replace(ahead, flop=2.5 * flop, moved=2 * moved))]
+        # five products for two, three of them as wide as a key; and a gradient to each tensor
+        five = b * 2 * (3 * scored + 2 * valued) * a * pairs
+        return [(ahead, replace(ahead, flop=five, moved=2 * moved))]
     found = []
     for name, wide in (("scores", scored), ("values", valued)):
         moved = b * a * e * (n * wide + keys * wide * k / a + n * keys)

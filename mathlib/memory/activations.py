@@ -60,6 +60,7 @@ def layer(
     expert_results: bool = True,
     small_tensors: bool = False,
     autocast: bool = False,
+    separate: bool | None = None,
     index: int = 0,
     context: int = 1,
 ) -> Parts:
@@ -75,7 +76,10 @@ def layer(
     since 2025) keeps the copies that go to experts, not what comes back.
     `small_tensors` adds what papers leave out: norm statistics, causal mask,
     log-sum-exp.
-    `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32.
+    `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32. It
+    casts the input of every linear layer for itself: `separate` says that queries, keys
+    and values have layers of their own, and so gate and up; unless said, where the MLP is
+    gated, as in LLaMA.
     `index` says which layer, where dense and expert layers differ.
     `context`: ranks that share a sequence; each keeps what belongs to its own tokens.
 
@@ -83,7 +87,7 @@ def layer(
     """
     model = find_model(model)
     asked = (attention, dropout, bytes_per_element, fused_gate, expert_results)
-    how = _saving(model, *asked, small_tensors, autocast)
+    how = _saving(model, *asked, small_tensors, autocast, separate=separate)
     t, b = tensor_degree(model, tensor), whole("micro_batch", micro_batch)
     s = _own_tokens(model, tokens, context, how)
     if whole("index", index, least=0) >= model.layers:
@@ -185,6 +189,7 @@ def stage(
     expert_results: bool = True,
     small_tensors: bool = False,
     autocast: bool = False,
+    separate: bool | None = None,
 ) -> Parts:
     """Bytes a device of a pipeline stage holds at its peak: its layers times the micro-batches in
     flight, and its ends.
@@ -197,7 +202,7 @@ def stage(
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     asked = (attention, dropout, bytes_per_element, fused_gate, expert_results)
-    how = _saving(model, *asked, small_tensors, autocast)
+    how = _saving(model, *asked, small_tensors, autocast, separate=separate)
     s, logits = (
         _own_tokens(model, tokens, layout.context, how),
         non_negative("logits_bytes", logits_bytes),

@@ -62,13 +62,15 @@ class _Step:
         return precision.bytes_per_parameter(self.recipe)
 
     @cached_property
+    def experts(self) -> float:
+        """Share of experts in this device's parameters: they have replicas of their own number."""
+        return self.own.amount("experts") / self.own.total if "experts" in self.own else 0
+
+    @cached_property
     def copies(self) -> dict[str, float]:
         """Bytes a parameter, by copy, after sharding; main gradients are apart from gradients."""
-        each = self._sharded(self.layout.shard)
-        if self.layout.expert > 1:  # experts have fewer replicas
-            experts = self.own.amount("experts") / self.own.total if "experts" in self.own else 0
-            other = self._sharded(self.layout.expert_shard)
-            each = {n: (1 - experts) * each[n] + experts * other[n] for n in each}
+        each, other = (self._sharded(S) for S in (self.layout.shard, self.layout.expert_shard))
+        each = {n: (1 - self.experts) * each[n] + self.experts * other[n] for n in each}
         whole = self.whole
         main = whole.amount("main gradients") if "main gradients" in whole else 0
         all_gradients = main + (whole.amount("gradients") if "gradients" in whole else 0)
@@ -95,7 +97,7 @@ class _Step:
     def how(self) -> activations.Saving:
         """How the program saves its activations."""
         names = {"attention", "dropout", "bytes_per_element", "autocast"}
-        names |= {"fused_gate", "expert_results"}
+        names |= {"fused_gate", "expert_results", "separate"}
         return activations._saving(
             self.model, **{k: v for k, v in self.options.items() if k in names}
         )
@@ -179,26 +181,30 @@ class _Step:
         """Parameters of the head, or of the table that it reuses."""
         return self.own.amount("embedding" if self._head_is_table else "head")
 
-    def gathered(self, backward: bool) -> float:
-        """What ZeRO holds whole of the largest layer or table while it computes: stage 3 weights
-        and gradients, stage 2 gradients.
+    def gathered(self, done: float = 0) -> float:
+        """What ZeRO holds whole of the largest layer or table while it computes: stage 3 weights,
+        and from stage 2 on gradients, of the `done` parameters that backward has come to.
         """
-        if self.layout.shard == 1 or self.layout.zero < 2:
+        if self.layout.zero < 2:
             return 0
-        each = self.whole.amount("weights") if self.layout.zero == 3 else 0
-        each += self.gradient_bytes if backward else 0
-        return each * self.largest_piece
+        weights = self.whole.amount("weights") if self.layout.zero == 3 else 0
+        piece = self.largest_piece
+        return weights * piece + self.gradient_bytes * min(piece, done)
 
     @cached_property
     def largest_piece(self) -> float:
-        """Parameters of the largest layer or table on a device."""
-        kinds = {activations._has_experts(self.model, i): i for i in range(self.model.layers)}
+        """Parameters of the largest layer or table on a device, as far as they are sharded."""
+        kinds = {activations._has_experts(self.model, i): i for i in self.held}
         norms = params.count(self.model)["norms"]
         assert isinstance(norms, Parts)
         each = sum(norms.amount(n) for n in norms if n not in ENDS) / self.model.layers
-        layers = [self._parameters([i]) + each for i in kinds.values()]
-        tables = [self.own.amount(name) for name in ("embedding", "head") if name in self.own]
-        return max(layers + tables)
+        pieces = [self._groups([i]) | {"norms": each} for i in kinds.values()]
+        pieces += [
+            {name: self.own.amount(name)} for name in ("embedding", "head") if name in self.own
+        ]
+        dense, experts = self.layout.shard > 1, self.layout.expert_shard > 1
+        whole = {name: experts if name == "experts" else dense for one in pieces for name in one}
+        return max(sum(n for name, n in one.items() if whole[name]) for one in pieces)
 
     @property
     def stream(self) -> float:
@@ -273,7 +279,7 @@ class _Step:
             activations=Parts("activations", "byte", self.kept),
             logits=spike,
             cast_weights=self.cast_weights,
-            gathered_layer=self.gathered(backward=False),
+            gathered_layer=self.gathered(),
         )
 
     def loss_backward(self) -> Parts:
@@ -288,7 +294,7 @@ class _Step:
             activations=Parts("activations", "byte", self.kept),
             gradients_of_logits=spike,
             cast_weights=min(self.cast_weights, casts or self.cast_weights),
-            gathered_layer=self.gathered(backward=True),
+            gathered_layer=self.gathered(),
         )
 
     def head_backward(self) -> Parts:
@@ -306,7 +312,7 @@ class _Step:
             gradients_of_logits=self.logits(e),
             new_gradients=written * self.head_parameters,
             cast_weights=self.cast_weights if self.layout.recompute != "full" else 0,
-            gathered_layer=self.gathered(backward=True),
+            gathered_layer=self.gathered(),
         )
 
     @cached_property
@@ -351,7 +357,7 @@ class _Step:
             working_tensors=work,
             new_gradients=fresh,
             cast_weights=casts,
-            gathered_layer=self.gathered(backward=True),
+            gathered_layer=self.gathered(done + own),
         )
 
     def _behind(self, index: int) -> list[int]:
@@ -361,9 +367,12 @@ class _Step:
 
     def _parameters(self, layers: list[int]) -> float:
         """Parameters that these layers hold on a device, without norms."""
+        return sum(self._groups(layers).values())
+
+    def _groups(self, layers: list[int]) -> dict[str, float]:
+        """The same, by group."""
         lay = self.layout
-        each = _layer_parameters(self.model, lay.tensor, layers, lay.expert, lay.expert_split)
-        return sum(each.values())
+        return _layer_parameters(self.model, lay.tensor, layers, lay.expert, lay.expert_split)
 
     def _less(self, kind: str, gone: list[int]) -> float:
         """A stage's layers of a kind, less those of one micro-batch whose backward is done."""
@@ -395,10 +404,13 @@ class _Step:
         wide = recipe.main_gradients or recipe.gradient_copies
         narrow = recipe.master_weights and not wide
         cast = precision.bytes_of(recipe.master_weights) if narrow else 0
-        S = self.layout.shard if self.layout.zero else 1
+        own = self.own.total
+        if self.layout.zero:
+            lay = self.layout
+            own *= (1 - self.experts) / lay.shard + self.experts / lay.expert_shard
         each = {
-            "foreach": self.own.total / S * (root + cast),
-            "for-loop": min(self._largest_weight(), self.own.total / S) * (2 * root + cast),
+            "foreach": own * (root + cast),
+            "for-loop": min(self._largest_weight(), own) * (2 * root + cast),
             "fused": 0,
         }[self.optimizer]
         return self.moment("the update", gradients=self.gradients(self.own.total), update=each)

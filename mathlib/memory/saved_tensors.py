@@ -6,7 +6,7 @@ e bytes an element
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,12 +30,20 @@ class Saving:
     expert_results: bool = True  # False where the router's weight multiplies in the gate's kernel
     small_tensors: bool = False  # norm statistics, causal mask, log-sum-exp, token numbers
     autocast: bool = False  # fp32 residual stream and softmax, the rest in bytes_per_element
+    separate: bool = False  # layers of their own for q, k, v, gate and up: autocast copies for each
 
     def __post_init__(self) -> None:
         one_of("attention", self.attention, ATTENTION)
         positive("bytes_per_element", self.bytes_per_element)
-        for name in ("dropout", "fused_gate", "expert_results", "small_tensors", "autocast"):
+        flags = ("dropout", "fused_gate", "expert_results", "small_tensors", "autocast", "separate")
+        for name in flags:
             flag(name, getattr(self, name))
+
+    def copies(self, readers: int) -> int:
+        """How often an input is kept that so many matrices read: autocast casts it for each layer
+        of its own.
+        """
+        return readers if self.autocast and self.separate else 1
 
     @property
     def stream_bytes(self) -> float:
@@ -54,12 +62,16 @@ def _saving(
     attention: str | None = None,
     dropout: bool | None = None,
     *rest: Any,
+    separate: bool | None = None,
     **named: Any,
 ) -> Saving:
-    """The conventions asked for; attention and dropout are the model's own unless said."""
+    """The conventions asked for; attention and dropout are the model's own unless said, and models
+    with a gate have separate projections, as LLaMA's in transformers.
+    """
     kernel = model.attention if attention is None else attention
     drops = model.dropout if dropout is None else dropout
-    return Saving(kernel, drops, *rest, **named)
+    apart = model.gated if separate is None else separate
+    return replace(Saving(kernel, drops, *rest, **named), separate=apart)
 
 
 class Kept(NamedTuple):
@@ -123,7 +135,8 @@ def _core(model: Model, s: int, b: int, how: Saving) -> Iterator[Kept]:
 
 def _attention(model: Model, s: int, b: int, t: int, how: Saving) -> Iterator[Kept]:
     tokens, e = s * b, how.bytes_per_element
-    yield Kept("attention", "input", e * tokens * model.width, False)
+    copies = how.copies(2 if model.latent else 3)
+    yield Kept("attention", "input", copies * e * tokens * model.width, False)
     yield from _heads(model, tokens, e, t)
     yield from _core(model, s, b, how)
     wide = model.heads * (model.latent.value_dim if model.latent else model.head_dim)
@@ -147,8 +160,10 @@ def _linear_pair(model: Model, width: int, tokens: int, how: Saving) -> Iterator
 
 def _mlp(model: Model, tokens: int, how: Saving, experts: Experts | None) -> Iterator[Kept]:
     h, e = model.width, how.bytes_per_element
-    if model.block_norms != 1:  # with one norm a layer, attention and MLP read the same tensor
-        yield Kept("mlp", "input", e * tokens * h, False)
+    # with one norm a layer, attention and MLP read the same tensor, of which autocast makes copies
+    if model.block_norms != 1 or how.autocast:
+        copies = how.copies(2 if model.gated and not experts else 1)
+        yield Kept("mlp", "input", copies * e * tokens * h, False)
     # balanced load: every token is copied to the experts it visits, their outputs are weighted and
     # added
     if experts:

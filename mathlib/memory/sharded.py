@@ -42,7 +42,7 @@ class _Rank(_Rows):
             return alive * self.gradient_bytes
         return self.piece_bytes * self.pieces if self.accumulation else 0
 
-    def gathered(self, backward: bool) -> float:
+    def gathered(self, done: float = 0) -> float:
         """What stands in no layer is whole from the begin of forward to the end of backward."""
         return self.copy_bytes["weights"] * self.rows[-1].padded if self.layout.zero == 3 else 0
 
@@ -70,7 +70,7 @@ class _Rank(_Rows):
             f"the forward of layer {index}",
             gradients=self.gradients(0),
             activations=Parts("activations", "byte", alive),
-            outside_the_layers=self.gathered(backward=False),
+            outside_the_layers=self.gathered(),
             **self.whole_layers(place, -1),
         )
 
@@ -108,7 +108,7 @@ class _Rank(_Rows):
             activations=Parts("activations", "byte", self.kept | {"head": rest}),
             gradients_of_logits=self.logits(self.how.bytes_per_element),
             new_gradients=self.in_autograd,
-            outside_the_layers=self.gathered(backward=True),
+            outside_the_layers=self.gathered(),
             **self.fullest(0, self.behind_head),
         )
 
@@ -152,7 +152,7 @@ class _Rank(_Rows):
             f"the backward of layer {index}",
             activations=Parts("activations", "byte", alive),
             new_gradients=self.in_autograd,
-            outside_the_layers=self.gathered(backward=True),
+            outside_the_layers=self.gathered(),
             **self.whole_layers(place, 1),
             **max(found, key=lambda one: sum(one.values())),
         )
@@ -165,7 +165,7 @@ class _Rank(_Rows):
             return super().embedding_backward()
         end, table = len(self.tensors), self.gradient_bytes * self.table
         new = table + self.in_autograd + (table if self._head_is_table else 0)
-        outside = {"outside the layers": self.gathered(backward=True)}
+        outside = {"outside the layers": self.gathered()}
         found = [
             outside | self.fullest(end - 2, end - 1) | {"new gradients": new},
             outside | self.fullest(end - 1, end),
@@ -290,6 +290,11 @@ def _shardable(layout: Layout, activation: dict[str, Any]) -> Layout:
         )
     if layout.expert > 1:
         raise InputError(f"layout.expert = {layout.expert}: expected 1; memory.fit has experts")
+    if layout.expert_split < layout.tensor:
+        raise InputError(
+            f"layout.expert_tensor = {layout.expert_tensor}: expected as many as layout.tensor = "
+            f"{layout.tensor}; memory.fit has experts"
+        )
     if activation.get("autocast"):
         raise InputError("autocast = True: expected 16-bit weights, with an fp32 master if wanted")
     return layout

@@ -16,6 +16,7 @@ from mathlib.memory import activations
 from mathlib.specs import Layout, Model
 
 Shape = tuple[int, int]  # sequences, tokens of each
+BEHIND = ("post_feedforward_layernorm", "post_mlp_layernorm")  # norms behind the MLP
 
 
 def architecture(model: nn.Module) -> tuple[nn.Module, Model]:
@@ -53,6 +54,20 @@ def recomputes(module: nn.Module) -> str:
     return str(getattr(module, "recompute", "none"))
 
 
+def stops_early(module: nn.Module) -> bool:
+    """Whether a recomputation ends at the last tensor that is needed, as torch's does unless
+    use_reentrant is True.
+    """
+    checkpoints = (getattr(part, "_gradient_checkpointing_func", None) for part in module.modules())
+    return not any(getattr(one, "keywords", {}).get("use_reentrant", False) for one in checkpoints)
+
+
+def _saves_last(module: nn.Module, model: Model) -> bool:
+    """Whether dropout or a norm stands behind the MLP and needs the result of its last product."""
+    names = {name.rpartition(".")[2] for name, _ in module.named_modules()}
+    return model.dropout and module.training or not names.isdisjoint(BEHIND)
+
+
 def amounts(module: nn.Module, model: Model, shapes: list[Shape]) -> dict[str, float]:
     """What a step of these forwards computes and keeps, with the program's own kernel."""
     how = 2.5 if model.attention == "flash" else 2
@@ -66,7 +81,8 @@ def amounts(module: nn.Module, model: Model, shapes: list[Shape]) -> dict[str, f
             tokens=s,
             attention_backward=how,
             recompute=again,
-            early_stop=again != "none",
+            early_stop=stops_early(module),
+            last_product=_saves_last(module, model),
         ).total
         kept = activations.stage(
             model,

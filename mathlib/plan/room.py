@@ -1,15 +1,16 @@
 """Bytes on the fullest device of a layout, quickly: what a search asks of very many.
 
 L layers · p stages · v chunks a stage · m micro_batches · t tensor
-S ranks ZeRO shards over · P parameters · n devices
+S ranks ZeRO shards over · P parameters · E of experts · n devices
 The sum at the end of a forward, from the formulas of `mathlib.memory`, each asked once; exact,
 moment by moment, is `memory.fit.training`, of which this is within a tenth.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from mathlib.layout import stage_sizes
+from mathlib.layout import spreads, stage_sizes, uneven_layers
 from mathlib.memory import activations, states
 from mathlib.plan import work
 from mathlib.plan.keeps import Keeps
@@ -21,14 +22,19 @@ Copies = tuple[float, float]  # bytes of the states, and of a layer that ZeRO ga
 
 
 class Early(NamedTuple):
-    """Layers of the early stages and of the last, and the micro-batches in flight there."""
+    """Layers of each kind of that stage which keeps most activations, and of the last, and the
+    micro-batches in flight there.
+    """
 
-    first: int  # layers of the first stage, which has the embedding
-    most: int  # of the second, where the first has one fewer
-    layers: int  # of that of the two which keeps more activations
-    flying: float  # micro-batches in flight there
-    last: int  # layers of the last stage
-    behind: float  # micro-batches in flight there
+    here: tuple[int, ...]
+    flying: float
+    last: tuple[int, ...]
+    behind: float
+
+    @property
+    def layers(self) -> int:
+        """Of the stage that keeps most."""
+        return sum(self.here)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +49,22 @@ class Room:
     keeps: Keeps = Keeps()
     attention: str = "flash"  # the kernel, one of architecture.ATTENTION
     dropout: bool = False  # whether its masks are kept
-    kept: dict[tuple[object, ...], float] = field(default_factory=dict, repr=False)
+    kept: dict[tuple[object, ...], list[float]] = field(default_factory=dict, repr=False)
     copies: dict[tuple[int, int], tuple[float, float, float]] = field(
         default_factory=dict, repr=False
     )
-    early: dict[tuple[int, ...], Early] = field(default_factory=dict, repr=False)
-    held: dict[tuple[int, ...], Held] = field(default_factory=dict, repr=False)
+    early: dict[tuple[object, ...], Early] = field(default_factory=dict, repr=False)
+    held: dict[tuple[int, ...], list[Held]] = field(default_factory=dict, repr=False)
+    spread: dict[tuple[int, int], dict[int, tuple[int, ...]]] = field(
+        default_factory=dict, repr=False
+    )
     standing: dict[tuple[object, ...], list[Copies]] = field(default_factory=dict, repr=False)
 
     def parts(self, way: Layout | Way, away: Away = HERE) -> tuple[float, float, float, float]:
         """States, activations, logits and what is alive while a layer computes, in bytes, on the
-        fuller of first and last stage; where the first has a layer fewer than the second, each the
-        more of those two: up to a sixth too much where a table weighs more than a layer.
+        fuller of first and last stage; where the first has a layer fewer than the second, or some
+        layers have experts and some do not, each on the stage that has most of it: up to a sixth
+        too much where a table weighs more than a layer.
         """
         states_, gathered = self._standing(way, way.zero, way.shard, away)
         kept, logits, again = self.passing(way, away)
@@ -64,24 +74,23 @@ class Room:
         """Activations, logits, a layer computed again: what no ZeRO stage changes. Of activations
         that wait in the host's memory those of two layers are here, one's on their way.
         """
-        _, _, layers, flying, last, behind = self.stages(way)
-        layer = self._layer(way, way.recompute)
-        again = self._layer(way, "none") if way.recompute == "full" else 0.0
+        at, each = self.stages(way), self._layers(way, way.recompute)
+        again = max(self._layers(way, "none")) if way.recompute == "full" else 0.0
         n = self.tokens // way.context * way.micro_batch
         logits = (self.keeps.logit * self.model.padded_vocab + 4 * self.model.width) * n
         logits /= 1 if self.keeps.whole_logits else way.tensor
         if away.kept:
-            return min(2.0, layers * flying) * layer, logits, again
-        ahead, at_last = layers * flying * layer, last * behind * layer
+            return min(2.0, at.layers * at.flying) * max(each), logits, again
+        ahead, at_last = at.flying * _added(at.here, each), at.behind * _added(at.last, each)
         if way.pipeline == 1 or ahead < at_last + logits:
             return at_last, logits, again
         return ahead, 0.0, again
 
     def of_family(self, way: Way, shards: list[tuple[int, int]], away: Away = HERE) -> list[Copies]:
         """What stands in memory with each ZeRO stage and group of a family; asked once, as chunks
-        change nothing.
+        change nothing where layers are alike.
         """
-        key = (*way[:3], *way[10:], away.states)
+        key = (*way[:3], *way[10:], way.chunks if len(self.kinds) > 1 else 1, away.states)
         if key not in self.standing:
             self.standing[key] = [self._standing(way, *one, away) for one in shards]
         return self.standing[key]
@@ -94,47 +103,78 @@ class Room:
             states_ = every - left
         if away.kept:
             at = self.stages(way)
-            kept = at.layers * at.flying * self._layer(way, way.recompute)
+            kept = at.flying * _added(at.here, self._layers(way, way.recompute))
         return states_ + kept
 
     def layer(self, way: Layout | Way) -> float:
         """Bytes that an average layer keeps of a micro-batch."""
-        return self._layer(way, way.recompute)
+        sparse = self.model.expert_layers
+        counts = (
+            (self.model.layers - sparse, sparse) if len(self.kinds) > 1 else (self.model.layers,)
+        )
+        return _added(counts, self._layers(way, way.recompute)) / self.model.layers
 
     def total(self, way: Layout | Way) -> float:
         """Bytes in all."""
         return sum(self.parts(way))
 
+    @cached_property
+    def kinds(self) -> list[Model]:
+        """Models whose layers are all alike: without experts and with them where this one's differ,
+        else itself.
+        """
+        e = self.model.experts
+        if e is None or self.model.expert_layers in (0, self.model.layers):
+            return [self.model]
+        return [self.model.but(experts=x) for x in (None, replace(e, dense_layers=0, every=1))]
+
+    def counts(self, way: Layout | Way) -> dict[int, tuple[int, ...]]:
+        """Layers of each kind on the stages that may be the fullest: first, second and last where
+        layers are alike, else all.
+        """
+        p, L, e = way.pipeline, self.model.layers, self.model.experts
+        key = p, way.chunks
+        if key not in self.spread:
+            if e is None or len(self.kinds) == 1:
+                first, most, last = stage_sizes(L, p)
+                sizes = (
+                    {0: first, 1: most, p - 1: last} if first < most else {0: first, p - 1: last}
+                )
+                self.spread[key] = {i: (n,) for i, n in sizes.items()}
+            else:
+                v = way.chunks if spreads(L, p, way.chunks) else 1
+                own = [[e.at(i) for i in held] for held in uneven_layers(L, p, v)]
+                self.spread[key] = {i: (len(one) - sum(one), sum(one)) for i, one in enumerate(own)}
+        return self.spread[key]
+
     def stages(self, way: Layout | Way) -> Early:
         """Layers and micro-batches in flight of the stages that may be the fullest."""
-        key = (way.pipeline, way.micro_batches, way.chunks)
+        key: tuple[object, ...] = (way.pipeline, way.micro_batches, way.chunks)
+        if len(self.kinds) > 1:
+            key += (way.tensor, way.context, way.sequence_parallel, way.recompute)
         if key not in self.early:
-            p, m, v = key
-            first, most, last = stage_sizes(self.model.layers, p)
-            flying = [
-                activations.in_flight(pipeline=p, micro_batches=m, chunks=v, stage=i)
-                for i in (0, min(1, p - 1), p - 1)
-            ]
-            two = [(first, flying[0]), (most, flying[1])][: 1 if first == most else 2]
-            here = max(two, key=lambda one: one[0] * one[1])
-            self.early[key] = Early(first, most, *here, last, flying[2])
+            p, m, v = way.pipeline, way.micro_batches, way.chunks
+            counts, each = self.counts(way), self._layers(way, way.recompute)
+            flying = {
+                i: activations.in_flight(pipeline=p, micro_batches=m, chunks=v, stage=i)
+                for i in counts
+            }
+            most = max(counts, key=lambda i: flying[i] * _added(counts[i], each))
+            self.early[key] = Early(counts[most], flying[most], counts[p - 1], flying[p - 1])
         return self.early[key]
 
-    def _layer(self, way: Layout | Way, recompute: str) -> float:
-        """Bytes that an average layer keeps of one micro-batch: as many times those of a sequence
-        as it has.
+    def _layers(self, way: Layout | Way, recompute: str) -> list[float]:
+        """Bytes that a layer of each kind keeps of one micro-batch: as many times those of a
+        sequence as it has.
         """
         key = (way.tensor, way.context, way.sequence_parallel, recompute)
         if key not in self.kept:
             names = ("tensor", "context", "sequence_parallel", "recompute")
             how: dict[str, Any] = dict(zip(names, key, strict=True))
-            ends = [
-                activations.layer(self.model, **self._how, index=i, **how).total
-                for i in (0, self.model.layers - 1)
-            ]
-            sparse = self.model.expert_layers / self.model.layers
-            self.kept[key] = sparse * ends[-1] + (1 - sparse) * ends[0] + self._norms(*key)
-        return way.micro_batch * self.kept[key]
+            norms = self._norms(*key)
+            each = [activations.layer(one, **self._how, **how).total for one in self.kinds]
+            self.kept[key] = [one + norms for one in each]
+        return [way.micro_batch * one for one in self.kept[key]]
 
     def _norms(self, tensor: int, context: int, split: bool, recompute: str) -> float:
         """Bytes that a layer's norms keep besides their inputs."""
@@ -152,26 +192,40 @@ class Room:
         """Bytes of weights and gradients, and of master weights and optimizer states where they
         stay; and of the whole layer, in stage 3 weights and gradients, in stage 2 gradients.
         """
-        has, S = self._held(way), shard if zero else 1
-        p, L, N = way.pipeline, self.model.layers, way.data * way.context
+        S, N = shard if zero else 1, way.data * way.context
         own = N * way.tensor // (way.expert * way.expert_split)
         Se = max(1, own * S // N) if zero else 1
         which = 2 if away.states else 0
         dense, experts = self._copies(zero, S)[which], self._copies(zero, Se)[which]
-        tables = has.table * (2 if p == 1 and not self.model.tied else 1)
-        first, most, _ = stage_sizes(L, p)
-        each = (has.dense * dense + has.experts * experts) * p / L  # bytes of a layer
-        states_ = max(first * each + tables * dense, most * each)
+        P, E = self.weights(way, dense, experts)
+        states_ = P * dense + E * experts
         if zero < 2 or shard == 1:
             return states_, 0.0
         whole = self._copies(0, 1)[1]
-        largest = max((has.dense + has.experts) * p / L, has.table)
-        return states_, largest * (whole + 2 if zero == 3 else whole)
+        return states_, self.largest(way) * (whole + 2 if zero == 3 else whole)
 
-    def _held(self, way: Layout | Way) -> Held:
-        key = (way.tensor, way.pipeline, way.expert, way.expert_split)
+    def weights(self, way: Layout | Way, dense: float, experts: float) -> tuple[float, float]:
+        """Parameters of the stage with most bytes, where one takes `dense` and an expert's takes
+        `experts`: those of experts apart.
+        """
+        each, p, found = self._held(way), way.pipeline, list[tuple[float, float]]()
+        for stage, counts in self.counts(way).items():
+            tables = (stage == 0) + (stage == p - 1 and (p > 1 or not self.model.tied))
+            P = _added(counts, [one.dense for one in each]) + tables * each[0].table
+            found.append((P, _added(counts, [one.experts for one in each])))
+        return max(found, key=lambda one: one[0] * dense + one[1] * experts)
+
+    def largest(self, way: Layout | Way) -> float:
+        """Parameters of the largest layer or table."""
+        each = self._held(way)
+        return max(each[0].table, *(one.dense + one.experts for one in each))
+
+    def _held(self, way: Layout | Way) -> list[Held]:
+        """Parameters of a layer of each kind, and of a table."""
+        key = (way.tensor, way.expert, way.expert_split)
         if key not in self.held:
-            self.held[key] = work.held(self.model, *key)
+            t, ep, et = key
+            self.held[key] = [work.held(one, t, one.layers, ep, et) for one in self.kinds]
         return self.held[key]
 
     def _copies(self, zero: int, shard: int) -> tuple[float, float, float]:
@@ -183,3 +237,8 @@ class Room:
             both = each.amount("weights") + gradient
             self.copies[zero, shard] = each.total, gradient, both
         return self.copies[zero, shard]
+
+
+def _added(counts: tuple[int, ...], each: list[float]) -> float:
+    """As many of each as there are."""
+    return sum(n * one for n, one in zip(counts, each, strict=True))

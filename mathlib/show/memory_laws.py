@@ -1,8 +1,7 @@
 """The formulas behind a planned layout's memory, each with its numbers, for every part of it."""
 
-from mathlib.layout import stage_sizes
 from mathlib.memory import states
-from mathlib.plan import step, work
+from mathlib.plan import step
 from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD, Away
 from mathlib.show import says
@@ -22,37 +21,24 @@ def parts(on: step.Machine, layout: Layout, recipe: str, offload: str = "none") 
 def memory(on: step.Machine, layout: Layout, recipe: str, offload: str = "none") -> list[Law]:
     """What fills the fullest device, with the formulas."""
     amounts, away = parts(on, layout, recipe, offload), OFFLOAD[offload]
-    has = work.held(*(on.model, layout.tensor, layout.pipeline, layout.expert, layout.expert_split))
     laws = [
-        _states(on, layout, recipe, has, amounts, away),
+        _states(on, layout, recipe, amounts, away),
         _activations(on, layout, amounts, away),
         _logits(on, layout, amounts),
-        _working(on, layout, recipe, has, amounts),
+        _working(on, layout, recipe, amounts),
     ]
     return [one for one in laws if one.amount]
 
 
 def _states(
-    on: step.Machine,
-    lay: Layout,
-    recipe: str,
-    has: work.Held,
-    amounts: dict[str, float],
-    away: Away,
+    on: step.Machine, lay: Layout, recipe: str, amounts: dict[str, float], away: Away
 ) -> Law:
     """Weights, gradients, master weights and optimizer states."""
-    L, p = on.model.layers, lay.pipeline
-    first, most, _ = stage_sizes(L, p)
-    tables = has.table * (2 if p == 1 and not on.model.tied else 1)
     among = (lay.shard, lay.expert_shard) if lay.zero else (1, 1)
     copies = [states.per_parameter(recipe, zero=lay.zero, shard=S) for S in among]
     stay = ("weights", "gradients") if away.states else tuple(copies[0])
     kappa, beta = (sum(one.amount(name) for name in stay) for one in copies)
-    both = [(n * p / L, table) for n, table in ((first, tables), (most, 0))]
-    P, E = max(
-        ((has.dense * n + table, has.experts * n) for n, table in both),
-        key=lambda one: one[0] * kappa + one[1] * beta,
-    )
+    P, E = Room(on.model, on.tokens).weights(lay, kappa, beta)
     numbers: dict[str, Number] = {"P": (P, says.count(P)), "kappa": sized(kappa)}
     words = "P parameters of a stage, with κ bytes of weight, gradient and optimizer for each."
     if away.states:
@@ -70,7 +56,7 @@ def _activations(on: step.Machine, lay: Layout, amounts: dict[str, float], away:
     """Of the first stage or, where that has more with its logits, the last."""
     at, kept = Room(on.model, on.tokens).stages(lay), amounts.get(HELD[1], 0.0)
     last = "logits" in amounts and not away.kept
-    layers, n = (at.last, at.behind) if last else (at.layers, at.flying)
+    layers, n = (sum(at.last), at.behind) if last else (at.layers, at.flying)
     if away.kept:
         words = "Of l layers and n micro-batches two stay, with a bytes each: one is on its way to "
         words += "or from the host's memory, where the others wait."
@@ -92,13 +78,11 @@ def _logits(on: step.Machine, lay: Layout, amounts: dict[str, float]) -> Law:
     return law(HELD[2], sized(amounts.get(HELD[2], 0.0)), words, text, numbers)
 
 
-def _working(
-    on: step.Machine, lay: Layout, recipe: str, has: work.Held, amounts: dict[str, float]
-) -> Law:
+def _working(on: step.Machine, lay: Layout, recipe: str, amounts: dict[str, float]) -> Law:
     """A layer that ZeRO gathers, a layer that is computed again."""
     P = e = 0.0
     if lay.zero > 1 and lay.shard > 1:
-        P = max((has.dense + has.experts) * lay.pipeline / on.model.layers, has.table)
+        P = Room(on.model, on.tokens).largest(lay)
         e = states.per_parameter(recipe).amount("gradients") + (2 if lay.zero == 3 else 0)
     total = amounts.get(HELD[3], 0.0)
     again = total - P * e if lay.recompute == "full" else 0.0

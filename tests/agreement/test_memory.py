@@ -8,10 +8,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from mathlib import specs
 from mathlib.compute import params
 from mathlib.memory import activations, fit, moments, precision
 from mathlib.meters import live, saved
-from mathlib.model import data, gpt, mixed_adam
+from mathlib.model import data, gpt, llama, mixed_adam
 from mathlib.specs import Experts, Layout
 
 SHAPES = {
@@ -202,6 +203,39 @@ def test_the_peak_under_autocast(vocab, recompute, attention, monkeypatch):
     kind = {"plain": "standard"}.get(attention, attention)
     how = {"recipe": "adam-fp32", "optimizer": "for-loop", "autocast": True, "attention": kind}
     agrees(line, shape, layout, bytes_per_element=2, **how)
+
+
+GROUPED = specs.find_model("llama3-8b").but(
+    layers=3, width=64, heads=8, kv_heads=2, ffn_width=224, context=32, vocab=64
+)
+SEPARATE = {  # q, k, v in one linear layer; in three, with the gate apart from up
+    "GPT": (lambda: gpt.GPT(gpt.small(), "flash"), gpt.small(), False),
+    "LLaMA": (lambda: llama.Llama(GROUPED), GROUPED, True),
+}
+
+
+@pytest.mark.parametrize("make, shape, separate", SEPARATE.values(), ids=SEPARATE)
+def test_autocast_casts_the_input_of_every_linear_layer(make, shape, separate):
+    """To the byte, besides its copies of the weights: a tensor for each that reads it."""
+    run, (tokens, targets) = make(), torch.randint(shape.vocab, (2, 3, shape.context))
+
+    def loss():
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = run(tokens)
+        return nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+    how = {"bytes_per_element": 2, "small_tensors": True, "autocast": True, "attention": "flash"}
+    layout = Layout(micro_batch=3)
+    predicted = activations.stage(shape, layout, **how).total
+    linear = [part for part in run.modules() if isinstance(part, nn.Linear)]
+    casts = sum(2 * part.weight.numel() for part in linear)
+    assert saved.saved_bytes(loss, run) == predicted + casts
+    told, other = (
+        activations.stage(shape, layout, separate=one, **how).total
+        for one in (separate, not separate)
+    )
+    more = 2 * 3 * shape.context * shape.width * shape.layers * (3 if shape.gated else 2)
+    assert told == predicted and abs(told - other) == more
 
 
 class Loss(nn.Module):

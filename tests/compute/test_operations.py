@@ -16,10 +16,12 @@ def named(found, name):
 @pytest.mark.parametrize("name", specs.table("models"))
 def test_flop_of_every_model_are_those_of_the_formula(name):
     model = specs.find_model(name)
-    ahead = operations.step(model, attention="standard", way="forward")
-    assert roofline.totals(ahead).total == pytest.approx(flops.forward(model).total)
-    back = roofline.totals(operations.step(model, attention="standard", way="backward"))
-    assert back.total == pytest.approx(flops.backward(model).total)
+    for kernel, five in (("standard", 2), ("flash", 2.5)):
+        ahead = operations.step(model, attention=kernel, way="forward")
+        assert roofline.totals(ahead).total == pytest.approx(flops.forward(model).total)
+        back = roofline.totals(operations.step(model, attention=kernel, way="backward"))
+        wanted = flops.backward(model, attention_backward=five).total
+        assert back.total == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("causal", [False, True])

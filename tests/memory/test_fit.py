@@ -1,8 +1,10 @@
 """Laws of what a step needs at its fullest moment."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from architectures import models
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ from mathlib.parts import Parts
 from mathlib.specs import Experts, Layout, Model
 
 RECIPES = st.sampled_from([name for name in precision.names() if name != "adafactor"])
+SHARDABLE = RECIPES.filter(lambda name: states.per_parameter(name).amount("gradients") > 0)
 SMALL = Model("small", layers=8, width=64, heads=8, vocab=512, context=128)
 
 
@@ -91,6 +94,48 @@ def test_interleaving_leaves_out_stages_that_it_cannot_have() -> None:
     assert fit.smallest(SMALL, layout, four, vary="pipeline").pipeline == 4
     with pytest.raises(InputError, match="at the last one, it does not fit"):
         fit.smallest(SMALL, layout, four - 1, vary="pipeline")
+
+
+@given(
+    models(),
+    st.sampled_from([(1, 1), (2, 1), (4, 1), (4, 2)]),
+    st.booleans(),
+    st.integers(1, 2),
+    SHARDABLE,
+    st.sampled_from(moments.OPTIMIZERS),
+)
+def test_no_zero_stage_needs_more_than_the_one_below(
+    model: Model, ranks: tuple[int, int], two: bool, m: int, recipe: str, kind: str
+) -> None:
+    """But for what is whole for a while beside its own shard: of a gradient in stage 2, of a
+    weight in stage 3.
+    """
+    data, expert = ranks if model.experts and model.experts.routed % ranks[1] == 0 else (4, 1)
+    layout = Layout(data, pipeline=1 + (two and model.layers > 1), expert=expert, micro_batches=m)
+    how = {"recipe": recipe, "optimizer": kind}
+    for i in range(layout.pipeline):
+        stages = [moments.moments(model, replace(layout, zero=z), stage=i, **how) for z in range(4)]
+        share = stages[3]["update"].amount("weights") / stages[0]["update"].amount("weights")
+        for below, above in pairwise(stages):
+            for name in above:
+                parts = above[name]
+                whole = parts.amount("gathered layer") if "gathered layer" in parts else 0
+                new = parts.amount("new gradients") if "new gradients" in parts else 0
+                assert parts.total <= (below[name].total + share * (whole + new)) * (1 + 1e-12)
+
+
+def test_experts_are_sharded_wherever_they_have_replicas() -> None:
+    """8 tensor ranks hold all of the experts each: ZeRO has replicas of nothing else."""
+    split = {"tensor": 8, "expert_tensor": 1, "sequence_parallel": True}
+    none, one, three = (Layout(**split, zero=z) for z in (0, 1, 3))
+    needs = [fit.training("mixtral-8x7b", layout).total for layout in (none, one, three)]
+    experts = states.stage_parameters("mixtral-8x7b", none).amount("experts")
+    assert needs[0] - needs[1] == pytest.approx(12 * experts * 7 / 8)
+    update = moments.moments("mixtral-8x7b", three, recipe="adam-fp32")["update"]
+    own = states.stage_parameters("mixtral-8x7b", three).total - experts * 7 / 8
+    assert update["update"] == pytest.approx(4 * own)
+    gathered = moments.moments("mixtral-8x7b", three)["end of forward"]["gathered layer"]
+    assert gathered == 2 * experts / 32, "all of a layer's experts, and nothing that no rank shards"
 
 
 @given(layouts, RECIPES, st.sampled_from(specs.ATTENTION), st.sampled_from(moments.LOSSES))

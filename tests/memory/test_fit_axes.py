@@ -63,5 +63,7 @@ def test_what_the_formulas_do_not_cover_is_refused() -> None:
         activations.layer(MIXED, context=2, attention="standard")
     with pytest.raises(InputError, match=r"layout\.expert = 2"):
         sharded.moments(MIXED, Layout(data=2, expert=2))
+    with pytest.raises(InputError, match=r"layout\.expert_tensor = 1: expected as many"):
+        sharded.moments(MIXED, Layout(tensor=2, expert_tensor=1, sequence_parallel=True))
     with pytest.raises(InputError, match="expert = 3: does not divide"):
         fit.training(MIXED, Layout(data=3, expert=3))

@@ -112,13 +112,12 @@ def test_every_moment_of_a_last_stage_in_three_dimensions_by_hand() -> None:
     found = moments.moments(GATED, SPLIT, recipe="mixed-adam-both-gradients", stage=1)
     assert sizes(found) == {
         "end of forward": {**kept, "activations": everything, "logits": (4 + 2) * nV},
-        "loss": {**kept, "activations": everything, "gradients of logits": 2 * 4 * nV, **whole},
+        "loss": {**kept, "activations": everything, "gradients of logits": 2 * 4 * nV},
         "head": {
             **kept,
             "activations": everything - probabilities,
             "gradients of logits": 2 * nV,
             "new gradients": 2 * table,
-            **whole,
         },
         "last layer": {**kept, "activations": 2 * layer, **again},
         "first layer": {**kept, "activations": layer, **again},
@@ -358,13 +357,18 @@ def test_stage_3_gathers_its_largest_piece_and_stage_2_its_gradients() -> None:
     layer = 12 * 64 * 64 + 13 * 64
     assert sharded["last layer"]["gathered layer"] == (2 + 2) * layer
     assert sharded["end of forward"]["gathered layer"] == 2 * layer
-    assert moments.moments(SMALL, Layout(data=4, zero=2))["loss"]["gathered layer"] == 2 * layer
+    two = moments.moments(SMALL, Layout(data=4, zero=2))
+    assert two["last layer"]["gathered layer"] == 2 * layer
+    assert "gathered layer" not in two["loss"], "no gradient of a weight is there yet"
+    assert "gathered layer" not in two["head"], "the head's whole gradient is new"
+    inner = moments.moments(SMALL, Layout(data=4, pipeline=2, zero=2), attention="flash")
+    assert inner["last layer"]["gathered layer"] == 2 * 4 * 64 * 64, "only the last matrix's is"
     assert "gathered layer" not in sharded["update"]
     assert "gathered layer" not in fit.training(SMALL, Layout(zero=3)), (
         "a group of one has nothing to gather"
     )
     wide = moments.moments(SMALL.but(vocab=50000), Layout(data=4, zero=3))
-    assert wide["loss"]["gathered layer"] == 4 * 50000 * 64, "a large vocabulary is the largest"
+    assert wide["loss"]["gathered layer"] == 2 * 50000 * 64, "a large vocabulary is the largest"
 
 
 def test_a_layer_with_experts_and_one_without_are_looked_at_apart() -> None:

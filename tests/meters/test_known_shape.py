@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from configs import config_of
 from torch import nn
 
 from mathlib.checks import InputError
@@ -52,3 +53,35 @@ def test_a_config_of_transformers_says_which_kernel(kernel, word):
     assert known_shape.recomputes(model) == "none"
     model.gradient_checkpointing_enable()
     assert known_shape.recomputes(model) == "full"
+
+
+GPT2 = {"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 64}
+DEEPSEEK = {"num_key_value_heads": 4, "n_routed_experts": 8, "moe_intermediate_size": 24}
+DEEPSEEK |= {"num_experts_per_tok": 2, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1}
+DEEPSEEK |= {"q_lora_rank": 20, "kv_lora_rank": 12, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16}
+AGAIN = {  # what stands behind an MLP's last product, or does not
+    "llama": {},
+    "gpt2": GPT2,
+    "gpt_bigcode": GPT2,
+    "opt": {"ffn_dim": 56, "word_embed_proj_dim": 48},
+    "gemma2": {"head_dim": 12},
+    "gemma3_text": {"head_dim": 12},
+    "olmo2": {},
+    "qwen2_moe": {"moe_intermediate_size": 24, "shared_expert_intermediate_size": 24},
+    "deepseek_v3": DEEPSEEK | {"v_head_dim": 12},
+}
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("kind", AGAIN)
+def test_what_transformers_compute_again_is_what_the_formula_says(kind, reentrant):
+    transformers = pytest.importorskip("transformers")
+    config = config_of(kind, {"num_hidden_layers": 2, "pad_token_id": 0} | AGAIN[kind])
+    how = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    built = transformers.AutoModelForCausalLM.from_config(config, **how)
+    built.train().gradient_checkpointing_enable({"use_reentrant": reentrant})
+    module, shape = known_shape.architecture(built)
+    tokens = torch.randint(1, 97, (2, 16))
+    with FlopMeter(built) as counted:
+        built(input_ids=tokens, labels=tokens, use_cache=False).loss.backward()
+    assert counted.parts.total() == known_shape.amounts(module, shape, [(2, 16)])["FLOP"]
