@@ -63,7 +63,7 @@ TABLES = (
     *("models", "devices", "clusters", "types", "recipes", "runs", "compressors", "sweeps"),
     *("nccl", "allreduces", "configurations", "rates", "pipelines", "calibrations"),
     *("scaling", "launches", "interruptions", "vendors", "keeps", "prices"),
-    *("conventions", "printed", "allocated"),
+    *("conventions", "printed", "allocated", "reserves"),
 )
 HEADER = re.compile(  # of a row, [name] or ["a name"], or of a table in it, [name.part]
     r'^\[(?:"(?P<quoted>[^"]+)"|(?P<bare>[\w-]+))(?:\.[^]]*)?\]\s*(?:#.*)?$', re.MULTILINE

@@ -50,7 +50,8 @@ def fit_command(args: Typed) -> None:
     from mathlib.plan import planner
 
     model = model_of(args)
-    on, how = machine_of(args, model), search_of(args)
+    on = machine_of(args, model)
+    how = search_of(args, on)
     batch = args.batch or 1
     search = how | {"tell": follow}
     if args.devices is None:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
-from mathlib.checks import InputError, divides
+from mathlib.checks import InputError, divides, non_negative
 from mathlib.cli.amounts import NUMBER, length, room
 from mathlib.cli.typed import Typed, spelled
 from mathlib.layout import chunk_layers, spreads, tensor_degree
@@ -258,6 +258,24 @@ def add_device(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--device", metavar="NAME", help="the same, by a name that `mathlib devices` lists"
     )
+
+
+def add_reserve(where: "_ActionsContainer", usual: str = "4GB") -> None:
+    where.add_argument(
+        "--reserve",
+        type=room,
+        metavar="SIZE",
+        help=f"left free for context, buffers and fragments; {usual} if not given",
+    )
+
+
+def reserve_of(args: Typed, memory: float, program: str = "usual") -> float:
+    """Bytes of a device that stay free: those that were typed, or what the program needs."""
+    if args.reserve is not None:
+        return float(non_negative("reserve", args.reserve))
+    from mathlib.memory.reserve import find_reserve
+
+    return find_reserve(program).of(memory)
 
 
 def device_of(args: Typed) -> Device | float | None:

@@ -8,9 +8,9 @@ from mathlib.checks import InputError
 from mathlib.cli import terminal
 from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.memory import recipe_named
-from mathlib.cli.options import add_model, add_tokens, model_of
+from mathlib.cli.options import add_model, add_reserve, add_tokens, model_of, reserve_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import RESERVE, add_host, add_machine, counted_as, kept, machine_of
+from mathlib.cli.steps import add_host, add_machine, counted_as, kept, machine_of
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
@@ -55,13 +55,7 @@ def add_search(parser: ArgumentParser) -> None:
     group.add_argument(
         "--memory", type=room, metavar="SIZE", help="of a device; what it reports if not given"
     )
-    group.add_argument(
-        "--reserve",
-        type=room,
-        default=RESERVE,
-        metavar="SIZE",
-        help="left free for context, buffers and fragments; 4GB if not given",
-    )
+    add_reserve(group)
     group.add_argument(
         "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
     )
@@ -78,9 +72,10 @@ def add_search(parser: ArgumentParser) -> None:
     )
 
 
-def search_of(args: Typed) -> dict[str, Any]:
+def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
     """The same as the library's options."""
-    how = {"memory": args.memory, "reserve": args.reserve, "program": args.program}
+    reserve = reserve_of(args, args.memory or on.device.room, args.program)
+    how = {"memory": args.memory, "reserve": reserve, "program": args.program}
     recipe = None if args.recipe is None else recipe_named(args.recipe)
     return how | {"recipe": recipe, "risk": args.risk}
 
@@ -107,7 +102,7 @@ def plan_command(args: Typed) -> None:
         sequences=args.batch,
         most=args.top,
         tell=follow,
-        **search_of(args),
+        **search_of(args, on),
     )
     terminal.progress("")
     if not found:

@@ -10,10 +10,12 @@ from mathlib.cli.amounts import corpus, rate, room
 from mathlib.cli.options import (
     add_layout,
     add_model,
+    add_reserve,
     add_tokens,
     layout_of,
     model_of,
     named,
+    reserve_of,
 )
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
@@ -24,9 +26,6 @@ if TYPE_CHECKING:  # loaded when a command needs it
     from argparse import _ArgumentGroup
 
     from mathlib.plan.machine import Host, Machine
-
-
-RESERVE = 4e9  # bytes of a device for context, buffers and fragments
 
 
 def time_options(parser: ArgumentParser) -> None:
@@ -41,6 +40,7 @@ def time_options(parser: ArgumentParser) -> None:
         help="that waits in the host's memory: none, states, activations or both; none if not "
         "given",
     )
+    add_reserve(parser)
     parser.add_argument(
         "--train",
         type=corpus,
@@ -127,10 +127,11 @@ def machine_of(args: Typed, model: Model) -> "Machine":
     return machine(model, cluster, rates, tokens=args.tokens, host=host)
 
 
-def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
-    """What the fullest device holds, and the chance that this is too much, with as much left free
-    as `mathlib plan` leaves.
+def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
+    """Whether device and host have room, and what they hold; the chance that it is too much, with
+    as much left free as `mathlib plan` leaves.
     """
+    from mathlib.memory.fit import fits
     from mathlib.plan.calibration import out_of_memory
     from mathlib.plan.keeps import find_keeps
     from mathlib.plan.room import Room
@@ -138,7 +139,9 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
 
     room, away = Room(on.model, on.tokens, keeps=find_keeps(args.program)), OFFLOAD[args.offload]
     held = sum(room.parts(lay, away))
-    risk = out_of_memory(needed=held, memory=on.device.room - RESERVE, program=args.program)
+    verdict = fits(held, on.device, reserve=reserve_of(args, on.device.room, args.program))
+    risk = out_of_memory(needed=held, memory=verdict.memory, program=args.program)
+    told = f"{verdict}; {risk:.0%} of runs predicted like it are too much"
     facts: list[Fact] = [
         ("memory of the fullest device", held, "byte"),
         ("chance that it is too much", risk, ""),
@@ -149,7 +152,9 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
             ("waits on the host", waits, "byte"),
             ("a device's room there", on.host.memory, "byte"),
         ]
-    return facts
+        if waits > on.host.memory:
+            told = f"does not fit: the host has no room for what waits there\n{told}"
+    return told, facts
 
 
 def kept(program: str, recipe: str | None = None) -> str:
@@ -200,8 +205,10 @@ def time_command(args: Typed) -> None:
         ("HFU", step.utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
-        *_memory(args, on, lay),
     ]
+    verdict, held = _memory(args, on, lay)
+    facts += held
     if args.train is not None:
         facts.append(("whole run", args.train / tokens * parts.total, "second"))
-    answer(args, parts, facts, keeps=counted_as(args.program, kept(args.program)))
+    keeps = counted_as(args.program, kept(args.program))
+    answer(args, parts, facts, verdict=verdict, keeps=keeps)

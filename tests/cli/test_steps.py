@@ -126,3 +126,14 @@ def test_one_device_is_one(capsys):
     assert "on 1 device of" in answered("time gpt2 --device a100-80gb", capsys)["title"]
     title = answered("time gpt2 --device a100-80gb --data 2", capsys)["title"]
     assert "on 2 devices of" in title
+
+
+def test_a_step_comes_with_a_verdict_its_chance_and_what_the_host_holds(capsys):
+    line = "time llama2-13b --cluster dgx-a100 --data 8 --zero 2"
+    alone = answered(line, capsys)["verdict"]
+    assert alone.startswith("fits") and "less 4 GB left for the rest" in alone
+    assert alone.endswith("64% of runs predicted like it are too much")
+    hosted = answered(f"{line} --offload states", capsys)["verdict"]
+    assert hosted.startswith("fits: ")
+    small = answered(f"{line} --offload states --host-memory 128GB", capsys)["verdict"]
+    assert small.startswith("does not fit: the host has no room")
