@@ -18,6 +18,7 @@ from mathlib.units import show as shown
 
 if TYPE_CHECKING:  # loaded when a command needs it
     from mathlib.plan.machine import Machine
+    from mathlib.plan.planner import Answer
     from mathlib.plan.search import Choice, Progress, Ranking
 
 SHORT = {  # a column for each axis that any of the layouts uses
@@ -62,8 +63,9 @@ def add_search(parser: ArgumentParser) -> None:
     group.add_argument(
         "--risk",
         type=share,
+        default=0.05,
         metavar="SHARE",
-        help="how likely it may run out of memory at most, such as 10%%",
+        help="how likely it may run out of memory at most; 5%% if not given, 100%% for any",
     )
     add_host(parser).add_argument(
         "--offload",
@@ -77,7 +79,7 @@ def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
     reserve = reserve_of(args, args.memory or on.device.room, args.program)
     how = {"memory": args.memory, "reserve": reserve, "program": args.program}
     recipe = None if args.recipe is None else recipe_named(args.recipe)
-    return how | {"recipe": recipe, "risk": args.risk}
+    return how | {"recipe": recipe, "risk": args.risk if args.risk < 1 else None}
 
 
 @command(
@@ -105,14 +107,43 @@ def plan_command(args: Typed) -> None:
         **search_of(args, on),
     )
     terminal.progress("")
-    if not found:
-        raise InputError(f"{model.name} on {args.devices} {on.device.name}: {found}")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
-    table, memory = ranked(on, found.choices), kept(args.program, args.recipe)
+    memory = kept(args.program, args.recipe)
+    head, data = terminal.paint(wrapped(title), "strong"), {"title": title, "keeps": memory}
     counted = wrapped(counted_as(args.program, memory))
-    text = [terminal.paint(wrapped(title), "strong"), table, f"{told(found)}\n{counted}"]
-    show(args, "\n\n".join(text), {"title": title, "keeps": memory} | ranking_data(on, found))
+    if not found:
+        args.status = 1
+        more = enough(args, on, found)
+        data |= ranking_data(on, found) | {"enough": more.value or None}
+        none = wrapped(f"{found}\n{at_risk(args)}\n{would_do(more)}")
+        return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
+    text = [head, ranked(on, found.choices), f"{told(found, at_risk(args))}\n{counted}"]
+    show(args, "\n\n".join(text), data | ranking_data(on, found))
+
+
+def at_risk(args: Typed) -> str:
+    """What counts as fitting."""
+    return f"fits: at most {args.risk:.0%} of runs predicted like it are too much (--risk)"
+
+
+def enough(args: Typed, on: "Machine", found: "Ranking") -> "Answer":
+    """How many devices would do, where so many do not; none where the search was stopped."""
+    from mathlib.plan import planner
+
+    if not found.complete:
+        return planner.Answer("devices", 0, None, "", complete=False)
+    how = search_of(args, on) | {"sequences": args.batch, "tell": follow, "most": 1}
+    more = planner.fewest(on, least_devices=args.devices + 1, **how)
+    terminal.progress("")
+    return more
+
+
+def would_do(more: "Answer") -> str:
+    """The same in words."""
+    if more:
+        return f"{more.value:,} devices would do: {more.choice}"
+    return "the search was stopped" if not more.complete else "no more devices would do"
 
 
 def follow(done: "Progress") -> None:
@@ -171,9 +202,9 @@ def _mfu(on: "Machine", one: "Choice") -> float:
     return step.utilization(on, one.layout, offload=one.offload)
 
 
-def told(found: "Ranking") -> str:
+def told(found: "Ranking", at_risk: str) -> str:
     """How many there were, what was too much, where the best one's time lies."""
-    lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit"]
+    lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit", at_risk]
     if found.full:
         causes = ", ".join(f"{n:,} {name}" for name, n in found.full.items())
         lines.append(f"too much for the others: {causes}")

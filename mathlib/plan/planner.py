@@ -78,6 +78,7 @@ def fewest(
     *,
     sequences: int,
     within: float | None = None,
+    least_devices: int = 1,
     most_devices: int = 2**14,
     **options: Any,
 ) -> Answer:
@@ -85,13 +86,14 @@ def fewest(
     sequences; with the quickest layout on them.
 
     Tried are the divisors of a node, then whole nodes, each number at most an eighth more than the
-    one before from eight nodes on. All else goes to `search`.
+    one before from eight nodes on; from `least_devices` on. All else goes to `search`.
 
     Chapter: planning
     """
     T = None if within is None else positive("within", within)
     most, beyond = whole("most_devices", most_devices), ""
-    for n in _sizes(instance("on", on, Machine).cluster.devices_per_node, most):
+    least, near = whole("least_devices", least_devices), instance("on", on, Machine).cluster
+    for n in (n for n in _sizes(near.devices_per_node, most) if n >= least):
         found = search(on, devices=n, sequences=sequences, **options)
         best = found.choices[0] if found else None
         if not found.complete:
