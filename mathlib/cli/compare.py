@@ -2,7 +2,6 @@
 
 import io
 import json
-import shlex
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -13,7 +12,7 @@ from mathlib.checks import InputError
 from mathlib.cli.options import add_depth
 from mathlib.cli.registry import MODULES, command, find_command
 from mathlib.cli.text import columns, counted, show
-from mathlib.cli.typed import Typed
+from mathlib.cli.typed import Typed, words_of
 from mathlib.units import KINDS
 from mathlib.units import show as shown
 
@@ -40,6 +39,11 @@ def compare_command(args: Typed) -> None:
     rows, data = [], []
     for name in names:
         a, b = one.get(name), other.get(name)
+        if a and b and a[1] != b[1]:
+            raise InputError(
+                f"{args.one!r}, {args.other!r}: {name} is {_kind(a)} in one, {_kind(b)} in the "
+                "other; expected two of a kind"
+            )
         if a == b:
             continue
         unit = (a or b or (0, ""))[1]
@@ -56,13 +60,17 @@ def compare_command(args: Typed) -> None:
     show(args, f"{told}\n\n{table}{alike}", {"one": args.one, "other": args.other, "rows": data})
 
 
+def _kind(number: tuple[float, str]) -> str:
+    return number[1] or "a number"
+
+
 def _said(n: float, unit: str) -> str:
     return shown(n, unit) if unit in KINDS else f"{n:,.4g}"
 
 
 def numbers_of(text: str) -> Numbers:
     """All numbers of an answer."""
-    words = shlex.split(text)
+    words = words_of(text)
     if words and words[0] in MODULES and words[0] != "compare":
         return dict(_leaves(_answered(words)))
     if len(words) == 1 and words[0].lower() in specs.table("devices"):

@@ -50,7 +50,7 @@ def fit_command(args: Typed) -> None:
     model = model_of(args)
     on = machine_of(args, model)
     how = search_of(args, on)
-    batch = args.batch or 1
+    batch = 1 if args.batch is None else args.batch
     search = how | {"tell": follow}
     if args.devices is None:
         found = [planner.fewest(on, sequences=batch, within=args.within, **search)]

@@ -75,7 +75,7 @@ def kv_command(args: Typed) -> None:
         "tensor": args.tensor,
         "rolling": args.rolling,
     }
-    tokens = args.tokens or model.context
+    tokens = model.context if args.tokens is None else args.tokens
     cache = inference.kv_cache(model, tokens=tokens, **how)
     cache.title += f", {tokens:,} tokens of {counted(args.sequences, 'sequence')}, on each device"
     one = inference.kv_cache(model, tokens=1, **how | {"sequences": 1})
@@ -105,10 +105,8 @@ def _beside_weights(
     ]
     free = verdict.memory - weights
     if free > 0:
-        each = inference.kv_cache(
-            model, tokens=int(args.tokens or model.context), **how | {"sequences": 1}
-        )
-        facts.append(("sequences at once, at most", int(free // each.total), ""))
+        each = cache / args.sequences
+        facts.append(("sequences at once, at most", int(free // each), ""))
         most = inference.tokens_within(model, size=free, **how)
         if most < float("inf"):
             facts.append(("longest context", int(most), "token"))

@@ -125,9 +125,9 @@ def named_model(name: str) -> Model:
     """A model by its name or by its config.json."""
     if name in specs.table("models"):
         return specs.find_model(name)
-    from pathlib import Path  # only what is no model's name needs it
+    from os.path import isdir  # pathlib's raises where a name is too long for a file
 
-    if name.endswith(".json") or "/" in name or Path(name).is_dir():
+    if name.endswith(".json") or "/" in name or isdir(name):  # noqa: PTH112
         from mathlib.from_config import from_config
 
         return from_config(name)

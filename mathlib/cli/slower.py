@@ -2,7 +2,6 @@
 else's step does not need.
 """
 
-import shlex
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from mathlib.cli.options import add_depth, layout_of, model_of
 from mathlib.cli.registry import command
 from mathlib.cli.steps import machine_of
 from mathlib.cli.text import Fact, answer
-from mathlib.cli.typed import Typed
+from mathlib.cli.typed import Typed, words_of
 from mathlib.units import show
 
 if TYPE_CHECKING:  # loaded when a command needs it
@@ -95,7 +94,7 @@ def run_of(args: Typed, text: str, seconds: float) -> tuple["Run", str]:
     from mathlib.cli.parser import typed_of
     from mathlib.plan.gap import Run
 
-    words = shlex.split(text)
+    words = words_of(text)
     if not words or words[0] != "time":
         raise InputError(f"{text!r}: expected a command such as 'time gpt2 --device h100-sxm'")
     told = typed_of(words)

@@ -3,6 +3,7 @@ these the answer asked for. One that no answer asks for has no effect, and is re
 """
 
 import re
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ MEANT = {  # an argument of the library: the options by which it can have been t
     "price_per_hour": ("price",),
     "kg_per_kwh": ("co2",),
     "total_tokens": ("train",),
+    "sequences": ("sequences", "batch"),
     "seconds": ("within",),
     "convention": ("as", "convention"),
 }
@@ -81,6 +83,14 @@ class Typed:
 def spelled(name: str) -> str:
     """An option as it is typed: --kv-heads for kv_heads."""
     return f"--{name.replace('_', '-')}"
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a command in quotes."""
+    try:
+        return shlex.split(text)
+    except ValueError as why:
+        raise InputError(f"{text!r}: {str(why).lower()}") from None
 
 
 def parsed(parser: ArgumentParser, words: Sequence[str]) -> Typed:

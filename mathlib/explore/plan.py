@@ -59,8 +59,8 @@ def read(config: str) -> Model:
     try:
         found = json.loads(config)
     except json.JSONDecodeError as why:
-        place = f"what stands in line {why.lineno} is none"
-        raise InputError(f"config.json: expected a JSON object, {place}") from None
+        place = f"line {why.lineno}, column {why.colno}: {why.msg}"
+        raise InputError(f"config.json: expected a JSON object; {place}") from None
     if not isinstance(found, dict):
         raise InputError("config.json: expected a JSON object, as in { ... }")
     return from_config(found)

@@ -20,6 +20,7 @@ from mathlib.plan.search import (
     Progress,
     Ranking,
     _choice,
+    _devices,
     _layout,
     _left,
     _limit,
@@ -196,7 +197,7 @@ def largest(
 
     Chapter: planning
     """
-    on, n = instance("on", on, Machine), whole("devices", devices)
+    on, n = instance("on", on, Machine), _devices(devices)
     one_of("what", what, ("sequences", "micro_batch"))
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
     limit = _limit(left, risk, program)

@@ -32,6 +32,7 @@ TOGETHER = (  # axes whose values are kept together while a search runs, for spe
 _values = [attrgetter(*axes) for axes in TOGETHER[1:]]
 LIKELY = 0.1  # a chance that is worth saying
 OFTEN = 10_000  # layouts between two reports
+MOST_DEVICES = 2**20  # whose divisors are gone through in seconds
 HELD = ("weights, gradients, optimizer states", "activations", "logits", "a layer at work")
 HOST = "the host's memory"
 
@@ -123,7 +124,7 @@ def search(
 
     Chapter: planning
     """
-    on, n, B = instance("on", on, Machine), whole("devices", devices), whole("sequences", sequences)
+    on, n, B = instance("on", on, Machine), _devices(devices), whole("sequences", sequences)
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
     limit = _limit(left, risk, program)
     found, near = _Found(whole("most", most)), on.cluster.devices_per_node
@@ -174,7 +175,19 @@ def _room(on: Machine, recipe: str | None, program: str) -> Room:
 def _left(on: Machine, memory: float | None, reserve: float) -> float:
     """Bytes that a layout may take."""
     there = on.device.room if memory is None else positive("memory", memory)
-    return positive("memory - reserve", there - non_negative("reserve", reserve))
+    if there <= non_negative("reserve", reserve):
+        raise InputError(
+            f"reserve = {show(reserve, 'byte')}: leaves nothing of {show(there, 'byte')}"
+        )
+    return there - reserve
+
+
+def _devices(devices: object) -> int:
+    """A number of devices whose divisors can be gone through."""
+    n = whole("devices", devices)
+    if n > MOST_DEVICES:
+        raise InputError(f"devices = {n:,}: expected at most {MOST_DEVICES:,}, to try all layouts")
+    return n
 
 
 def _limit(left: float, risk: float | None, program: str) -> float:

@@ -331,7 +331,7 @@ OWN: dict[str, dict[str, object]] = {
     "sweeps.find_sweep": {"name": "13b-2k-32"},
     "ways.ways": {"node": 8, "sequences": 8, "devices": 4},
     "search.search": {"sequences": 8, "devices": 4, "risk": 0.5, "first": False, "tell": print},
-    "planner.fewest": {"within": 1e3, "most_devices": 8},
+    "planner.fewest": {"within": 1e3, "least_devices": 1, "most_devices": 8},
     "planner.longest": {"devices": 2, "multiple": 8, "most_tokens": 16},
     "planner.largest": {"devices": 2, "what": "sequences", "risk": 0.5},
     "printed.find_printed": {"name": "nemo-llama3-8b"},
