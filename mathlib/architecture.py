@@ -173,11 +173,6 @@ class Model:
             raise InputError(
                 f"heads = {self.heads}: does not divide width = {self.width}; name head_dim as well"
             )
-        if self.positions == "rotary" and self.head_dim % 2:
-            raise InputError(
-                f"head_dim = {self.head_dim}: expected an even number, as rotary positions turn "
-                "pairs"
-            )
         if self.heads % self.kv_heads:
             raise InputError(f"kv_heads = {self.kv_heads}: does not divide heads = {self.heads}")
         if self.padded_vocab < self.vocab:

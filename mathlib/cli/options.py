@@ -114,11 +114,21 @@ def model_of(args: Typed) -> Model:
         raise InputError(f"--config {args.config}: expected without the model {args.model}")
     name = args.model or args.config
     if not name:
-        return _gpt2_of(changes)
+        return _of_pairs(_gpt2_of(changes))
     base = named_model(name)
     if not changes:
         return base
-    return base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
+    named = {"name": f"{base.name}, changed", "title": f"{base.title}, changed"}
+    return _of_pairs(base.but(**changes, **named))
+
+
+def _of_pairs(model: Model) -> Model:
+    """A model whose heads rotary positions can turn."""
+    if model.positions == "rotary" and model.head_dim % 2 and not model.latent:
+        raise InputError(
+            f"head_dim = {model.head_dim}: expected an even number, as rotary positions turn pairs"
+        )
+    return model
 
 
 def named_model(name: str) -> Model:
