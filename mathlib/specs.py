@@ -45,6 +45,7 @@ __all__ = [
     "Layout",
     "Model",
     "Window",
+    "assumed_cluster",
     "expert_degree",
     "find_cluster",
     "find_device",
@@ -238,6 +239,16 @@ def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     rows = table(kind)
     names = listed("names", names)
     return tuple((rows[one_of("names", n, rows)].get("title", n), n) for n in names)
+
+
+def assumed_cluster(device: str) -> Cluster:
+    """Nodes of a device of which clusters.toml has none: as many and as well connected as the H100
+    of a DGX H100, which its title says.
+    """
+    like, own = find_cluster("dgx-h100"), find_device(device)
+    n, rate = like.devices_per_node, like.node_bandwidth
+    title = f"{own.title}, assumed {n} in a node with {rate / n / 1e9:g} GB/s of network each"
+    return Cluster(device, device, n, rate, source="assumed", title=title)
 
 
 def find_cluster(name: str) -> Cluster:

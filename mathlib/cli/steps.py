@@ -1,11 +1,11 @@
 """mathlib time: seconds of a training step by part, on a cluster, with the interval they lie in."""
 
 from argparse import ArgumentParser
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
-from mathlib.checks import InputError
+from mathlib.checks import InputError, one_of
 from mathlib.cli.amounts import corpus, rate, room
 from mathlib.cli.options import (
     add_layout,
@@ -21,11 +21,15 @@ from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
 from mathlib.specs import Cluster, Layout, Model
+from mathlib.units import parse
 
 if TYPE_CHECKING:  # loaded when a command needs it
     from argparse import _ArgumentGroup
 
     from mathlib.plan.machine import Host, Machine
+
+
+LARGEST = 100_000  # bytes of a cluster's file
 
 
 def time_options(parser: ArgumentParser) -> None:
@@ -52,9 +56,17 @@ def time_options(parser: ArgumentParser) -> None:
 def add_machine(parser: ArgumentParser) -> None:
     """Where it runs, and by which program."""
     group = parser.add_argument_group("machine")
-    group.add_argument("--cluster", metavar="NAME", help="a name that `mathlib clusters` lists")
     group.add_argument(
-        "--device", metavar="NAME", help="instead: the first cluster that is made of this device"
+        "--cluster",
+        metavar="NAME",
+        help="a name that `mathlib clusters` lists, or your own .toml with device, "
+        "devices_per_node and node_bandwidth, such as 400Gbit/s",
+    )
+    group.add_argument(
+        "--device",
+        metavar="NAME",
+        help="instead: the first cluster that is made of this device; where none is, 8 in a node "
+        "with 50 GB/s of network each",
     )
     group.add_argument(
         "--program",
@@ -104,16 +116,41 @@ def cluster_of(args: Typed) -> Cluster:
     if args.cluster and args.device:
         raise InputError(f"--cluster {args.cluster}: has its devices; leave --device out")
     if args.cluster:
+        if args.cluster.endswith(".toml"):
+            return own_cluster(args.cluster)
         return specs.find_cluster(named("clusters", "cluster", args.cluster))
     if not args.device:
         raise InputError("--cluster: needed (--cluster p5.48xlarge, or --device h100-sxm)")
     device = named("devices", "device", args.device)
     rows = specs.table("clusters")
     found = next((name for name in rows if rows[name]["device"] == device), "")
-    if not found:
-        known = ", ".join(dict.fromkeys(row["device"] for row in rows.values()))
-        raise InputError(f"--device {device}: no cluster here is made of it; of {known}")
-    return specs.find_cluster(found)
+    return specs.find_cluster(found) if found else specs.assumed_cluster(device)
+
+
+def own_cluster(path: str) -> Cluster:
+    """Somebody's nodes, from a TOML file with the fields of clusters.toml; rates may be text."""
+    import tomllib
+    from pathlib import Path
+
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(LARGEST + 1)
+        row: dict[str, Any] = tomllib.loads(text[:LARGEST].decode())
+    except (OSError, ValueError, RecursionError) as why:
+        raise InputError(f"--cluster {path}: expected a TOML file; {why}") from None
+    kinds = {"link": "byte/s", "bandwidth": "byte/s", "memory": "byte"}
+    for name, value in row.items():
+        kind = kinds.get(name.rpartition("_")[2])
+        if isinstance(value, str) and kind:
+            row[name] = parse(name, value, kind)
+    known = [one.name for one in fields(Cluster) if one.name != "name"]
+    for name in row:
+        one_of("field", name, known)
+    for name in ("device", "devices_per_node", "node_bandwidth"):
+        if name not in row:
+            raise InputError(f"--cluster {path}: expected {name}, as `mathlib clusters` shows it")
+    row["device"] = named("devices", "device", str(row["device"]))
+    return Cluster(**{"name": Path(path).stem} | row)
 
 
 def machine_of(args: Typed, model: Model) -> "Machine":
