@@ -1,10 +1,10 @@
 """mathlib plan: the quickest layouts of a model on a cluster, and why the others are not."""
 
-from argparse import ArgumentParser
-from dataclasses import asdict
+from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from mathlib.checks import InputError
+from mathlib.checks import InputError, whole
 from mathlib.cli import terminal
 from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.memory import recipe_named
@@ -34,6 +34,7 @@ SHORT = {  # a column for each axis that any of the layouts uses
     "recompute": "recompute",
 }
 
+KEPT = 500  # of the quickest layouts, among which those that differ in their mix are looked for
 OOM = "OOM"  # the head of a column
 Columns = dict[str, list[str]]  # of a table, by their heads
 
@@ -47,6 +48,11 @@ def plan_options(parser: ArgumentParser) -> None:
     parser.add_argument("--batch", type=NUMBER, metavar="N", help="sequences of a step")
     parser.add_argument(
         "--top", type=NUMBER, default=10, metavar="N", help="layouts; 10 if not given"
+    )
+    parser.add_argument(
+        "--variants",
+        action="store_true",
+        help="all layouts, not the quickest of each mix of tensor, stages, expert and ZeRO alone",
     )
 
 
@@ -67,6 +73,11 @@ def add_search(parser: ArgumentParser) -> None:
         metavar="SHARE",
         help="how likely it may run out of memory at most; 5%% if not given, 100%% for any",
     )
+    for option, metavar, what in (
+        ("--only", "AXIS=N", "layouts with these alone, such as zero=3,recompute=none"),
+        ("--most", "AXIS=N", "layouts with no more than these, such as tensor=4,micro_batch=2"),
+    ):
+        group.add_argument(option, type=axes, default={}, metavar=metavar, help=what)
     add_host(parser).add_argument(
         "--offload",
         action="store_true",
@@ -74,11 +85,23 @@ def add_search(parser: ArgumentParser) -> None:
     )
 
 
+def axes(text: str) -> dict[str, Any]:
+    """tensor=4,recompute=none as values of axes, which the search knows."""
+    pairs = [one.split("=") for one in text.split(",")]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise ArgumentTypeError(f"{text!r}: expected such as tensor=4 or zero=3,recompute=none")
+    return {
+        name.strip().replace("-", "_"): int(value) if value.strip().isdigit() else value.strip()
+        for name, value in pairs
+    }
+
+
 def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
     """The same as the library's options."""
     reserve = reserve_of(args, args.memory or on.device.room, args.program)
     how = {"memory": args.memory, "reserve": reserve, "program": args.program}
     recipe = None if args.recipe is None else recipe_named(args.recipe)
+    how |= {"only": args.only, "at_most": args.most}
     return how | {"recipe": recipe, "risk": args.risk if args.risk < 1 else None}
 
 
@@ -102,13 +125,15 @@ def plan_command(args: Typed) -> None:
         on,
         devices=args.devices,
         sequences=args.batch,
-        most=args.top,
+        most=whole("top", args.top) if args.variants else KEPT + whole("top", args.top),
         tell=follow,
         **search_of(args, on),
     )
     terminal.progress("")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
+    from mathlib.plan.search import _mixes
+
     memory = kept(args.program, args.recipe)
     head, data = terminal.paint(wrapped(title), "strong"), {"title": title, "keeps": memory}
     counted = wrapped(counted_as(args.program, memory))
@@ -118,7 +143,9 @@ def plan_command(args: Typed) -> None:
         data |= ranking_data(on, found) | {"enough": more.value or None}
         none = wrapped(f"{found}\n{at_risk(args)}\n{would_do(more)}")
         return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
-    text = [head, ranked(on, found.choices), f"{told(found, at_risk(args))}\n{counted}"]
+    shown = found.choices if args.variants else _mixes(found.choices)[: int(args.top)]
+    found = replace(found, choices=shown)
+    text = [head, ranked(on, shown), f"{told(found, at_risk(args))}\n{counted}"]
     show(args, "\n\n".join(text), data | ranking_data(on, found))
 
 

@@ -3,7 +3,6 @@ these the answer asked for. One that no answer asks for has no effect, and is re
 """
 
 import re
-import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -87,6 +86,8 @@ def spelled(name: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """The words of a command in quotes."""
+    import shlex  # only a command in another one needs it
+
     try:
         return shlex.split(text)
     except ValueError as why:

@@ -3,7 +3,7 @@
 p stages · t tensor · n devices · B sequences · b micro_batch · s tokens · T seconds of a step
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +19,14 @@ from mathlib.plan.search import (
     Choice,
     Progress,
     Ranking,
+    _bounds,
     _choice,
     _devices,
     _layout,
     _left,
     _limit,
     _room,
+    _within,
     search,
 )
 from mathlib.plan.step import NAMES, Machine, _seconds
@@ -186,10 +188,13 @@ def largest(
     recipe: str | None = None,
     program: str = "megatron-core",
     risk: float | None = None,
+    only: Mapping[str, object] | None = None,
+    at_most: Mapping[str, object] | None = None,
 ) -> Answer:
     """The largest batch that n devices hold without accumulation, p micro-batches in p stages; or
     the largest `micro_batch` of any layout. Of layouts that hold as many, the quickest.
 
+    `only` and `at_most` restrict the layouts as in `search`.
     With `risk` none counts whose chance of running out of memory is above that. Where `on` has a
     host, states and activations may wait in its memory.
     A batch of micro-batches one after the other is as large as one likes. For one layout it is
@@ -202,7 +207,10 @@ def largest(
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
     limit = _limit(left, risk, program)
     best: tuple[int, float, Way, str] | None = None
+    exact, highest = _bounds("only", only), _bounds("at_most", at_most)
     for way, offload in _at_once(on, room, limit, n):
+        if not any(_within((way, [(way.zero, way.shard)]), exact, highest)):
+            continue
         count = way.micro_batch * (way.data * way.pipeline if what == "sequences" else 1)
         if best is None or count >= best[0]:
             one = (count, -sum(_seconds(on, way, OFFLOAD[offload])), way, offload)

@@ -14,6 +14,7 @@ from mathlib.plan.room import Room
 from mathlib.specs import Layout, find_device
 
 LEFT = find_device("a100-80gb").room - 4e9
+MIX = ("tensor", "pipeline", "expert", "zero")
 LINE = "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 16"
 
 
@@ -24,7 +25,7 @@ def found(line):
 
 
 def test_a_ranking_is_the_librarys(capsys):
-    data = answered(LINE, capsys)
+    data = answered(f"{LINE} --variants", capsys)
     on, ranking = found(LINE)
     assert (data["tried"], data["fitting"]) == (ranking.tried, ranking.fitting)
     assert data["complete"] is True and data["between"]["low"] == ranking.between.low
@@ -34,7 +35,7 @@ def test_a_ranking_is_the_librarys(capsys):
 
 
 def test_the_table_has_a_column_for_what_is_used_and_the_reasons(capsys):
-    plans.plan_command(args(LINE))
+    plans.plan_command(args(f"{LINE} --variants"))
     head, _, first, second = capsys.readouterr().out.splitlines()[2:6]
     on, ranking = found(LINE)
     assert head.split()[:1] == ["#"] and head.split()[-1] == "why"
@@ -43,7 +44,9 @@ def test_the_table_has_a_column_for_what_is_used_and_the_reasons(capsys):
 
 
 def test_a_narrow_terminal_keeps_time_and_memory_and_tells_once_what_is_alike(monkeypatch, capsys):
-    line = "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --top 5"
+    line = (
+        "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --variants --top 5"
+    )
     plans.plan_command(args(line))
     whole = capsys.readouterr().out.splitlines()[2].split()
     monkeypatch.setattr(terminal, "width", lambda: 80)
@@ -145,3 +148,44 @@ def test_a_plan_says_what_it_takes_a_program_to_keep(capsys):
         assert row["memory"]["value"] == pytest.approx(room.total(Layout(**row["layout"])))
     plans.plan_command(args(f"{LINE} --recipe mixed-adam"))
     assert "memory counted as megatron-core fills it: mixed-adam, " in capsys.readouterr().out
+
+
+def test_ten_rows_are_ten_mixes_unless_all_are_asked_for(capsys):
+    line = "plan llama3-8b --device h100-sxm --devices 64 --batch 512"
+    mixes, variants = (answered(f"{line}{o}", capsys)["layouts"] for o in ("", " --variants"))
+    of = [[tuple(row["layout"][a] for a in MIX) for row in rows] for rows in (mixes, variants)]
+    assert len(mixes) == len(variants) == 10 and mixes[0]["layout"] == variants[0]["layout"]
+    assert len(set(of[0])) == 10 > len(set(of[1]))
+    times = [row["step"]["value"] for row in mixes]
+    assert times == sorted(times)
+
+
+def test_a_plan_keeps_to_what_was_asked(capsys):
+    line = "plan llama3-8b --device h100-sxm --devices 64 --batch 512 --variants --top 30"
+    asked = "--only zero=3,recompute=none --most tensor=4,micro-batch=2"
+    data = answered(f"{line} {asked}", capsys)
+    for row in (one["layout"] for one in data["layouts"]):
+        assert (row["zero"], row["recompute"]) == (3, "none"), row
+        assert row["tensor"] <= 4 and row["micro_batch"] <= 2, row
+    assert len({one["layout"]["tensor"] for one in data["layouts"]}) > 1
+    assert 0 < data["tried"] < answered(line, capsys)["tried"]
+    for wrong, said in (
+        ("--only zera=3", "did you mean zero"),
+        ("--only zero", "expected such as"),
+        ("--only recompute=some", "recompute = 'some'"),
+        ("--most recompute=full", "most"),
+        ("--most tensor=0", "tensor"),
+    ):
+        code, _, err = ended(f"{line} {wrong}", capsys)
+        assert code == 2 and said in err, err
+
+
+def test_what_fits_keeps_to_it_too(capsys):
+    free, bound = (
+        answered(f"fit llama3-70b --device h100-sxm{o}", capsys)["answers"][0]
+        for o in ("", " --most tensor=2")
+    )
+    assert bound["layout"]["tensor"] <= 2 < free["layout"]["tensor"]
+    line = "fit llama3-70b --device h100-sxm --devices 64 --tokens 8k"
+    pure = answered(f"{line} --only zero=3,tensor=1,pipeline=1,context=1", capsys)["answers"][0]
+    assert pure["layout"]["zero"] == 3 and pure["layout"]["data"] == 64 and pure["value"] > 0
