@@ -10,7 +10,15 @@ from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_reserve, add_tokens, model_of, reserve_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import add_host, add_machine, counted_as, kept, machine_of
+from mathlib.cli.steps import (
+    add_host,
+    add_machine,
+    counted_as,
+    kept,
+    machine_of,
+    of_peak,
+    utilization,
+)
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
@@ -192,7 +200,7 @@ def ranked(on: "Machine", choices: "list[Choice]") -> str:
         "step": [shown(one.seconds, "second") for one in choices],
         "memory": [shown(one.memory, "byte") for one in choices],
         OOM: [f"{one.risk:.0%}" for one in choices],
-        "MFU": [f"{_mfu(on, one):.1%}" for one in choices],
+        f"MFU{of_peak(on)}": [f"{_mfu(on, one):.1%}" for one in choices],
     }
     why = {"why": [one.reason for one in choices]}
     if _fits(number | used | costs | why):
@@ -224,9 +232,7 @@ def _cell(lay: Layout, axis: str) -> str:
 
 
 def _mfu(on: "Machine", one: "Choice") -> float:
-    from mathlib.plan import step
-
-    return step.utilization(on, one.layout, offload=one.offload)
+    return utilization(on, one.layout, offload=one.offload)
 
 
 def told(found: "Ranking", at_risk: str) -> str:

@@ -194,6 +194,20 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
     return told, facts
 
 
+def of_peak(on: "Machine") -> str:
+    """Of which peak MFU is a share, where that is not the usual one."""
+    kind = on.rates.precision
+    return "" if kind == "half" else f" of {kind} peak"
+
+
+def utilization(on: "Machine", lay: Layout, **how: Any) -> float:
+    """MFU or HFU against the peak of what products are computed in."""
+    from mathlib.plan import step
+
+    kind, share = on.rates.precision, step.utilization(on, lay, **how)
+    return share if kind == "half" else share * on.device.half / on.device.peak[kind]
+
+
 def kept(program: str, recipe: str | None = None) -> str:
     """What of a step a program is taken to hold in memory."""
     from mathlib.plan.keeps import find_keeps
@@ -238,8 +252,8 @@ def time_command(args: Typed) -> None:
         ("devices", lay.world, ""),
         ("tokens of a step", tokens, "token"),
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
-        ("MFU", step.utilization(on, lay, **away), ""),
-        ("HFU", step.utilization(on, lay, executed=True, **away), ""),
+        (f"MFU{of_peak(on)}", utilization(on, lay, **away), ""),
+        (f"HFU{of_peak(on)}", utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
     ]

@@ -7,10 +7,11 @@ from mathlib.checks import InputError
 from mathlib.cli import steps
 from mathlib.cli.options import layout_of, model_of
 from mathlib.cli.registry import find_command
+from mathlib.compute import conventions
 from mathlib.plan import step
 from mathlib.plan.calibration import find_rates, interval
 from mathlib.plan.machine import host_of, machine
-from mathlib.specs import Layout, find_cluster, table
+from mathlib.specs import Layout, find_cluster, find_device, table
 
 
 def test_a_step_is_the_librarys(capsys):
@@ -175,3 +176,19 @@ def test_an_own_cluster_is_a_small_file(tmp_path, capsys):
             steps.cluster_of(args(f"{line} {file}"))
     with pytest.raises(InputError, match="expected a TOML file"):
         steps.cluster_of(args(f"{line} /dev/zero.toml"))
+
+
+def test_mfu_of_fp8_is_a_share_of_its_peak_and_says_so(capsys):
+    line = "llama3-8b --device h100-sxm --precision fp8"
+    also = answered(f"time {line} --data 8 --zero 1", capsys)["also"]
+    device = find_device("h100-sxm")
+    assert "MFU" not in also and {"MFU of fp8 peak", "HFU of fp8 peak"} <= also.keys()
+    each = (
+        also["tokens a second of a device"]["value"]
+        * conventions.training_flop("llama3-8b", convention="palm").total
+    )
+    share = also["MFU of fp8 peak"]["value"]
+    assert share == pytest.approx(each / device.peak["fp8"], rel=0.1)
+    row = answered(f"plan {line} --devices 8 --batch 8 --top 1", capsys)["layouts"][0]
+    find_command("plan").answer(args(f"plan {line} --devices 8 --batch 8 --top 1"))
+    assert "MFU of fp8 peak" in capsys.readouterr().out and row["mfu"] < 0.6
