@@ -45,6 +45,7 @@ __all__ = [
     "Layout",
     "Model",
     "Window",
+    "assumed_cluster",
     "expert_degree",
     "find_cluster",
     "find_device",
@@ -63,7 +64,7 @@ TABLES = (
     *("models", "devices", "clusters", "types", "recipes", "runs", "compressors", "sweeps"),
     *("nccl", "allreduces", "configurations", "rates", "pipelines", "calibrations"),
     *("scaling", "launches", "interruptions", "vendors", "keeps", "prices"),
-    *("conventions", "printed", "allocated"),
+    *("conventions", "printed", "allocated", "reserves"),
 )
 HEADER = re.compile(  # of a row, [name] or ["a name"], or of a table in it, [name.part]
     r'^\[(?:"(?P<quoted>[^"]+)"|(?P<bare>[\w-]+))(?:\.[^]]*)?\]\s*(?:#.*)?$', re.MULTILINE
@@ -238,6 +239,16 @@ def titled(kind: str, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     rows = table(kind)
     names = listed("names", names)
     return tuple((rows[one_of("names", n, rows)].get("title", n), n) for n in names)
+
+
+def assumed_cluster(device: str) -> Cluster:
+    """Nodes of a device of which clusters.toml has none: as many and as well connected as the H100
+    of a DGX H100, which its title says.
+    """
+    like, own = find_cluster("dgx-h100"), find_device(device)
+    n, rate = like.devices_per_node, like.node_bandwidth
+    title = f"{own.title}, assumed {n} in a node with {rate / n / 1e9:g} GB/s of network each"
+    return Cluster(device, device, n, rate, source="assumed", title=title)
 
 
 def find_cluster(name: str) -> Cluster:

@@ -40,6 +40,11 @@ def compare_command(args: Typed) -> None:
     rows, data = [], []
     for name in names:
         a, b = one.get(name), other.get(name)
+        if a and b and a[1] != b[1]:
+            raise InputError(
+                f"{args.one!r}, {args.other!r}: {name} is {_kind(a)} in one, {_kind(b)} in the "
+                "other; expected two of a kind"
+            )
         if a == b:
             continue
         unit = (a or b or (0, ""))[1]
@@ -54,6 +59,10 @@ def compare_command(args: Typed) -> None:
     table = columns(("what", "1", "2", "2 / 1"), rows) if rows else "no difference"
     alike = f"\n\nthe same in both: {counted(same, 'number')}" if same else ""
     show(args, f"{told}\n\n{table}{alike}", {"one": args.one, "other": args.other, "rows": data})
+
+
+def _kind(number: tuple[float, str]) -> str:
+    return number[1] or "a number"
 
 
 def _said(n: float, unit: str) -> str:

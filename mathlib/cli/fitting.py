@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # loaded when a command needs it
     from mathlib.plan.machine import Machine
     from mathlib.plan.planner import Answer
 
-SAFER = "--risk 10% answers with what runs out of memory at most so often"
-
 
 def fit_options(parser: ArgumentParser) -> None:
     add_model(parser)
@@ -50,8 +48,9 @@ def fit_command(args: Typed) -> None:
     from mathlib.plan import planner
 
     model = model_of(args)
-    on, how = machine_of(args, model), search_of(args)
-    batch = args.batch or 1
+    on = machine_of(args, model)
+    how = search_of(args, on)
+    batch = 1 if args.batch is None else args.batch
     search = how | {"tell": follow}
     if args.devices is None:
         found = [planner.fewest(on, sequences=batch, within=args.within, **search)]
@@ -65,29 +64,27 @@ def fit_command(args: Typed) -> None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
     data = [_data(one, args.program, on.device.name) for one in found]
-    show(args, _told(on, found, args.program, args.risk is not None), {"answers": data})
+    args.status = 0 if all(found) else 1
+    show(args, _told(on, found, args.program), {"answers": data})
 
 
-def _told(on: "Machine", found: "list[Answer]", program: str, asked: bool) -> str:
-    """The answers; where one is likely to be too much and no risk was asked for, how to ask."""
-    from mathlib.plan.search import LIKELY
-
+def _told(on: "Machine", found: "list[Answer]", program: str) -> str:
+    """The answers."""
     title = f"{on.model.title} on {on.cluster.title}, {on.tokens:,} tokens a sequence"
     answers = [wrapped(f"{one}{_between(one, program, on.device.name)}") for one in found]
-    risky = any(one.choice and one.choice.risk > LIKELY for one in found)
-    safer = [wrapped(SAFER)] if risky and not asked else []
-    return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers, *safer])
+    return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers])
 
 
 def _between(one: "Answer", program: str, device: str) -> str:
-    """Where measured times of such a step lie."""
+    """Where measured times of such a step lie, and how often it runs out of memory."""
     from mathlib.plan.calibration import interval
 
     if not one.choice:
         return ""
     at = interval(one.choice.seconds, program, device=device)
     low, high = shown(at.low, "second"), shown(at.high, "second")
-    return f"\neight of ten runs like it were measured between {low} and {high}"
+    like = f"eight of ten runs like it were measured between {low} and {high}"
+    return f"\n{like}\n{one.choice.risk:.0%} of runs predicted like it are too much for the memory"
 
 
 def _data(one: "Answer", program: str, device: str) -> dict[str, Any]:

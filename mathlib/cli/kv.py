@@ -5,7 +5,15 @@ from typing import Any
 
 from mathlib.checks import InputError, positive
 from mathlib.cli.amounts import NUMBER
-from mathlib.cli.options import add_device, add_model, add_tokens, device_of, model_of
+from mathlib.cli.options import (
+    add_device,
+    add_model,
+    add_reserve,
+    add_tokens,
+    device_of,
+    model_of,
+    reserve_of,
+)
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer, counted
 from mathlib.cli.typed import Typed
@@ -46,6 +54,7 @@ def kv_options(parser: ArgumentParser) -> None:
         help="keep the tokens of a sliding window alone, or all",
     )
     add_device(parser)
+    add_reserve(parser, "a tenth, as vLLM leaves,")
 
 
 @command(
@@ -66,7 +75,7 @@ def kv_command(args: Typed) -> None:
         "tensor": args.tensor,
         "rolling": args.rolling,
     }
-    tokens = args.tokens or model.context
+    tokens = model.context if args.tokens is None else args.tokens
     cache = inference.kv_cache(model, tokens=tokens, **how)
     cache.title += f", {tokens:,} tokens of {counted(args.sequences, 'sequence')}, on each device"
     one = inference.kv_cache(model, tokens=1, **how | {"sequences": 1})
@@ -86,13 +95,18 @@ def _beside_weights(
     from mathlib.memory import fit, inference
 
     weights = positive("weight_bytes", args.weight_bytes) * params.total(model) / args.tensor
-    verdict = fit.fits(weights + cache, there)
+    size = there.room if isinstance(there, Device) else there
+    reserve = reserve_of(args, size, "vllm")
+    verdict = fit.fits(weights + cache, there, reserve=reserve)
     facts: list[Fact] = [
         ("weights of a device", weights, "byte"),
-        ("room", verdict.memory, "byte"),
+        ("room", size, "byte"),
+        ("left free for context, buffers and fragments", reserve, "byte"),
     ]
     free = verdict.memory - weights
     if free > 0:
+        each = cache / args.sequences
+        facts.append(("sequences at once, at most", int(free // each), ""))
         most = inference.tokens_within(model, size=free, **how)
         if most < float("inf"):
             facts.append(("longest context", int(most), "token"))

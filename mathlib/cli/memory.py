@@ -12,17 +12,19 @@ from mathlib.cli.options import (
     add_device,
     add_layout,
     add_model,
+    add_reserve,
     add_tokens,
     device_of,
     layout_of,
     model_of,
     named,
+    reserve_of,
 )
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
-from mathlib.specs import Layout, Model, table
+from mathlib.specs import Device, Layout, Model, table
 from mathlib.units import show as shown
 
 
@@ -50,6 +52,7 @@ def memory_options(parser: ArgumentParser) -> None:
         help="a stage, counted from 0; the fullest if not given",
     )
     add_device(parser)
+    add_reserve(parser)
     add_depth(parser)
 
 
@@ -117,9 +120,12 @@ def memory_command(args: Typed) -> None:
         return answer(args, parts, facts, keeps=keeps)
     from mathlib.memory import fit
 
-    verdict = fit.fits(parts, there)
+    size = there.room if isinstance(there, Device) else there
+    reserve = reserve_of(args, size, args.program or "usual")
+    verdict = fit.fits(parts, there, reserve=reserve)
     facts += [
-        ("room", verdict.memory, "byte"),
+        ("room", size, "byte"),
+        ("left free for context, buffers and fragments", reserve, "byte"),
         ("left", verdict.memory - verdict.needed, "byte"),
     ]
     ways = [] if verdict else list(ways_out(lay, verdict.memory, held))
@@ -166,7 +172,8 @@ def planned(args: Typed, model: Model) -> tuple[Held, str]:
 def counted_as(model: Model, recipe: str) -> str:
     """By whose conventions memory was counted, and where others are used."""
     gate = ", a gate's product not fused" if model.gated else ""
-    other = "`mathlib plan`, `time` and `fit` count the kernels and copies of a --program"
+    other = "`mathlib plan`, `time` and `fit` count the kernels and copies of a --program, and say "
+    other += "how often such a run is too much"
     return f"memory counted as PyTorch's own operations fill it: {recipe}{gate}\n{other}"
 
 

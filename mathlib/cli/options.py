@@ -4,7 +4,7 @@ from argparse import ArgumentParser, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
-from mathlib.checks import InputError, divides
+from mathlib.checks import InputError, divides, non_negative
 from mathlib.cli.amounts import NUMBER, length, room
 from mathlib.cli.typed import Typed, spelled
 from mathlib.layout import chunk_layers, spreads, tensor_degree
@@ -117,13 +117,20 @@ def model_of(args: Typed) -> Model:
         raise InputError(f"--config {args.config}: expected without the model {args.model}")
     name = args.model or args.config
     if not name:
-        return _gpt2_of(changes)
+        return _of_pairs(_gpt2_of(changes))
     base = named_model(name)
     if not changes:
         return base
-    model = base.but(**changes, name=f"{base.name}, changed", title=f"{base.title}, changed")
-    if "head_dim" in changes and model.positions == "rotary" and model.head_dim % 2:
-        raise InputError(f"head_dim = {model.head_dim}: rotary positions turn pairs; expected even")
+    named = {"name": f"{base.name}, changed", "title": f"{base.title}, changed"}
+    return _of_pairs(base.but(**changes, **named))
+
+
+def _of_pairs(model: Model) -> Model:
+    """A model whose heads rotary positions can turn."""
+    if model.positions == "rotary" and model.head_dim % 2 and not model.latent:
+        raise InputError(
+            f"head_dim = {model.head_dim}: expected an even number, as rotary positions turn pairs"
+        )
     return model
 
 
@@ -131,7 +138,7 @@ def named_model(name: str) -> Model:
     """A model by its name or by its config.json."""
     if name in specs.table("models"):
         return specs.find_model(name)
-    from os.path import isdir  # which takes too long a name for none, where pathlib raises
+    from os.path import isdir  # pathlib's raises where a name is too long for a file
 
     if name.endswith(".json") or "/" in name or isdir(name):  # noqa: PTH112
         from mathlib.from_config import from_config
@@ -271,6 +278,24 @@ def add_device(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--device", metavar="NAME", help="the same, by a name that `mathlib devices` lists"
     )
+
+
+def add_reserve(where: "_ActionsContainer", usual: str = "4GB") -> None:
+    where.add_argument(
+        "--reserve",
+        type=room,
+        metavar="SIZE",
+        help=f"left free for context, buffers and fragments; {usual} if not given",
+    )
+
+
+def reserve_of(args: Typed, memory: float, program: str = "usual") -> float:
+    """Bytes of a device that stay free: those that were typed, or what the program needs."""
+    if args.reserve is not None:
+        return float(non_negative("reserve", args.reserve))
+    from mathlib.memory.reserve import find_reserve
+
+    return find_reserve(program).of(memory)
 
 
 def device_of(args: Typed) -> Device | float | None:

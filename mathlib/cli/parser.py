@@ -1,7 +1,7 @@
 """python -m mathlib: the formulas from the command line.
 
-Bad input is one line on stderr and exit code 2.  Formulas are loaded when a command needs them, to
-start quickly.
+Bad input is one line on stderr and exit code 2, what does not fit is code 1.  Formulas are loaded
+when a command needs them, to start quickly.
 """
 
 import os
@@ -85,7 +85,7 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         said = message.removeprefix("argument ")
-        self.exit(2, f"{self.prog}: error: {said} (--help shows examples)\n")
+        raise InputError(f"{said} (--help shows examples)")
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """As argparse, but an option that is none comes with the one that is meant."""
@@ -127,6 +127,7 @@ MORE = {
     "mathlib COMMAND --help": "its options and examples",
     "mathlib COMMAND --json": "the answer for programs; `mathlib schema` has its form",
     "mathlib --version": "the version",
+    "exit status": "0 answered, or it fits; 1 it does not fit; 2 bad input, told on stderr",
 }
 
 
@@ -203,8 +204,19 @@ def _known(word: str) -> str:
     raise InputError(f"{word!r} is no command: {told}")
 
 
+def _refusal(words: Sequence[str], told: str) -> str:
+    """A line; for who asked for JSON, that."""
+    if "--json" not in words:
+        return f"mathlib: error: {told}"
+    import json
+
+    return json.dumps({"error": told, "status": 2})
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0, or 2 for bad input, 130 when interrupted, 141 when nobody reads on."""
+    """Run one command; 0, or 1 for what does not fit, 2 for bad input, which --json tells as JSON,
+    130 when interrupted, 141 when nobody reads on.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     typed = Typed({})
     try:
@@ -213,9 +225,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             typed = typed_of(words)
             find_command(name).answer(typed)
         sys.stdout.flush()
-        return 0
+        return typed.status
     except InputError as refused:
-        print(f"mathlib: error: {in_typed_words(str(refused), typed)}", file=sys.stderr)
+        print(_refusal(words, in_typed_words(str(refused), typed)), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

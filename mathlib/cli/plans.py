@@ -1,16 +1,24 @@
 """mathlib plan: the quickest layouts of a model on a cluster, and why the others are not."""
 
-from argparse import ArgumentParser
-from dataclasses import asdict
+from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from mathlib.checks import InputError
+from mathlib.checks import InputError, whole
 from mathlib.cli import terminal
 from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.memory import recipe_named
-from mathlib.cli.options import add_model, add_tokens, model_of
+from mathlib.cli.options import add_model, add_reserve, add_tokens, model_of, reserve_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import RESERVE, add_host, add_machine, counted_as, kept, machine_of
+from mathlib.cli.steps import (
+    add_host,
+    add_machine,
+    counted_as,
+    kept,
+    machine_of,
+    of_peak,
+    utilization,
+)
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
@@ -18,6 +26,7 @@ from mathlib.units import show as shown
 
 if TYPE_CHECKING:  # loaded when a command needs it
     from mathlib.plan.machine import Machine
+    from mathlib.plan.planner import Answer
     from mathlib.plan.search import Choice, Progress, Ranking
 
 SHORT = {  # a column for each axis that any of the layouts uses
@@ -33,6 +42,7 @@ SHORT = {  # a column for each axis that any of the layouts uses
     "recompute": "recompute",
 }
 
+KEPT = 500  # of the quickest layouts, among which those that differ in their mix are looked for
 OOM = "OOM"  # the head of a column
 Columns = dict[str, list[str]]  # of a table, by their heads
 
@@ -47,6 +57,11 @@ def plan_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=NUMBER, default=10, metavar="N", help="layouts; 10 if not given"
     )
+    parser.add_argument(
+        "--variants",
+        action="store_true",
+        help="all layouts, not the quickest of each mix of tensor, stages, expert and ZeRO alone",
+    )
 
 
 def add_search(parser: ArgumentParser) -> None:
@@ -55,22 +70,22 @@ def add_search(parser: ArgumentParser) -> None:
     group.add_argument(
         "--memory", type=room, metavar="SIZE", help="of a device; what it reports if not given"
     )
-    group.add_argument(
-        "--reserve",
-        type=room,
-        default=RESERVE,
-        metavar="SIZE",
-        help="left free for context, buffers and fragments; 4GB if not given",
-    )
+    add_reserve(group)
     group.add_argument(
         "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
     )
     group.add_argument(
         "--risk",
         type=share,
+        default=0.05,
         metavar="SHARE",
-        help="how likely it may run out of memory at most, such as 10%%",
+        help="how likely it may run out of memory at most; 5%% if not given, 100%% for any",
     )
+    for option, metavar, what in (
+        ("--only", "AXIS=N", "layouts with these alone, such as zero=3,recompute=none"),
+        ("--most", "AXIS=N", "layouts with no more than these, such as tensor=4,micro_batch=2"),
+    ):
+        group.add_argument(option, type=axes, default={}, metavar=metavar, help=what)
     add_host(parser).add_argument(
         "--offload",
         action="store_true",
@@ -78,11 +93,24 @@ def add_search(parser: ArgumentParser) -> None:
     )
 
 
-def search_of(args: Typed) -> dict[str, Any]:
+def axes(text: str) -> dict[str, Any]:
+    """tensor=4,recompute=none as values of axes, which the search knows."""
+    pairs = [one.split("=") for one in text.split(",")]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise ArgumentTypeError(f"{text!r}: expected such as tensor=4 or zero=3,recompute=none")
+    return {
+        name.strip().replace("-", "_"): int(value) if value.strip().isdigit() else value.strip()
+        for name, value in pairs
+    }
+
+
+def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
     """The same as the library's options."""
-    how = {"memory": args.memory, "reserve": args.reserve, "program": args.program}
+    reserve = reserve_of(args, args.memory or on.device.room, args.program)
+    how = {"memory": args.memory, "reserve": reserve, "program": args.program}
     recipe = None if args.recipe is None else recipe_named(args.recipe)
-    return how | {"recipe": recipe, "risk": args.risk}
+    how |= {"only": args.only, "at_most": args.most}
+    return how | {"recipe": recipe, "risk": args.risk if args.risk < 1 else None}
 
 
 @command(
@@ -105,19 +133,52 @@ def plan_command(args: Typed) -> None:
         on,
         devices=args.devices,
         sequences=args.batch,
-        most=args.top,
+        most=whole("top", args.top) if args.variants else KEPT + whole("top", args.top),
         tell=follow,
-        **search_of(args),
+        **search_of(args, on),
     )
     terminal.progress("")
-    if not found:
-        raise InputError(f"{model.name} on {args.devices} {on.device.name}: {found}")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
-    table, memory = ranked(on, found.choices), kept(args.program, args.recipe)
+    from mathlib.plan.search import _mixes
+
+    memory = kept(args.program, args.recipe)
+    head, data = terminal.paint(wrapped(title), "strong"), {"title": title, "keeps": memory}
     counted = wrapped(counted_as(args.program, memory))
-    text = [terminal.paint(wrapped(title), "strong"), table, f"{told(found)}\n{counted}"]
-    show(args, "\n\n".join(text), {"title": title, "keeps": memory} | ranking_data(on, found))
+    if not found:
+        args.status = 1
+        more = enough(args, on, found)
+        data |= ranking_data(on, found) | {"enough": more.value or None}
+        none = wrapped(f"{found}\n{at_risk(args)}\n{would_do(more)}")
+        return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
+    shown = found.choices if args.variants else _mixes(found.choices)[: int(args.top)]
+    found = replace(found, choices=shown)
+    text = [head, ranked(on, shown), f"{told(found, at_risk(args))}\n{counted}"]
+    show(args, "\n\n".join(text), data | ranking_data(on, found))
+
+
+def at_risk(args: Typed) -> str:
+    """What counts as fitting."""
+    return f"fits: at most {args.risk:.0%} of runs predicted like it are too much (--risk)"
+
+
+def enough(args: Typed, on: "Machine", found: "Ranking") -> "Answer":
+    """How many devices would do, where so many do not; none where the search was stopped."""
+    from mathlib.plan import planner
+
+    if not found.complete:
+        return planner.Answer("devices", 0, None, "", complete=False)
+    how = search_of(args, on) | {"sequences": args.batch, "tell": follow, "most": 1}
+    more = planner.fewest(on, least_devices=args.devices + 1, **how)
+    terminal.progress("")
+    return more
+
+
+def would_do(more: "Answer") -> str:
+    """The same in words."""
+    if more:
+        return f"{more.value:,} devices would do: {more.choice}"
+    return "the search was stopped" if not more.complete else "no more devices would do"
 
 
 def follow(done: "Progress") -> None:
@@ -139,7 +200,7 @@ def ranked(on: "Machine", choices: "list[Choice]") -> str:
         "step": [shown(one.seconds, "second") for one in choices],
         "memory": [shown(one.memory, "byte") for one in choices],
         OOM: [f"{one.risk:.0%}" for one in choices],
-        "MFU": [f"{_mfu(on, one):.1%}" for one in choices],
+        f"MFU{of_peak(on)}": [f"{_mfu(on, one):.1%}" for one in choices],
     }
     why = {"why": [one.reason for one in choices]}
     if _fits(number | used | costs | why):
@@ -171,14 +232,12 @@ def _cell(lay: Layout, axis: str) -> str:
 
 
 def _mfu(on: "Machine", one: "Choice") -> float:
-    from mathlib.plan import step
-
-    return step.utilization(on, one.layout, offload=one.offload)
+    return utilization(on, one.layout, offload=one.offload)
 
 
-def told(found: "Ranking") -> str:
+def told(found: "Ranking", at_risk: str) -> str:
     """How many there were, what was too much, where the best one's time lies."""
-    lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit"]
+    lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit", at_risk]
     if found.full:
         causes = ", ".join(f"{n:,} {name}" for name, n in found.full.items())
         lines.append(f"too much for the others: {causes}")

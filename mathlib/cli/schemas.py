@@ -110,7 +110,8 @@ SCHEMAS: dict[str, Schema] = {
     "cost": of(("flags",), title=TEXT, also=each(FACT), flags=FLAGS),
     "fit": of(("flags",), answers=many(ANSWER), flags=FLAGS),
     "plan": of(
-        ("flags",),
+        ("flags", "enough"),
+        enough=either(WHOLE, NULL),  # devices that would do, where so many do not
         title=TEXT,
         keeps=TEXT,
         tried=WHOLE,

@@ -1,25 +1,28 @@
 """mathlib time: seconds of a training step by part, on a cluster, with the interval they lie in."""
 
 from argparse import ArgumentParser
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
-from mathlib.checks import InputError
+from mathlib.checks import InputError, one_of
 from mathlib.cli.amounts import corpus, rate, room
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import (
     add_layout,
     add_model,
+    add_reserve,
     add_tokens,
     layout_of,
     model_of,
     named,
+    reserve_of,
 )
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
 from mathlib.specs import Cluster, Layout, Model
+from mathlib.units import parse
 
 if TYPE_CHECKING:  # loaded when a command needs it
     from argparse import _ArgumentGroup
@@ -28,7 +31,7 @@ if TYPE_CHECKING:  # loaded when a command needs it
     from mathlib.plan.machine import Host, Machine
 
 
-RESERVE = 4e9  # bytes of a device for context, buffers and fragments
+LARGEST = 100_000  # bytes of a cluster's file
 
 
 def time_options(parser: ArgumentParser) -> None:
@@ -43,6 +46,7 @@ def time_options(parser: ArgumentParser) -> None:
         help="that waits in the host's memory: none, states, activations or both; none if not "
         "given",
     )
+    add_reserve(parser)
     parser.add_argument(
         "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
     )
@@ -57,9 +61,17 @@ def time_options(parser: ArgumentParser) -> None:
 def add_machine(parser: ArgumentParser) -> None:
     """Where it runs, and by which program."""
     group = parser.add_argument_group("machine")
-    group.add_argument("--cluster", metavar="NAME", help="a name that `mathlib clusters` lists")
     group.add_argument(
-        "--device", metavar="NAME", help="instead: the first cluster that is made of this device"
+        "--cluster",
+        metavar="NAME",
+        help="a name that `mathlib clusters` lists, or your own .toml with device, "
+        "devices_per_node and node_bandwidth, such as 400Gbit/s",
+    )
+    group.add_argument(
+        "--device",
+        metavar="NAME",
+        help="instead: the first cluster that is made of this device; where none is, 8 in a node "
+        "with 50 GB/s of network each",
     )
     group.add_argument(
         "--program",
@@ -109,16 +121,41 @@ def cluster_of(args: Typed) -> Cluster:
     if args.cluster and args.device:
         raise InputError(f"--cluster {args.cluster}: has its devices; leave --device out")
     if args.cluster:
+        if args.cluster.endswith(".toml"):
+            return own_cluster(args.cluster)
         return specs.find_cluster(named("clusters", "cluster", args.cluster))
     if not args.device:
         raise InputError("--cluster: needed (--cluster p5.48xlarge, or --device h100-sxm)")
     device = named("devices", "device", args.device)
     rows = specs.table("clusters")
     found = next((name for name in rows if rows[name]["device"] == device), "")
-    if not found:
-        known = ", ".join(dict.fromkeys(row["device"] for row in rows.values()))
-        raise InputError(f"--device {device}: no cluster here is made of it; of {known}")
-    return specs.find_cluster(found)
+    return specs.find_cluster(found) if found else specs.assumed_cluster(device)
+
+
+def own_cluster(path: str) -> Cluster:
+    """Somebody's nodes, from a TOML file with the fields of clusters.toml; rates may be text."""
+    import tomllib
+    from pathlib import Path
+
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(LARGEST + 1)
+        row: dict[str, Any] = tomllib.loads(text[:LARGEST].decode())
+    except (OSError, ValueError, RecursionError) as why:
+        raise InputError(f"--cluster {path}: expected a TOML file; {why}") from None
+    kinds = {"link": "byte/s", "bandwidth": "byte/s", "memory": "byte"}
+    for name, value in row.items():
+        kind = kinds.get(name.rpartition("_")[2])
+        if isinstance(value, str) and kind:
+            row[name] = parse(name, value, kind)
+    known = [one.name for one in fields(Cluster) if one.name != "name"]
+    for name in row:
+        one_of("field", name, known)
+    for name in ("device", "devices_per_node", "node_bandwidth"):
+        if name not in row:
+            raise InputError(f"--cluster {path}: expected {name}, as `mathlib clusters` shows it")
+    row["device"] = named("devices", "device", str(row["device"]))
+    return Cluster(**{"name": Path(path).stem} | row)
 
 
 def machine_of(args: Typed, model: Model) -> "Machine":
@@ -147,10 +184,11 @@ def _as_launched(args: Typed, rates: "Rates") -> "Rates":
     return replace(rates, **changes)
 
 
-def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
-    """What the fullest device holds, and the chance that this is too much, with as much left free
-    as `mathlib plan` leaves.
+def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
+    """Whether device and host have room, and what they hold; the chance that it is too much, with
+    as much left free as `mathlib plan` leaves.
     """
+    from mathlib.memory.fit import fits
     from mathlib.plan.calibration import out_of_memory
     from mathlib.plan.keeps import find_keeps
     from mathlib.plan.work import HERE, OFFLOAD
@@ -158,7 +196,9 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
     recipe = None if args.recipe is None else recipe_named(args.recipe)
     room, away = on.filled(recipe, find_keeps(args.program)), OFFLOAD[args.offload]
     held = sum(room.parts(lay, away))
-    risk = out_of_memory(needed=held, memory=on.device.room - RESERVE, program=args.program)
+    verdict = fits(held, on.device, reserve=reserve_of(args, on.device.room, args.program))
+    risk = out_of_memory(needed=held, memory=verdict.memory, program=args.program)
+    told = f"{verdict}; {risk:.0%} of runs predicted like it are too much"
     facts: list[Fact] = [
         ("memory of the fullest device", held, "byte"),
         ("chance that it is too much", risk, ""),
@@ -169,7 +209,23 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> list[Fact]:
             ("waits on the host", waits, "byte"),
             ("a device's room there", on.host.memory, "byte"),
         ]
-    return facts
+        if waits > on.host.memory:
+            told = f"does not fit: the host has no room for what waits there\n{told}"
+    return told, facts
+
+
+def of_peak(on: "Machine") -> str:
+    """Of which peak MFU is a share, where that is not the usual one."""
+    kind = on.rates.precision
+    return "" if kind == "half" else f" of {kind} peak"
+
+
+def utilization(on: "Machine", lay: Layout, **how: Any) -> float:
+    """MFU or HFU against the peak of what products are computed in."""
+    from mathlib.plan import step
+
+    kind, share = on.rates.precision, step.utilization(on, lay, **how)
+    return share if kind == "half" else share * on.device.half / on.device.peak[kind]
 
 
 def kept(program: str, recipe: str | None = None) -> str:
@@ -216,12 +272,14 @@ def time_command(args: Typed) -> None:
         ("devices", lay.world, ""),
         ("tokens of a step", tokens, "token"),
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
-        ("MFU", step.utilization(on, lay, **away), ""),
-        ("HFU", step.utilization(on, lay, executed=True, **away), ""),
+        (f"MFU{of_peak(on)}", utilization(on, lay, **away), ""),
+        (f"HFU{of_peak(on)}", utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
-        *_memory(args, on, lay),
     ]
+    verdict, held = _memory(args, on, lay)
+    facts += held
     if args.train is not None:
         facts.append(("whole run", args.train / tokens * parts.total, "second"))
-    answer(args, parts, facts, keeps=counted_as(args.program, kept(args.program, args.recipe)))
+    keeps = counted_as(args.program, kept(args.program, args.recipe))
+    answer(args, parts, facts, verdict=verdict, keeps=keeps)

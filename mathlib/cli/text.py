@@ -99,6 +99,7 @@ def answer(
     conventions memory was counted.
     """
     good = verdict.startswith("fits")
+    args.status = 0 if good or not verdict else 1
     text = [
         terminal.paint(wrapped(parts.title), "strong"),
         body or parts_table(parts, args.depth if args.knows("depth") else 1),

@@ -25,6 +25,7 @@ MEANT = {  # an argument of the library: the options by which it can have been t
     "price_per_hour": ("price",),
     "kg_per_kwh": ("co2",),
     "total_tokens": ("train",),
+    "sequences": ("sequences", "batch"),
     "seconds": ("within",),
     "convention": ("as", "convention"),
     "most": ("top",),
@@ -38,6 +39,7 @@ class Typed:
 
     def __init__(self, values: Mapping[str, Any], given: Iterable[str] = ()):
         self._values, self.given, self.used = dict(values), set(given), {"json"}
+        self.status = 0  # 1: what was asked for does not fit
         self.read: dict[str, str] = {}  # options that other programs' flags set: by which flag
         self.ignored: list[str] = []  # such flags that change nothing here
         self.unknown: list[str] = []  # and those that no such program has

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mathlib.checks import InputError
+from mathlib.checks import InputError, whole
 from mathlib.cli.options import layout_of, model_of
 from mathlib.cli.registry import command
 from mathlib.cli.text import show, wrapped
@@ -82,6 +82,11 @@ def _said(n: float, unit: str) -> str:
     return shown(n, unit) if unit in KINDS else f"{n:,.4g} {unit}".strip()
 
 
+def _tokens(args: Typed, model: Model) -> int:
+    """Of a sequence."""
+    return whole("tokens", model.context if args.tokens is None else args.tokens)
+
+
 def _block(one: Formula) -> str:
     lines = [one.what, f"  {one.text}", f"  = {one.numbers}", f"  = {_said(one.result, one.unit)}"]
     if abs(one.value - one.result) > 1e-9 * abs(one.value):
@@ -134,7 +139,7 @@ def _of_flops(args: Typed) -> Iterator[Formula]:
     from mathlib.compute import flops, params
 
     model = model_of(args)
-    s, B = args.tokens or model.context, args.sequences
+    s, B = _tokens(args, model), args.sequences
     met = params.active(model, embeddings="head").total
     size = _shape(model) | {"s": s, "B": B, "P": met}
     how: dict[str, Any] = {"sequences": B, "tokens": s, "causal": args.causal}
@@ -236,7 +241,7 @@ def _of_kv(args: Typed) -> Iterator[Formula]:
     from mathlib.memory import inference
 
     model = model_of(args)
-    s, B, t = args.tokens or model.context, args.sequences, args.tensor
+    s, B, t = _tokens(args, model), args.sequences, args.tensor
     how = {"bytes_per_element": args.bytes, "tensor": t, "rolling": args.rolling}
     value = inference.kv_cache(model, tokens=s, sequences=B, **how).total
     size = _shape(model) | {"s": s, "B": B, "e": args.bytes, "t": min(t, model.kv_heads)}

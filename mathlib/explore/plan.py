@@ -15,6 +15,7 @@ from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.machine import Host, host_of
 from mathlib.plan.room import Room
+from mathlib.plan.search import _mixes
 from mathlib.plan.work import OFFLOAD
 from mathlib.show import memory_laws, says, step_laws, svg
 from mathlib.show.experiments import Choice, Range, Text, doubling, experiment, tell
@@ -59,8 +60,8 @@ def read(config: str) -> Model:
     try:
         found = json.loads(config)
     except json.JSONDecodeError as why:
-        place = f"what stands in line {why.lineno} is none"
-        raise InputError(f"config.json: expected a JSON object, {place}") from None
+        place = f"line {why.lineno}, column {why.colno}: {why.msg}"
+        raise InputError(f"config.json: expected a JSON object; {place}") from None
     if not isinstance(found, dict):
         raise InputError("config.json: expected a JSON object, as in { ... }")
     return from_config(found)
@@ -105,11 +106,7 @@ def mixes(choices: list[planner.Choice]) -> tuple[planner.Choice, ...]:
 
     Near the top many layouts differ in little else.
     """
-    firsts: dict[tuple[int, ...], planner.Choice] = {}
-    for one in choices:
-        lay = one.layout
-        firsts.setdefault((lay.tensor, lay.pipeline, lay.expert, lay.zero), one)
-    return tuple(firsts.values())[:ROWS]
+    return tuple(_mixes(choices))[:ROWS]
 
 
 def words(layout: Layout, offload: str = "none") -> str:

@@ -79,8 +79,9 @@ def fits(needed: Parts | float, memory: float | str | Device, *, reserve: float 
     room = positive("memory", there) - non_negative("reserve", reserve)
     binary = isinstance(needed, Parts) and needed.binary
     total = needed.total if isinstance(needed, Parts) else non_negative("needed", needed)
-    text = f"{show(total, 'byte', binary)} of {show(room, 'byte', binary)}"
+    text = f"{show(total, 'byte', binary)} of {show(there, 'byte', binary)}"
     source = _reported(memory, binary) if isinstance(memory, Device) else ""
+    source += f" less {show(reserve, 'byte', binary)} left for the rest" if reserve else ""
     if total <= room:
         free = show(room - total, "byte", binary)
         return Verdict(total, room, f"fits: {text}{source}, {free} free")

@@ -28,9 +28,9 @@ LAWS = {  # part: its formula, and what that says
         "The shares c of a layer's forward that are computed again: products, attention, the rest.",
     ),
     "tensor exchange": (
-        "T = m * l * n * t_r * (1 - o)",
+        "T = m * l * max(n * t_r * (1 - o), n * t_r - t_p)",
         "n times a layer, tensor ranks add up their parts of the stream, each time in t_r; a share "
-        "o hides behind products.",
+        "o hides behind products, or as much as those take, t_p; between nodes nothing does.",
     ),
     "context exchange": (
         "T = m * l * max(t_c * (1 - o), t_c - t_b)",

@@ -38,12 +38,15 @@ def _layer(on: Machine, way: Way) -> tuple[Pass, Letters]:
     again = sum(part * n for part, n in zip(forward.seconds, share, strict=True))
     busy, launch = sum(whole) + again, _launch(on, way, share[0])
     computing = sqrt(busy**2 + launch**2)
-    tensor, context, expert = _exchanges(on, way, forward.per)
+    tensor, context, expert = _exchanges(on, way, forward.per, whole[0])
     parts = (
         *whole,
         computing - busy,
         again,
-        tensor["n"] * tensor["t_r"] * (1 - tensor["o"]),
+        max(
+            tensor["n"] * tensor["t_r"] * (1 - tensor["o"]),
+            tensor["n"] * tensor["t_r"] - tensor["t_p"],
+        ),
         max(context["t_c"] * (1 - context["o"]), context["t_c"] - context["t_b"]),
         expert["n"] * expert["t_a"] * (1 - expert["o"]),
     )
@@ -100,9 +103,12 @@ def _loss(on: Machine, way: Way) -> float:
     return 3 * products + 2 * end.traffic * r.traffic / on.stream
 
 
-def _exchanges(on: Machine, way: Way, per: work.Layer) -> tuple[dict[str, float], ...]:
+def _exchanges(
+    on: Machine, way: Way, per: work.Layer, products: float
+) -> tuple[dict[str, float], ...]:
     """How often a layer's tensor, context and expert ranks exchange something, how long each time
-    takes, and what of it hides; both directions.
+    takes, and what of it hides; both directions. Tensor ranks hide no more than their products
+    take, and nothing on the network: Megatron Core's user buffers are those of a node.
     """
     r, t, among, ep = on.rates, way.tensor, way.context, way.expert
     again = 1 if way.recompute == "full" else 0
@@ -111,8 +117,9 @@ def _exchanges(on: Machine, way: Way, per: work.Layer) -> tuple[dict[str, float]
     behind = (3.5 + again) * per.attention / on.scores
     sent = r.visit_bytes / work.HALF * per.visits
     visit = on.all_to_all((ep - 1) / ep * sent, ep, way.expert_split)
+    hidden = r.tensor_hidden if on.neighbours(t, 1) == t else 0.0
     return (
-        {"n": (2 + again) * per.exchanges, "t_r": ring, "o": r.tensor_hidden},
+        {"n": (2 + again) * per.exchanges, "t_r": ring, "o": hidden, "t_p": products},
         {"t_c": passed, "t_b": behind, "o": r.tensor_hidden},
         {"n": 4 + 2 * again, "t_a": visit, "o": r.expert_hidden},
     )

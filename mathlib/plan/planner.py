@@ -3,7 +3,7 @@
 p stages · t tensor · n devices · B sequences · b micro_batch · s tokens · T seconds of a step
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,11 +18,14 @@ from mathlib.plan.search import (
     Choice,
     Progress,
     Ranking,
+    _bounds,
     _choice,
+    _devices,
     _layout,
     _left,
     _limit,
     _room,
+    _within,
     search,
 )
 from mathlib.plan.step import NAMES, Machine, _seconds
@@ -77,6 +80,7 @@ def fewest(
     *,
     sequences: int,
     within: float | None = None,
+    least_devices: int = 1,
     most_devices: int = 2**14,
     **options: Any,
 ) -> Answer:
@@ -84,13 +88,14 @@ def fewest(
     sequences; with the quickest layout on them.
 
     Tried are the divisors of a node, then whole nodes, each number at most an eighth more than the
-    one before from eight nodes on. All else goes to `search`.
+    one before from eight nodes on; from `least_devices` on. All else goes to `search`.
 
     Chapter: planning
     """
     T = None if within is None else positive("within", within)
     most, beyond = whole("most_devices", most_devices), ""
-    for n in _sizes(instance("on", on, Machine).cluster.devices_per_node, most):
+    least, near = whole("least_devices", least_devices), instance("on", on, Machine).cluster
+    for n in (n for n in _sizes(near.devices_per_node, most) if n >= least):
         found = search(on, devices=n, sequences=sequences, **options)
         best = found.choices[0] if found else None
         if not found.complete:
@@ -182,10 +187,13 @@ def largest(
     recipe: str | None = None,
     program: str = "megatron-core",
     risk: float | None = None,
+    only: Mapping[str, object] | None = None,
+    at_most: Mapping[str, object] | None = None,
 ) -> Answer:
     """The largest batch that n devices hold without accumulation, p micro-batches in p stages; or
     the largest `micro_batch` of any layout. Of layouts that hold as many, the quickest.
 
+    `only` and `at_most` restrict the layouts as in `search`.
     With `risk` none counts whose chance of running out of memory is above that. Where `on` has a
     host, states and activations may wait in its memory.
     A batch of micro-batches one after the other is as large as one likes. For one layout it is
@@ -193,12 +201,15 @@ def largest(
 
     Chapter: planning
     """
-    on, n = instance("on", on, Machine), whole("devices", devices)
+    on, n = instance("on", on, Machine), _devices(devices)
     one_of("what", what, ("sequences", "micro_batch"))
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
     limit = _limit(left, risk, program)
     best: tuple[int, float, Way, str] | None = None
+    exact, highest = _bounds("only", only), _bounds("at_most", at_most)
     for way, offload in _at_once(on, room, limit, n):
+        if not any(_within((way, [(way.zero, way.shard)]), exact, highest)):
+            continue
         count = way.micro_batch * (way.data * way.pipeline if what == "sequences" else 1)
         if best is None or count >= best[0]:
             one = (count, -sum(_seconds(on, way, OFFLOAD[offload])), way, offload)

@@ -5,16 +5,18 @@ What layouts have in common is asked once: memory first, and the time only of th
 """
 
 import heapq
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Any
 
-from mathlib.checks import InputError, flag, instance, non_negative, positive, whole
+from mathlib.checks import InputError, flag, instance, non_negative, one_of, positive, whole
+from mathlib.layout import RECOMPUTE
 from mathlib.plan.calibration import Interval, interval, most_needed, out_of_memory
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.room import HELD, Copies, Room
 from mathlib.plan.step import NAMES, Machine, _seconds, _times
-from mathlib.plan.ways import Shard, _families, _meshes, _sharded
+from mathlib.plan.ways import Family, Shard, _families, _meshes, _sharded
 from mathlib.plan.work import OFFLOAD, Away, Way
 from mathlib.specs import Layout, table
 from mathlib.units import show
@@ -32,6 +34,7 @@ TOGETHER = (  # axes whose values are kept together while a search runs, for spe
 _values = [attrgetter(*axes) for axes in TOGETHER[1:]]
 LIKELY = 0.1  # a chance that is worth saying
 OFTEN = 10_000  # layouts between two reports
+MOST_DEVICES = 2**20  # whose divisors are gone through in seconds
 HOST = "the host's memory"
 
 
@@ -108,6 +111,8 @@ def search(
     program: str = "megatron-core",
     risk: float | None = None,
     first: bool = False,
+    only: Mapping[str, object] | None = None,
+    at_most: Mapping[str, object] | None = None,
     tell: Callable[[Progress], object] | None = None,
 ) -> Ranking:
     """The quickest layouts for B sequences a step on n devices, of all that fit.
@@ -117,20 +122,24 @@ def search(
     of running out of memory is above that. `program` says what is kept, unless `recipe` does, and
     gives the interval of the best one. Where `on` has a host, states and activations may also wait
     in its memory.
+    `only` keeps layouts with these values of their axes, `at_most` with no greater ones.
     `tell` hears how far it is and ends it by returning False; so does Ctrl-C, and with `first` the
     first that fits. What was found until then is the answer, and says so.
 
     Chapter: planning
     """
-    on, n, B = instance("on", on, Machine), whole("devices", devices), whole("sequences", sequences)
+    on, n, B = instance("on", on, Machine), _devices(devices), whole("sequences", sequences)
     left, room = _left(on, memory, reserve), _room(on, recipe, program)
     limit = _limit(left, risk, program)
+    exact, highest = _bounds("only", only), _bounds("at_most", at_most)
+    on = replace(on) if exact or highest else on  # which remembers all that it was asked
     found, near = _Found(whole("most", most)), on.cluster.devices_per_node
     b, meshes = whole("micro_batch", micro_batch), _meshes(on.model, on.tokens, n, near)
     families = (
         (i / len(meshes), (*family, offload))
         for i, mesh in enumerate(meshes)
-        for family in _families(on.model, mesh, near, B, b)
+        for every in _families(on.model, mesh, near, B, b)
+        for family in _within(every, exact, highest)
         for offload in (OFFLOAD if on.host else ("none",))
     )
     if tell is not None and not callable(tell):
@@ -141,6 +150,50 @@ def search(
     except KeyboardInterrupt:
         complete = False
     return found.ranking(on, left, program, complete)
+
+
+def _bounds(name: str, values: Mapping[str, object] | None) -> dict[str, object]:
+    """Values of axes, refused where there is no such axis or it has no such value."""
+    if not isinstance(values or {}, Mapping):
+        raise InputError(f"{name} = {values!r}: expected values of axes, as in {{'zero': 3}}")
+    found: dict[str, object] = {}
+    for axis, value in (values or {}).items():
+        one_of(name, axis, AXES if name == "only" else AXES[:-1])
+        if axis == "recompute":
+            found[axis] = one_of(axis, value, RECOMPUTE)
+        else:
+            found[axis] = whole(axis, value, least=0 if axis == "zero" else 1)
+    return found
+
+
+def _within(
+    family: Family, exact: dict[str, object], highest: dict[str, Any]
+) -> Iterator[tuple[Way, list[Shard]]]:
+    """The ways of a family that keep to what was asked, if any does."""
+    if not exact and not highest:
+        yield family
+        return
+    way, shards = family
+    kept = []
+    for zero, shard in shards:
+        one = way._asdict() | {"zero": zero, "shard": shard}
+        if all(one[axis] == value for axis, value in exact.items()) and all(
+            one[axis] <= value for axis, value in highest.items()
+        ):
+            kept.append((zero, shard))
+    if kept:
+        yield way, kept
+
+
+def _mixes(choices: list[Choice]) -> list[Choice]:
+    """The quickest of each mix of tensor, pipeline, expert and ZeRO degrees: near the top many
+    layouts differ in little else.
+    """
+    firsts: dict[tuple[int, ...], Choice] = {}
+    for one in choices:
+        lay = one.layout
+        firsts.setdefault((lay.tensor, lay.pipeline, lay.expert, lay.zero), one)
+    return list(firsts.values())
 
 
 def _look_at_all(
@@ -173,7 +226,19 @@ def _room(on: Machine, recipe: str | None, program: str) -> Room:
 def _left(on: Machine, memory: float | None, reserve: float) -> float:
     """Bytes that a layout may take."""
     there = on.device.room if memory is None else positive("memory", memory)
-    return positive("memory - reserve", there - non_negative("reserve", reserve))
+    if there <= non_negative("reserve", reserve):
+        raise InputError(
+            f"reserve = {show(reserve, 'byte')}: leaves nothing of {show(there, 'byte')}"
+        )
+    return there - reserve
+
+
+def _devices(devices: object) -> int:
+    """A number of devices whose divisors can be gone through."""
+    n = whole("devices", devices)
+    if n > MOST_DEVICES:
+        raise InputError(f"devices = {n:,}: expected at most {MOST_DEVICES:,}, to try all layouts")
+    return n
 
 
 def _limit(left: float, risk: float | None, program: str) -> float:

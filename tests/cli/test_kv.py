@@ -22,12 +22,22 @@ def test_a_device_adds_the_longest_context_and_the_next_token(capsys):
     also = answered("kv llama2-7b --tokens 2k --device a100-80gb", capsys)["also"]
     weights = 2 * params.total("llama2-7b")
     assert also["weights of a device"]["value"] == weights
-    free = specs.find_device("a100-80gb").room - weights
+    free = 0.9 * specs.find_device("a100-80gb").room - weights
     most = inference.tokens_within("llama2-7b", size=free)
     assert also["longest context"]["value"] == most
     took = decode_time.step("llama2-7b", "a100-80gb", past=2047)
     assert also["next token, at least"]["value"] == pytest.approx(took.total)
     assert also["tokens a second of a device, at most"]["value"] == 1 / took.total
+
+
+def test_a_tenth_stays_free_as_vllm_leaves_it_and_the_most_sequences_are_told(capsys):
+    line = "kv llama3-70b --tokens 32k --tensor 8 --device h100-sxm --sequences"
+    full = answered(f"{line} 50", capsys)
+    most = full["also"]["sequences at once, at most"]["value"]
+    assert full["verdict"].startswith("does not fit") and 42 <= most < 50
+    for n, fits in ((most, True), (most + 1, False)):
+        assert answered(f"{line} {n}", capsys)["verdict"].startswith("fits") == fits, n
+    assert answered(f"{line} 50 --reserve 0GB", capsys)["verdict"].startswith("fits")
 
 
 def test_devices_that_share_the_heads_are_faster_together(capsys):

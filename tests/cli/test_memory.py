@@ -24,7 +24,16 @@ def test_a_device_adds_its_room_what_is_left_and_a_verdict(capsys):
         data = answered(f"memory gpt2 --micro-batch 2 {room}", capsys)
         size = size or specs.find_device("h100-sxm").room
         assert data["also"]["room"]["value"] == size and data["verdict"]
-        assert data["also"]["left"]["value"] == size - total
+        assert data["also"]["left"]["value"] == size - 4e9 - total
+
+
+def test_fits_leaves_what_programs_need_and_says_so(capsys):
+    line = "memory llama3-8b --zero 3 --data 4 --tokens 8k --device a100-80gb --recipe adam-fp32"
+    for more, fits in (("", False), (" --reserve 0GB", True)):
+        assert answered(f"{line}{more}", capsys)["verdict"].startswith("fits") == fits, more
+    assert "less 4 GB left for the rest" in answered(line, capsys)["verdict"]
+    kept = answered(f"{line} --reserve 1GB", capsys)["also"]
+    assert kept["left free for context, buffers and fragments"]["value"] == 1e9
 
 
 def test_one_layout_has_one_answer_in_readme_explorer_and_command_line(capsys):

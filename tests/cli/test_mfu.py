@@ -62,7 +62,7 @@ def test_the_table_says_whose_figure_each_is(capsys):
     [  # as its own table prints it
         ("nemo-llama2-7b", "nemo", 780e12, 1e-3),
         ("bridge-llama3-70b", "megatron-bridge", 719e12, 1e-3),
-        ("megatron-llama3-70b", "megatron-lm", 780e12, 1e-3),
+        ("megatron-llama3-70b", "megatron-lm-2024", 780e12, 1e-3),
     ],
 )
 def test_a_published_step_is_counted_as_its_source_does(name, convention, printed, rel, capsys):
@@ -125,3 +125,11 @@ def test_a_device_without_bf16_has_the_peak_of_its_16_bits(capsys):
     assert by_name(as_typed)["nemo"]["printed"]["value"] == pytest.approx(40e12)
     cost = answered("cost gpt2 --train 300B --device v100-32gb --devices 8", capsys)
     assert cost["also"]["achieved by a device"]["value"] == pytest.approx(0.4 * 125e12)
+
+
+def test_megatron_of_today_halves_attention_and_its_old_count_stands_under_its_year(capsys):
+    line = "mfu llama3-8b --device h100-sxm --devices 8 --tokens-per-second 72k"
+    said = by_name(answered(line, capsys))
+    now, then = said["megatron-lm"], said["megatron-lm-2024"]
+    assert (now["counts"]["attention"], then["counts"]["attention"]) == ("half", "full")
+    assert now["mfu"] == said["megatron-bridge"]["mfu"] < then["mfu"] == said["nemo"]["mfu"]

@@ -67,6 +67,8 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--host-memory": "1TB",
     "--offload": "states",
     "--rent": "lambda-a100-sxm",
+    "--only": "zero=1",
+    "--most": "micro_batch=1",
     "--risk": "10%",
 }
 LAUNCH = {f"--{name}" for name in cli.LAUNCHES} | {"--config", "--help", "--json"}

@@ -7,10 +7,11 @@ from mathlib.checks import InputError
 from mathlib.cli import steps
 from mathlib.cli.options import layout_of, model_of
 from mathlib.cli.registry import find_command
+from mathlib.compute import conventions
 from mathlib.plan import step
 from mathlib.plan.calibration import find_rates, interval
 from mathlib.plan.machine import host_of, machine
-from mathlib.specs import Layout, find_cluster
+from mathlib.specs import Layout, find_cluster, find_device, table
 
 
 def test_a_step_is_the_librarys(capsys):
@@ -39,7 +40,6 @@ def test_a_program_and_a_precision_change_the_answer(capsys):
     [
         ("", "--cluster: needed"),
         ("--cluster p5.48xlarge --device h100-sxm", "leave --device out"),
-        ("--device rtx-4090", "no cluster here is made of it"),
         ("--cluster p6", "`mathlib clusters` lists all"),
     ],
 )
@@ -126,3 +126,69 @@ def test_one_device_is_one(capsys):
     assert "on 1 device of" in answered("time gpt2 --device a100-80gb", capsys)["title"]
     title = answered("time gpt2 --device a100-80gb --data 2", capsys)["title"]
     assert "on 2 devices of" in title
+
+
+def test_a_step_comes_with_a_verdict_its_chance_and_what_the_host_holds(capsys):
+    line = "time llama2-13b --cluster dgx-a100 --data 8 --zero 2"
+    alone = answered(line, capsys)["verdict"]
+    assert alone.startswith("fits") and "less 4 GB left for the rest" in alone
+    assert alone.endswith("64% of runs predicted like it are too much")
+    hosted = answered(f"{line} --offload states", capsys)["verdict"]
+    assert hosted.startswith("fits: ")
+    small = answered(f"{line} --offload states --host-memory 128GB", capsys)["verdict"]
+    assert small.startswith("does not fit: the host has no room")
+
+
+@pytest.mark.parametrize("device", table("devices"))
+def test_every_device_works_alone_and_in_a_node(device, capsys):
+    for line in (
+        f"time gpt2 --device {device}",
+        f"time gpt2 --device {device} --data 4 --zero 1",
+        f"plan gpt2 --device {device} --devices 4 --batch 8 --top 1",
+        f"fit gpt2 --device {device}",
+    ):
+        assert answered(line, capsys), line
+    named = device in {table("clusters")[name]["device"] for name in table("clusters")}
+    assert (
+        "assumed 8 in a node" in steps.cluster_of(args(f"time --device {device}")).title
+    ) != named
+
+
+def test_an_own_cluster_is_a_small_file(tmp_path, capsys):
+    file, line = tmp_path / "mine.toml", "time llama3-8b --data 16 --zero 3 --cluster"
+    rows = {"device": "l40s", "node_bandwidth": "200Gbit/s", "host_memory": "512 GB"}
+    told = "".join(f'{name} = "{value}"\n' for name, value in rows.items())
+    file.write_text(f"{told}devices_per_node = 4\n", "utf-8")
+    found = steps.cluster_of(args(f"{line} {file}"))
+    assert (found.name, found.device, found.devices_per_node) == ("mine", "l40s", 4)
+    assert (found.node_bandwidth, found.host_memory) == (25e9, 512e9)
+    small, known = (answered(f"{line} {one}", capsys)["total"] for one in (file, "p5.48xlarge"))
+    assert small > 2 * known, "fewer FLOP/s, a slower network"
+    for text, said in (
+        ("device = ", "expected a TOML file"),
+        ('device = "l40s"', "expected devices_per_node"),
+        (f"{told}devices_per_node = 4\nnodes = 3", "field = 'nodes'"),
+        (told.replace("l40s", "l41"), "expected devices_per_node"),
+        (told.replace("200Gbit/s", "fast") + "devices_per_node = 4", "node_bandwidth = "),
+    ):
+        file.write_text(text, "utf-8")
+        with pytest.raises(InputError, match=said):
+            steps.cluster_of(args(f"{line} {file}"))
+    with pytest.raises(InputError, match="expected a TOML file"):
+        steps.cluster_of(args(f"{line} /dev/zero.toml"))
+
+
+def test_mfu_of_fp8_is_a_share_of_its_peak_and_says_so(capsys):
+    line = "llama3-8b --device h100-sxm --precision fp8"
+    also = answered(f"time {line} --data 8 --zero 1", capsys)["also"]
+    device = find_device("h100-sxm")
+    assert "MFU" not in also and {"MFU of fp8 peak", "HFU of fp8 peak"} <= also.keys()
+    each = (
+        also["tokens a second of a device"]["value"]
+        * conventions.training_flop("llama3-8b", convention="palm").total
+    )
+    share = also["MFU of fp8 peak"]["value"]
+    assert share == pytest.approx(each / device.peak["fp8"], rel=0.1)
+    row = answered(f"plan {line} --devices 8 --batch 8 --top 1", capsys)["layouts"][0]
+    find_command("plan").answer(args(f"plan {line} --devices 8 --batch 8 --top 1"))
+    assert "MFU of fp8 peak" in capsys.readouterr().out and row["mfu"] < 0.6

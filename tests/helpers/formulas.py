@@ -280,6 +280,7 @@ EXAMPLES: dict[str, object] = {
     "seed": 1,
     "co2": 100.0,
 }
+KEPT_TO = {"only": {"zero": 0}, "at_most": {"tensor": 4}}
 SCHEDULE = gpipe(stages=2, micro_batches=4)
 # Where a name means different things, and where a function needs more than one of them to fit.
 OWN: dict[str, dict[str, object]] = {
@@ -332,10 +333,11 @@ OWN: dict[str, dict[str, object]] = {
     "units.show": {"value": 2e9, "kind": "byte"},
     "sweeps.find_sweep": {"name": "13b-2k-32"},
     "ways.ways": {"node": 8, "sequences": 8, "devices": 4},
-    "search.search": {"sequences": 8, "devices": 4, "risk": 0.5, "first": False, "tell": print},
-    "planner.fewest": {"within": 1e3, "most_devices": 8},
+    "search.search": {"sequences": 8, "devices": 4, "risk": 0.5, "first": False, "tell": print}
+    | KEPT_TO,
+    "planner.fewest": {"within": 1e3, "least_devices": 1, "most_devices": 8},
     "planner.longest": {"devices": 2, "multiple": 8, "most_tokens": 16},
-    "planner.largest": {"devices": 2, "what": "sequences", "risk": 0.5},
+    "planner.largest": {"devices": 2, "what": "sequences", "risk": 0.5} | KEPT_TO,
     "printed.find_printed": {"name": "nemo-llama3-8b"},
     "rent.find_price": {"name": "hyperstack-h100-pcie"},
     "machine.host_of": {"cluster": find_cluster("dgx-a100")},

@@ -170,7 +170,8 @@ def test_verdicts_in_words() -> None:
     )
     assert not bad and str(bad).startswith("does not fit") and "activations" in str(bad)
     assert good and str(good) == (
-        "fits: 60 GB of 83.9 GB (as A100 80 GB SXM reports it; sold with 80 GB), 23.9 GB free"
+        "fits: 60 GB of 85.9 GB (as A100 80 GB SXM reports it; sold with 80 GB) less 2 GB left for "
+        "the rest, 23.9 GB free"
     )
     assert "does not fit: 90 GB of 85.9 GB (as A100 80 GB" in str(fit.fits(90e9, "a100-80gb"))
     assert "reports" not in fit.fits(60e9, "mi250x").text, "no more is known than what is sold"

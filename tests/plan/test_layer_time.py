@@ -1,5 +1,6 @@
 """A layer's time is what its letters give, and a layer alone in its work is its FLOP."""
 
+from dataclasses import replace
 from math import sqrt
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from mathlib.compute import flops
 from mathlib.plan import layer_time
 from mathlib.plan.calibration import Rates
-from mathlib.plan.machine import machine
+from mathlib.plan.machine import Machine, machine
 from mathlib.specs import Layout, find_cluster, find_model
 
 RATES = Rates(tensor_hidden=0.3, launch=1e-3, launch_more=1e-4, again=0.2)
@@ -18,7 +19,7 @@ LAWS = {  # of one layer: what the page shows beside the plan, without its micro
     "memory traffic": lambda Q, W: 3 * Q / W,
     "waiting for launches": lambda t_b, t_k: sqrt(t_b**2 + t_k**2) - t_b,
     "recomputation": lambda c_p, c_a, c_m, t_p, t_a, t_m: c_p * t_p + c_a * t_a + c_m * t_m,
-    "tensor exchange": lambda n, t_r, o: n * t_r * (1 - o),
+    "tensor exchange": lambda n, t_r, t_p, o: max(n * t_r * (1 - o), n * t_r - t_p),
     "context exchange": lambda t_c, t_b, o: max(t_c * (1 - o), t_c - t_b),
     "expert exchange": lambda n, t_a, o: n * t_a * (1 - o),
 }
@@ -49,3 +50,22 @@ def test_what_is_asked_again_is_remembered() -> None:
     first = layer_time._pass(on, Layout())
     assert layer_time._pass(on, Layout(data=4, micro_batches=7)) is first
     assert layer_time._pass(on, Layout(micro_batch=2)) is not first
+
+
+def test_tensor_ranks_hide_in_a_node_what_their_products_cover_and_between_nodes_nothing() -> None:
+    rates, nodes = Rates(tensor_hidden=1), find_cluster("p4de.24xlarge")
+    quick = machine("llama3-70b", nodes, rates, tokens=8192)
+    wide = {"sequence_parallel": True, "micro_batch": 8}
+    place = list(LAWS).index("tensor exchange")
+
+    def exchange(on: Machine, tensor: int) -> tuple[float, float]:
+        one, letters = layer_time._layer(on, Layout(tensor=tensor, **wide))
+        whole = letters["tensor exchange"]["n"] * letters["tensor exchange"]["t_r"]
+        return one.parts[place], whole
+
+    assert exchange(quick, 8)[0] == 0
+    shown, whole = exchange(quick, 64)
+    assert shown == whole > 5 * exchange(quick, 8)[1]
+    slow = machine("llama3-70b", replace(nodes, link_bandwidth=1e9), rates, tokens=8192)
+    shown, whole = exchange(slow, 8)
+    assert 0.5 * whole < shown < whole
