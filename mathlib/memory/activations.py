@@ -76,10 +76,10 @@ def layer(
     since 2025) keeps the copies that go to experts, not what comes back.
     `small_tensors` adds what papers leave out: norm statistics, causal mask,
     log-sum-exp.
-    `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32. It
-    casts the input of every linear layer for itself: `separate` says that queries, keys
-    and values have layers of their own, and so gate and up; unless said, where the MLP is
-    gated, as in LLaMA.
+    `autocast`: as torch.autocast on CUDA, whose residual stream and softmax are fp32.
+    It casts the input of every linear layer for itself: `separate` says that queries,
+    keys and values have layers of their own, and so gate and up; unless said, where the
+    MLP is gated, as in LLaMA.
     `index` says which layer, where dense and expert layers differ.
     `context`: ranks that share a sequence; each keeps what belongs to its own tokens.
 

@@ -29,7 +29,7 @@ def training(
     named bytes of your own (communication, fragmentation, context): no formula knows
     them. With ZeRO stages 2 and 3 it is coarser than `memory.sharded`, which follows
     the rows of a run without pipeline: of what is on its way it counts one gathered
-    layer, for Llama 2 7B on 64 ranks in stage 3, all recomputed, 5.0 GB for 5.6.
+    layer, for Llama 2 7B on 64 ranks in stage 3, all recomputed, 4.6 GB for 5.6.
 
     Chapter: memory
     """
