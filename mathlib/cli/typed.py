@@ -40,6 +40,7 @@ class Typed:
         self.read: dict[str, str] = {}  # options that other programs' flags set: by which flag
         self.ignored: list[str] = []  # such flags that change nothing here
         self.unknown: list[str] = []  # and those that no such program has
+        self.notes: list[str] = []  # what the answer took for granted
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._values:
