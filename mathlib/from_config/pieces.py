@@ -114,12 +114,18 @@ def rotary_block(
     kv_heads: int | None = 0,
     head_dim: int | None = 0,
     norm: str = "rmsnorm",
+    or_null: bool = False,
 ) -> Fields:
-    """Rotary positions and a gated MLP, no bias; None: the type has no such key."""
+    """Rotary positions and a gated MLP, no bias; None: the type has no such key. `or_null`: the
+    file may leave key heads open though the type has a number of them.
+    """
     keys, wide = kv_heads or 0, head_dim or 0
+    null = None if keys and not or_null else 0
     return shape(c, tied=tied) | {
-        "kv_heads": keys if kv_heads is None else c.whole("num_key_value_heads", keys, null=0),
-        "head_dim": wide if head_dim is None else c.whole("head_dim", wide, null=0),
+        "kv_heads": keys if kv_heads is None else c.whole("num_key_value_heads", keys, null=null),
+        "head_dim": wide
+        if head_dim is None
+        else c.whole("head_dim", wide, null=None if wide else 0),
         "ffn_width": c.whole("intermediate_size"),
         "gated": True,
         "positions": "rotary",

@@ -27,7 +27,7 @@ def llama(c: Asked) -> Fields:
 @reads("smollm3")
 def smollm3(c: Asked) -> Fields:
     c.must("use_sliding_window", False)
-    fields = biased(c, tied=True, kv_heads=4)
+    fields = biased(c, tied=True, kv_heads=4, or_null=True)
     c.without_effect("no_rope_layers", "no_rope_layer_interval", "sliding_window")
     return sliding(c, fields, never, None)
 
@@ -47,14 +47,14 @@ def qwen_window(c: Asked, fields: Fields, windowed: Callable[[int], bool]) -> Fi
 @reads("qwen2")
 def qwen2(c: Asked) -> Fields:
     first = c.whole("max_window_layers", 28, least=0)
-    fields = rotary_block(c, kv_heads=32) | biases(True, output=False)
+    fields = rotary_block(c, kv_heads=32, or_null=True) | biases(True, output=False)
     return qwen_window(c, fields, lambda i: i >= first)
 
 
 @reads("qwen3")
 def qwen3(c: Asked) -> Fields:
     first = c.whole("max_window_layers", 28, least=0)
-    fields = llama_block(c, kv_heads=32, head_dim=128) | {"query_key_norm": "head"}
+    fields = llama_block(c, kv_heads=32, head_dim=128, or_null=True) | {"query_key_norm": "head"}
     return qwen_window(c, fields, lambda i: i >= first)
 
 
