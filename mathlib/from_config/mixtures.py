@@ -49,9 +49,7 @@ def as_experts(c: Asked, key: str, shared: int, width: int) -> int:
 def qwen2_moe(c: Asked) -> Fields:
     first, width = c.whole("max_window_layers", 28, least=0), c.whole("moe_intermediate_size", 1408)
     shared = c.whole("shared_expert_intermediate_size", 5632, least=0)
-    fields = rotary_block(c, kv_heads=16, or_null=True) | biases(
-        c.switch("qkv_bias", True), output=False
-    )
+    fields = rotary_block(c, kv_heads=16) | biases(c.switch("qkv_bias", True), output=False)
     fields |= experts(
         fields["layers"],
         sparse_layers(c),
