@@ -123,6 +123,7 @@ class Model:
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)  # when the source was published or read
     title: str = field(default="", compare=False)  # what people call it; "": the name
+    unread: tuple[str, ...] = field(default=(), compare=False)  # keys of its file without a part
 
     def __post_init__(self) -> None:
         keep_title(self)

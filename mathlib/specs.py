@@ -72,7 +72,19 @@ HEADER = re.compile(  # of a row, [name] or ["a name"], or of a table in it, [na
 NOT_COVERED = {  # names that begin so, and what stands in the way
     "an encoder-decoder": ("t5", "flan-t5", "mt5", "ul2", "bart", "mbart", "pegasus", "whisper"),
     "an encoder": ("bert", "roberta", "distilbert", "deberta", "electra", "albert", "modernbert"),
-    "a state space model": ("mamba", "falcon_mamba", "falcon-mamba", "jamba", "rwkv"),
+    "a state space model": ("mamba", "falcon_mamba", "falcon-mamba", "rwkv"),
+    "a state space beside attention": (
+        *("jamba", "bamba", "zamba", "falcon_h1", "falcon-h1", "nemotron_h", "nemotron-h"),
+        *("granite-4.0-h", "granite4-h"),
+    ),
+    "linear attention": (
+        *("qwen3_next", "qwen3-next", "qwen3_5", "qwen3.5", "kimi_linear", "kimi-linear"),
+        *("minimax_text", "minimax-text", "minimax-01", "minimax-m1", "olmo_hybrid"),
+    ),
+    "attention to what an indexer picks": (
+        *("deepseek_v32", "deepseek-v3.2", "glm_moe_dsa", "glm-5"),
+    ),
+    "a convolution in place of attention": ("lfm2",),
 }
 
 

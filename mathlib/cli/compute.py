@@ -127,7 +127,8 @@ def flops_command(args: Typed) -> None:
     parts = flops.training(model, **{name: getattr(args, name) for name in names})
     parts.title += f", {'causal' if args.causal else 'full'} attention"
     tokens = int(args.sequences * (args.tokens or model.context))
-    facts = step_facts(model, parts.total, tokens) + run_facts(args, parts.total / tokens)
+    each: Fact = ("tokens of a sequence", int(args.tokens or model.context), "token")
+    facts = [each, *step_facts(model, parts.total, tokens)] + run_facts(args, parts.total / tokens)
     answer(args, parts, facts, phases_table(parts))
 
 

@@ -113,6 +113,7 @@ def memory_command(args: Typed) -> None:
     facts: list[Fact] = [
         ("devices", lay.world, ""),
         ("micro-batches", lay.micro_batches, ""),
+        ("tokens of a sequence", int(args.tokens or model.context), "token"),
         ("tokens of a step", lay.sequences * int(args.tokens or model.context), "token"),
     ]
     there = device_of(args)

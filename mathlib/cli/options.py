@@ -47,6 +47,7 @@ DEGREES = {
     "micro_batches": "micro-batches a step; as many as stages if not given",
 }
 SHAPES, FLAGS = "shape", "flags of other programs, as they are"  # titles in the help
+SEQUENCE = 8192  # tokens at most where nobody says how many: a context of 131,072 is rarely meant
 FROM_FLAGS = (  # of a model, where another program's flags say it
     *("experts", "attention", "dropout", "latent", "window", "query_key_norm"),
 )
@@ -102,7 +103,8 @@ def add_tokens(parser: ArgumentParser) -> None:
         dest="tokens",
         type=length,
         metavar="N",
-        help="tokens of a sequence, 32k for 32,768; the model's context if not given",
+        help="tokens of a sequence, 32k for 32,768; the model's context if not given, but at most "
+        f"{SEQUENCE:,}",
     )
 
 
@@ -118,7 +120,8 @@ def model_of(args: Typed) -> Model:
     name = args.model or args.config
     if not name:
         return _of_pairs(_gpt2_of(changes))
-    base = named_model(name)
+    base = _of_usual_length(args, named_model(name))
+    args.ignored += [key for key in base.unread if key not in args.ignored]
     if not changes:
         return base
     named = {"name": f"{base.name}, changed", "title": f"{base.title}, changed"}
@@ -132,6 +135,17 @@ def _of_pairs(model: Model) -> Model:
             f"head_dim = {model.head_dim}: expected an even number, as rotary positions turn pairs"
         )
     return model
+
+
+def _of_usual_length(args: Typed, model: Model) -> Model:
+    """The model with sequences of at most SEQUENCE tokens, where nobody said how long they are."""
+    said = args.value("tokens") is not None or args.value("context") is not None
+    if said or model.context <= SEQUENCE:
+        return model
+    args.notes[:] = [
+        f"sequences of {SEQUENCE:,} tokens; --tokens for others, up to {model.context:,}"
+    ]
+    return model.but(context=SEQUENCE, position_rows=model.position_rows)
 
 
 def named_model(name: str) -> Model:

@@ -270,6 +270,7 @@ def time_command(args: Typed) -> None:
     between = interval(parts.total, args.program, device=on.device.name)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
+        ("tokens of a sequence", on.tokens, "token"),
         ("tokens of a step", tokens, "token"),
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
         (f"MFU{of_peak(on)}", utilization(on, lay, **away), ""),

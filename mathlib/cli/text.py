@@ -136,6 +136,8 @@ def wrapped(text: str, under: int = 2) -> str:
 def show(args: Typed, text: str, data: Any) -> None:
     """Print an answer, once it is sure that all that was typed had a part in it."""
     args.refuse_unused()
+    if args.notes and "tokens" in args.used:
+        text += f"\n\n{wrapped(chr(10).join(args.notes))}"
     if args.read or args.ignored or args.unknown or args.assumed:
         text += f"\n\n{wrapped(flags_told(args))}"
         flags = {"read": args.read, "assumed": args.assumed}

@@ -109,6 +109,7 @@ def step_answer(args: Typed) -> None:
     parts = step_bytes(model, lay, own, args.tokens)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
+        ("tokens of a sequence", int(args.tokens or model.context), "token"),
         ("tokens of a step", lay.sequences * int(args.tokens or model.context), "token"),
         ("parameters of a rank", own.total, "parameter"),
     ]

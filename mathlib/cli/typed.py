@@ -45,6 +45,7 @@ class Typed:
         self.unknown: list[str] = []  # and those that no such program has
         self.assumed: list[str] = []  # what such a program does where its flags say nothing
         self.uncounted: list[str] = []  # what would change memory or time, and is not modelled
+        self.notes: list[str] = []  # what the answer took for granted
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._values:

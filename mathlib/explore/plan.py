@@ -11,6 +11,7 @@ from typing import Any
 from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.from_config import from_config
+from mathlib.from_config.files import parsed
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.machine import Host, host_of
@@ -57,14 +58,7 @@ def places(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 @lru_cache(8)
 def read(config: str) -> Model:
     """The model of a pasted config.json."""
-    try:
-        found = json.loads(config)
-    except json.JSONDecodeError as why:
-        place = f"line {why.lineno}, column {why.colno}: {why.msg}"
-        raise InputError(f"config.json: expected a JSON object; {place}") from None
-    if not isinstance(found, dict):
-        raise InputError("config.json: expected a JSON object, as in { ... }")
-    return from_config(found)
+    return from_config(parsed(config, "config.json"))
 
 
 @lru_cache(8)
@@ -164,7 +158,12 @@ def plan(
     if not found:
         return _nothing_fits(on, found, devices)
     n = min(row, len(rows))
-    answer = _said(on, found, devices) + _table(on, rows, n) + _pictures(on, rows, n, recipe)
+    answer = (
+        _said(on, found, devices)
+        + _unread(asked)
+        + _table(on, rows, n)
+        + _pictures(on, rows, n, recipe)
+    )
     return answer + _formulas(on, rows[n - 1], recipe, n) + _files(on, found, rows[n - 1], recipe)
 
 
@@ -186,6 +185,12 @@ def _said(on: step.Machine, found: planner.Ranking, devices: int) -> str:
         f"{_mfu(on, best)} MFU, with {escape(words(best.layout, best.offload))}.{sure}</p>"
         f"<p>{found.tried:,} layouts were tried, and {found.fitting:,} fit.</p>"
     )
+
+
+def _unread(model: Model) -> str:
+    """What a pasted config.json says without effect."""
+    told = escape(", ".join(model.unread))
+    return f"<p>No part of this: {told}.</p>" if told else ""
 
 
 def _mfu(on: step.Machine, one: planner.Choice) -> str:

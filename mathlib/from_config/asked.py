@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mathlib.checks import InputError
+from mathlib.architecture import MOST_LAYERS
+from mathlib.checks import InputError, whole
 
-HARMLESS = [  # names of keys that change no shape
+HARMLESS = [  # names of keys that transformers' classes have and that change no shape
     "*_dtype",
     "*_eps",
     "*_pdrop",
@@ -76,44 +77,102 @@ NAMES = {  # of the same size in different types
 
 
 class Asked:
-    """A config that remembers which of its keys somebody has asked for."""
+    """A config that remembers which of its keys somebody has asked for, and what is wrong with
+    them. All of it is told at once: whoever asks goes on with a value that would do.
+    """
 
     def __init__(self, config: Mapping[str, Any]):
         self.config, self.asked = config, {"model_type"}
+        self.problems: list[str] = []
 
     def get(self, key: str, default: Any = None) -> Any:
         """A key's value, null included; `default` is for a key that is not there."""
         self.asked.add(key)
         return self.config.get(key, default)
 
-    def size(self, field: str, default: int = 0) -> Any:
-        """One of the sizes every model has, whatever its type calls it."""
-        found = [self.get(key) for key in NAMES[field]]
-        value = next((value for value in found if value is not None), default)
-        if not value:
-            raise InputError(f"config: expected {NAMES[field][0]}, which is not there")
-        return value
+    def refuse(self, key: str, told: str) -> None:
+        """Note what is wrong with the value of a key, null as the file spells it."""
+        value = self.config.get(key)
+        self.problems.append(f"{key} = {'null' if value is None else repr(value)}{told}")
+
+    def size(self, field: str, default: int | None = None) -> int:
+        """One of the sizes every model has, by the first of its names that the file says."""
+        names = NAMES[field]
+        there = next((key for key in names if self.config.get(key) is not None), names[0])
+        found = self.whole(there, default, null=default)
+        if field == "layers" and found > MOST_LAYERS:  # they are gone through one by one
+            self.refuse(there, f": expected at most {MOST_LAYERS:,}")
+            return 1
+        return int(found)
+
+    def whole(
+        self,
+        key: str,
+        default: int | None = None,
+        *,
+        least: int = 1,
+        null: int | None = None,
+        also: str = "",
+    ) -> Any:
+        """A whole number, `least` or greater. `null`: what it stands for, if it may be there;
+        `also`: another name of the key.
+        """
+        named = [name for name in (key, also) if name and self.get(name) is not None]
+        key = named[0] if named else key
+        for other in named[1:]:
+            if self.config[other] != self.config[key]:
+                self.refuse(other, f": expected the same as {key}")
+        if key not in self.config and default is not None:
+            return default
+        if key not in self.config:
+            self.problems.append(f"expected {key}, which is not there")
+        elif self.config[key] is None and null is not None:
+            return null
+        else:
+            try:
+                return whole(key, self.config[key], least)
+            except InputError as refusal:
+                self.problems.append(str(refusal).replace(" = None:", " = null:", 1))
+        return max(least, 1)
+
+    def switch(self, key: str, default: bool, *, null: bool | None = None) -> bool:
+        """True or false. `null`: what stands for it, None: it is refused."""
+        value = self.get(key, default)
+        if value is None and null is not None:
+            return null
+        if not isinstance(value, bool):
+            self.refuse(key, ": expected true or false")
+        return value is True
+
+    def many(self, key: str, also: str = "") -> list[Any] | None:
+        """A list, or None where there is none or null; `also`: another name of the key."""
+        named = [name for name in (key, also) if name and self.get(name) is not None]
+        value = self.config[named[0]] if named else None
+        if value is not None and not isinstance(value, list | tuple):
+            self.refuse(named[0], ": expected a list")
+            return None
+        return value if value is None else list(value)
 
     def must(self, key: str, *accepted: Any) -> None:
         """A key of which only some values are understood; the first is the default."""
         value = self.get(key, accepted[0])
         if value not in accepted:
             words = " or ".join(map(repr, accepted))
-            raise InputError(f"config: {key} = {value!r} is not covered; expected {words}")
+            self.refuse(key, f" is not covered; expected {words}")
 
     def without_effect(self, *keys: str) -> None:
         """Keys that change nothing here, whatever their value."""
         self.asked.update(keys)
 
-    def refuse_the_rest(self) -> None:
-        """No key may be left that is switched on and might change the count."""
-        for key, value in self.config.items():
-            harmless = key in self.asked or any(fnmatchcase(key, known) for known in HARMLESS)
-            if not harmless and value not in (None, False, 0, "", [], {}):
-                raise InputError(
-                    f"config: {key} = {value!r} is not understood and might change the count; "
-                    "expected a config without it"
-                )
+    def unread(self) -> tuple[str, ...]:
+        """Keys that are switched on and that the type's class in transformers does not have."""
+        return tuple(
+            key
+            for key, value in self.config.items()
+            if key not in self.asked
+            and not any(fnmatchcase(key, known) for known in HARMLESS)
+            and value not in (None, False, 0, "", [], {})
+        )
 
 
 Fields = dict[str, Any]  # of a Model

@@ -7,11 +7,20 @@ from mathlib.checks import InputError, one_of
 from mathlib.from_config.asked import NAMES, Asked, Fields
 from mathlib.specs import Experts, Window
 
+NOT_COVERED = {  # kinds of layers that no formula here is about
+    "linear_attention": "linear attention or a state space",
+    "mamba": "a state space",
+    "mamba2": "a state space",
+    "conv": "a convolution",
+    "indexed_attention": "attention to what an indexer picks",
+    "hybrid": "a state space beside attention",
+}
+
 
 def shape(c: Asked, *, tied: bool, context: int = 2048) -> Fields:
     """What every type says in its own words."""
-    fields = {name: c.size(name, context if name == "context" else 0) for name in NAMES}
-    return fields | {"tied": c.get("tie_word_embeddings", tied)}
+    fields: Fields = {name: c.size(name, context if name == "context" else None) for name in NAMES}
+    return fields | {"tied": c.switch("tie_word_embeddings", tied)}
 
 
 def always(index: int) -> bool:
@@ -50,23 +59,35 @@ def window_of(layers: int, width: int | None, windowed: Iterable[bool], chunked:
         if [window.at(i) for i in range(layers)] == wanted:
             return {"window": window}
     raise InputError(
-        "config: layer_types is not covered; expected every n-th layer, or the first ones, to see "
+        "layer_types is not covered; expected every n-th layer, or the first ones, to see "
         "the whole sequence"
     )
+
+
+def layer_kinds(c: Asked, layers: int, known: Iterable[str], also: str = "") -> list[str] | None:
+    """What the config's `layer_types` calls each layer; None where it leaves that open."""
+    kinds = c.many("layer_types", also)
+    if kinds is None:
+        return None
+    kinds = ["full_attention" if kind == "attention" else kind for kind in kinds]
+    for kind in kinds:
+        if isinstance(kind, str) and kind in NOT_COVERED:
+            raise InputError(f"layer_types has {kind!r}: {NOT_COVERED[kind]} is not covered")
+        one_of("layer_types", kind, known)
+    if len(kinds) != layers:
+        raise InputError(f"layer_types names {len(kinds)} layers: expected {layers}, one for each")
+    return kinds
 
 
 def sliding(c: Asked, fields: Fields, windowed: Callable[[int], bool], width: Any) -> Fields:
     """The window of types whose config lists `layer_types`, or leaves them to a rule of the type's
     own.
     """
-    kinds, layers = c.get("layer_types"), fields["layers"]
     words = {"full_attention": False, "sliding_attention": True, "chunked_attention": True}
-    if kinds is None:
-        rule = [windowed(i) for i in range(layers)]
-    else:
-        rule = [words[one_of("config: layer_types", kind, words)] for kind in kinds]
-    chunked = kinds is not None and "chunked_attention" in kinds
-    return fields | window_of(layers, width, rule, chunked)
+    layers = fields["layers"]
+    kinds = layer_kinds(c, layers, words)
+    rule = [words[kind] for kind in kinds] if kinds else [windowed(i) for i in range(layers)]
+    return fields | window_of(layers, width, rule, "chunked_attention" in (kinds or ()))
 
 
 def experts(layers: int, has: Callable[[int], bool], **fields: Any) -> Fields:
@@ -81,19 +102,31 @@ def experts(layers: int, has: Callable[[int], bool], **fields: Any) -> Fields:
         if [found.at(i) for i in range(layers)] == wanted:
             return {"experts": found}
     raise InputError(
-        "config: where experts are is not covered; expected them in every n-th layer behind the "
+        "where experts are is not covered; expected them in every n-th layer behind the "
         "first dense ones"
     )
 
 
 def rotary_block(
-    c: Asked, *, tied: bool = False, kv_heads: int = 0, head_dim: int = 0, norm: str = "rmsnorm"
+    c: Asked,
+    *,
+    tied: bool = False,
+    kv_heads: int | None = 0,
+    head_dim: int | None = 0,
+    norm: str = "rmsnorm",
+    or_null: bool = False,
 ) -> Fields:
-    """Rotary positions and a gated MLP, no bias."""
+    """Rotary positions and a gated MLP, no bias; None: the type has no such key. `or_null`: the
+    file may leave key heads open though the type has a number of them.
+    """
+    keys, wide = kv_heads or 0, head_dim or 0
+    null = None if keys and not or_null else 0
     return shape(c, tied=tied) | {
-        "kv_heads": c.get("num_key_value_heads", kv_heads) or 0,
-        "head_dim": c.get("head_dim", head_dim) or 0,
-        "ffn_width": c.get("intermediate_size"),
+        "kv_heads": keys if kv_heads is None else c.whole("num_key_value_heads", keys, null=null),
+        "head_dim": wide
+        if head_dim is None
+        else c.whole("head_dim", wide, null=None if wide else 0),
+        "ffn_width": c.whole("intermediate_size"),
         "gated": True,
         "positions": "rotary",
         "norm": norm,
@@ -102,6 +135,5 @@ def rotary_block(
 
 
 def llama_block(c: Asked, **options: Any) -> Fields:
-    """The same, with biases where the config says so."""
-    fields = rotary_block(c, **options)
-    return fields | biases(c.get("attention_bias", False), c.get("mlp_bias", False))
+    """The same, with biases of attention where the config says so."""
+    return rotary_block(c, **options) | biases(c.switch("attention_bias", False))

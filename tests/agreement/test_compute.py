@@ -148,6 +148,21 @@ TRANSFORMERS: dict[str, dict] = {
     "gemma3_text": {"head_dim": 16, "sliding_window": 8, "_sliding_window_pattern": 2},
     "mixtral": {"num_local_experts": 6, "num_experts_per_tok": 2},
     "qwen3_moe": {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+    "minimax_m2": {"head_dim": 16, "num_local_experts": 6, "num_experts_per_tok": 2},
+    "glm4_moe": {
+        "use_qk_norm": True,
+        "n_routed_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24,
+        "n_shared_experts": 2,
+    },
+    "granitemoehybrid": {
+        "layer_types": ["full_attention"] * 4,
+        "mamba_n_heads": 4,
+        "shared_intermediate_size": 112,
+        "num_local_experts": 6,
+        "position_embedding_type": "rope",
+    },
     "deepseek_v3": {
         "num_key_value_heads": 4,
         "n_routed_experts": 8,

@@ -157,7 +157,7 @@ def test_an_example_of_the_help_can_be_pasted(run, monkeypatch, line, columns):
         ("plan gpt2 --cluster dgx-a100 --devices 2 --batch 2 --top 0", "--top 0: expected"),
         ("memory gpt2 --micro-batches 0", "--micro-batches 0: expected a whole number, 1 or"),
         ("memory gpt2 --layers 2 --layers 3", "--layers: typed 2 times; expected once"),
-        ("memory llama2-7b --head-dim 127", "--head-dim 127: rotary positions turn pairs"),
+        ("memory llama2-7b --head-dim 127", "--head-dim 127: expected an even number"),
         (["params", "x" * 5000], "xxx: no such name; `mathlib models` lists all"),
         ("why memory gpt2 --program fsdp", "the formulas here are of PyTorch's own operations"),
         ("memory gpt2 --offload states", "--offload: no effect on this answer"),

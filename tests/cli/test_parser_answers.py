@@ -43,6 +43,32 @@ def test_a_config_stands_for_a_name(run, tmp_path):
         assert found["total"] == answer_of(run, f"{command} llama2-7b")["total"]
 
 
+def test_a_long_context_is_no_length_of_a_sequence(run, tmp_path):
+    """What a model could read is rarely what it is trained on: at most 8,192 where none is said."""
+    file = tmp_path / "config.json"
+    sizes = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = {"model_type": "llama", "vocab_size": 99, "intermediate_size": 128} | sizes
+    config |= {"max_position_embeddings": 131072, "unsloth_fixed": True}
+    file.write_text(json.dumps(config), "utf-8")
+    lines = (f"memory {file}", f"flops {file}", f"comm step {file} --data 2", "flops mixtral-8x7b")
+    for line in (*lines, f"kv {file}", f"time {file} --device h100-sxm"):
+        said = run(line)[1]
+        own = 32768 if "mixtral" in line else 131072
+        assert f"sequences of 8,192 tokens; --tokens for others, up to {own:,}\n" in said, line
+        assert ("ignored, no part of this: unsloth_fixed" in said) == (own > 32768)
+        short, long = (answer_of(run, f"{line} --tokens {n}") for n in ("8k", "128k"))
+        assert answer_of(run, line)["total"] == short["total"], line
+        assert "8,192" not in run(f"{line} --tokens 128k")[1] or "kv" in line
+        if "kv" not in line:
+            each = "tokens of a sequence"
+            assert answer_of(run, line)["also"][each] == {"value": 8192, "unit": "token"}
+            assert long["also"][each]["value"] == 131072
+    longer, short = (answer_of(run, f"kv {file} {n}") for n in ("--context 64k", "--tokens 8k"))
+    assert longer["total"] == 8 * short["total"]
+    assert "sequences of" not in run(f"params {file}")[1] + run("flops llama3-8b")[1]
+    assert "but at most 8,192" in " ".join(run("memory --help")[1].split())
+
+
 def test_flops_are_the_librarys(run):
     data = answer_of(
         run,

@@ -111,13 +111,17 @@ def test_the_sentence_says_the_interval(asked):
 def test_a_pasted_config_takes_the_place_of_the_menu():
     pasted = PLAN.run(SMALL | {"model": "gpt3-175b", "config": json.dumps(CONFIG)})
     assert "llama of config.json on 8 devices" in pasted
-    assert rows(pasted) == rows(PLAN.run(SMALL))
+    assert rows(pasted) == rows(PLAN.run(SMALL)) and "No part of this" not in pasted
+    more = PLAN.run(SMALL | {"config": json.dumps(CONFIG | {"unsloth_fixed": True})})
+    assert "<p>No part of this: unsloth_fixed.</p>" in more and rows(more) == rows(pasted)
 
 
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("{", "expected a JSON object"),
+        ("{", "expected a JSON object; line 1, column 2: "),
+        ("[" * 20_000, "expected a JSON object"),
+        ('{"hidden_size": 1, "hidden_size": 2}', "hidden_size: expected once"),
         ("[1]", "expected a JSON object"),
         ("{}", "model_type"),
         ('{"model_type": "no such"}', "model_type"),

@@ -2,40 +2,10 @@
 
 import configs
 import pytest
-from configs import PAD
+from configs import ROTARY as CASES
 
 from mathlib.from_config import rotary
 
-CASES: list[tuple[str, dict]] = [
-    ("cohere", {}),
-    ("cohere", {"use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
-    ("cohere2", {"sliding_window": 8}),
-    ("gemma", {}),
-    ("gemma2", {"sliding_window": 8}),
-    ("gemma3_text", {"sliding_window": 8}),
-    ("granite", {"attention_bias": True}),
-    ("llama", {}),
-    ("llama", {"attention_bias": True, "mlp_bias": True, "head_dim": 10}),
-    ("llama", {"tie_word_embeddings": True, "num_key_value_heads": None}),
-    ("mistral", {}),
-    ("olmo", PAD),
-    ("olmo2", PAD),
-    ("olmo3", PAD),
-    ("persimmon", {}),
-    ("persimmon", {"qk_layernorm": False, "tie_word_embeddings": True}),
-    ("phi", {}),
-    ("phi", {"qk_layernorm": True}),
-    ("phi3", PAD | {"sliding_window": 8}),
-    ("qwen2", {}),
-    ("qwen2", {"use_sliding_window": True, "max_window_layers": 2, "sliding_window": 8}),
-    ("qwen3", {}),
-    ("smollm3", PAD),
-    ("stablelm", {}),
-    ("stablelm", {"qk_layernorm": True, "use_qkv_bias": True}),
-    ("stablelm", {"use_parallel_residual": True}),
-    ("starcoder2", {}),
-    ("starcoder2", {"use_bias": False, "sliding_window": 8}),
-]
 RELEASED: dict[str, dict] = {
     "olmo2": {"vocab_size": 100352, "max_position_embeddings": 4096},
     "stablelm": {
