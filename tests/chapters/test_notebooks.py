@@ -157,7 +157,9 @@ def test_binder_and_colab_install_what_chapters_and_library_import():
     sources = [cell.source for path in CHAPTERS for cell in code_cells(path)]
     sources += [path.read_text("utf-8") for path in (ROOT / "mathlib").rglob("*.py")]
     brings = packages_distributions()
-    needed = {brings[name][0].lower() for name in set().union(*map(imported, sources)) - {"mathlib"}}
+    needed = {
+        brings[name][0].lower() for name in set().union(*map(imported, sources)) - {"mathlib"}
+    }
     everything = (ROOT / "requirements.txt").read_text().splitlines()
     binder = (ROOT / ".binder/requirements.txt").read_text().splitlines()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
