@@ -54,7 +54,7 @@ const LEAST = 0.1; // of all that was typed, each term by its rarity, a hit must
 export function rank(records, query) {
   const tried = ({ names, first, half = HALF }) => {
     const worths = records.map((record) => worth(record, names));
-    const rarity = Math.log((1 + records.length) / (1 + worths.filter(Boolean).length));
+    const rarity = Math.log((2 + records.length) / (1 + worths.filter(Boolean).length));
     const values = worths.map((w, i) => rarity * (w / (w + half) + (first === records[i].url)));
     return { names, rarity, values };
   };
