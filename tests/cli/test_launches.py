@@ -121,6 +121,12 @@ def test_without_half_precision_deepspeed_trains_in_fp32(tmp_path):
     assert typed.value("recipe") == "adam-fp32" and (lay.data, lay.micro_batches) == (16, 4)
 
 
+def refused_with(line: str, told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        args(f"memory gpt2 {line}")
+    assert told in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -138,9 +144,7 @@ def test_without_half_precision_deepspeed_trains_in_fp32(tmp_path):
     ],
 )
 def test_two_sources_that_differ_and_lines_that_say_nothing_are_refused(line, told):
-    with pytest.raises(InputError) as refused:
-        args(f"memory gpt2 {line}")
-    assert told in str(refused.value)
+    refused_with(line, told)
 
 
 def test_two_sources_may_say_the_same():
@@ -171,9 +175,7 @@ def test_virtual_stages_and_padded_rows_follow_from_two_flags():
     ],
 )
 def test_a_flag_that_says_nothing_is_refused_by_its_own_name(line, told):
-    with pytest.raises(InputError) as refused:
-        args(f"memory gpt2 {line}")
-    assert told in str(refused.value)
+    refused_with(line, told)
 
 
 def test_the_lists_of_flags_say_their_version():
