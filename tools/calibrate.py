@@ -31,7 +31,6 @@ Table = dict[str, dict[str, dict[str, float]]]
 SHARES = {"tensor_hidden", "expert_hidden", "data_hidden", "again"}  # between 0 and 1
 MOST = {"matmul": 0.95, "attention": 0.9, "link": 1.0, "network": 1.0, "memory": 0.95}
 FIXED = {"gradient_bytes", "fused", "memory"}
-ENOUGH = 8  # runs for an interval of their own
 PULL = 0.02  # of a constant that is e times as large as it was
 
 
@@ -45,9 +44,12 @@ def rates_of(table: Table, run: Published) -> Rates:
     return Rates(**_joined(wanted, named) | {"precision": run.precision})
 
 
+def machine(table: Table, run: Published) -> Machine:
+    return Machine(run.model, run.device, run.cluster, rates_of(table, run), run.tokens)
+
+
 def predicted(table: Table, run: Published) -> float:
-    on = Machine(run.model, run.device, run.cluster, rates_of(table, run), run.tokens)
-    return sum(_seconds(on, run.layout))
+    return sum(_seconds(machine(table, run), run.layout))
 
 
 def off(table: Table, run: Published) -> float:
@@ -217,31 +219,18 @@ def main() -> None:
     memory_needs.report(of_memory, [run for run in every if not fitted_to(run)])
     memory_needs.report(of_memory, sweeps())
     if args.write:
-        write(table, intervals(table, [run for run in runs if not fitted_to(run)]) | of_memory)
+        write(table | of_memory)
+        print("now tools/left_out.py draws the intervals anew")
 
 
-def intervals(table: Table, tested: list[Published]) -> Table:
-    """Between what multiples of a prediction eight of ten measured times of tested runs lie; of an
-    `unseen` device, had none of these runs told how quick its own is.
-    """
-    found = {}
-    blind = table | {"devices": {"other": table["devices"]["other"]}}
-    for program in ["", *table["programs"], "unseen"]:
-        rows, every = (blind, True) if program == "unseen" else (table, not program)
-        own = sorted(-off(rows, r) for r in tested if every or program == r.program)
-        if len(own) >= ENOUGH:
-            at = (round(0.1 * (len(own) - 1)), round(0.9 * (len(own) - 1)))
-            low, high = (exp(own[i]) for i in at)
-            found[program or "all"] = {"low": low, "high": high, "runs": float(len(own))}
-    return {"intervals": found}
-
-
-def write(table: Table, more: Table) -> None:
-    """The head of the file stays; constants have three digits."""
-    head = [line for line in FILE.read_text("utf-8").splitlines() if line.startswith("#")]
-    lines = [*head, ""]
-    host = {"host": {"": tomllib.loads(FILE.read_text("utf-8"))["host"]}}  # fitted to no run
-    for group, rows in (host | table | more).items():
+def write(changed: Table) -> None:
+    """The head of the file stays, and so does what was not changed; constants have three digits."""
+    text = FILE.read_text("utf-8")
+    lines = [*[line for line in text.splitlines() if line.startswith("#")], ""]
+    found = tomllib.loads(text)
+    for group, rows in (found | changed).items():
+        if not isinstance(next(iter(rows.values())), dict):
+            rows = {"": rows}
         for row, named in rows.items():
             lines.append(f"[{group}.{row}]" if row else f"[{group}]")
             lines += [f"{n} = {shown(v)}" for n, v in named.items()] + [""]
@@ -249,7 +238,7 @@ def write(table: Table, more: Table) -> None:
 
 
 def shown(value: float) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:.3g}"
+    return str(value).lower() if isinstance(value, int) else f"{value:.3g}"
 
 
 if __name__ == "__main__":

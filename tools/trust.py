@@ -7,7 +7,10 @@ source's error and regret are medians, and means beside them where few runs deci
 median rank correlation of its sets, which differ in layout only. Memory is as the planner counts
 it, nothing fitted, beside what the source calls its bytes.
 
-Below stand the twins of the Ultra-Scale Playbook: layouts that it ran with ZeRO's stage 0 and with
+Below stands how many of ten runs of a source lie in the intervals that the other sources give, each
+source with the same weight, by program: where its device was known, and as if it had not been.
+
+Then come the twins of the Ultra-Scale Playbook: layouts that it ran with ZeRO's stage 0 and with
 stage 1, which exchange the same gradients. Who picks the layout that was quickest in the one stage
 for the other knows more than any planner; what that loses is in the data.
 """
@@ -24,6 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parent))
 
 import calibrate  # noqa: E402  (it says where the rest is)
 import layout_sets  # noqa: E402
+import left_out  # noqa: E402
 import memory_needs  # noqa: E402
 from published_runs import Published, published, sweeps  # noqa: E402
 
@@ -188,6 +192,10 @@ def main() -> None:
         )
     for kind, aim in AIMS.items():
         print(kind, *sums([one for one in rows if one.kind == kind], aim))
+    print(f"\n{'program':25}{'sources':>8}{'runs':>8}{'inside':>8}{'unseen':>8}")
+    for row in left_out.by_program():
+        cells = (row.sources, row.runs, shown(row.known, ".0%"), shown(row.unseen, ".0%"))
+        print(f"{row.program or 'all':25}" + "".join(f"{cell:>8}" for cell in cells))
     both = twins()
     print(f"\n{len(pairs())} layouts of the Playbook in ZeRO's stages 0 and 1")
     for n in sorted({a.layout.world for a, _ in pairs()}):

@@ -1,7 +1,7 @@
 """mathlib fit: fewest devices, largest batch, longest context, and a layout that does it."""
 
 from argparse import ArgumentParser
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
@@ -16,8 +16,10 @@ from mathlib.cli.typed import Typed
 from mathlib.units import show as shown
 
 if TYPE_CHECKING:  # loaded when a command needs it
+    from mathlib.plan.calibration import Interval
     from mathlib.plan.machine import Machine
     from mathlib.plan.planner import Answer
+    from mathlib.plan.search import Choice
 
 
 def fit_options(parser: ArgumentParser) -> None:
@@ -63,38 +65,42 @@ def fit_command(args: Typed) -> None:
         if args.tokens is None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
-    data = [_data(one, args.program, on.device.name) for one in found]
+    data = [_data(on, one) for one in found]
     args.status = 0 if all(found) else 1
-    show(args, _told(on, found, args.program), {"answers": data})
+    show(args, _told(on, found), {"answers": data})
 
 
-def _told(on: "Machine", found: "list[Answer]", program: str) -> str:
+def _told(on: "Machine", found: "list[Answer]") -> str:
     """The answers."""
     title = f"{on.model.title} on {on.cluster.title}, {on.tokens:,} tokens a sequence"
-    answers = [wrapped(f"{one}{_between(one, program, on.device.name)}") for one in found]
+    answers = [wrapped(f"{one}{_between(on, one)}") for one in found]
     return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers])
 
 
-def _between(one: "Answer", program: str, device: str) -> str:
-    """Where measured times of such a step lie, and how often it runs out of memory."""
-    from mathlib.plan.calibration import interval
+def _interval(on: "Machine", one: "Answer", choice: "Choice") -> "Interval":
+    """Where measured times of its step lie; the longest sequence is one of its own length."""
+    from mathlib.plan.step import interval
 
+    on = replace(on, tokens=one.value) if one.what == "tokens" else on
+    return interval(on, choice.layout, offload=choice.offload)
+
+
+def _between(on: "Machine", one: "Answer") -> str:
+    """The same in words, and how often it runs out of memory."""
     if not one.choice:
         return ""
-    at = interval(one.choice.seconds, program, device=device)
+    at = _interval(on, one, one.choice)
     low, high = shown(at.low, "second"), shown(at.high, "second")
     like = f"eight of ten runs like it were measured between {low} and {high}"
     return f"\n{like}\n{one.choice.risk:.0%} of runs predicted like it are too much for the memory"
 
 
-def _data(one: "Answer", program: str, device: str) -> dict[str, Any]:
-    from mathlib.plan.calibration import interval
-
+def _data(on: "Machine", one: "Answer") -> dict[str, Any]:
     layout = asdict(one.choice.layout) if one.choice else None
     size: dict[str, Any] = {}
     if one.choice:
         size = {"step": one.choice.seconds, "memory": one.choice.memory, "risk": one.choice.risk}
         size["offload"] = one.choice.offload
-        size["between"] = asdict(interval(one.choice.seconds, program, device=device))
+        size["between"] = asdict(_interval(on, one, one.choice))
     told = {"beyond": one.beyond or None, "complete": one.complete}
     return {"what": one.what, "value": one.value, "layout": layout} | size | told

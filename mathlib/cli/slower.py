@@ -52,7 +52,7 @@ def slower_command(args: Typed) -> None:
     if args.published:
         return published(args, mine)
     if args.than is None:
-        parts = gap.measured(mine.on, mine.layout, seconds=mine.seconds, program=program)
+        parts = gap.measured(mine.on, mine.layout, seconds=mine.seconds)
         suspects = gap.suspects(mine.on, mine.layout, seconds=mine.seconds)[:SUSPECTS]
         facts: list[Fact] = [
             (f"{one.what}; explains at most", one.most, "second")

@@ -256,7 +256,6 @@ def counted_as(program: str, keeps: str) -> str:
 )
 def time_command(args: Typed) -> None:
     from mathlib.plan import step
-    from mathlib.plan.calibration import interval
 
     model = model_of(args)
     lay, on = layout_of(args, model, uneven=True), machine_of(args, model)
@@ -267,7 +266,7 @@ def time_command(args: Typed) -> None:
         what = "states and activations" if args.offload == "both" else args.offload
         parts.title += f", {what} on the host, as in no run that was fitted"
     tokens = lay.sequences * on.tokens
-    between = interval(parts.total, args.program, device=on.device.name)
+    between = step.interval(on, lay, **away)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
         ("tokens of a sequence", on.tokens, "token"),

@@ -91,30 +91,47 @@ def _joined(wanted: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
     return wanted | shares
 
 
+def reach(device: str | None, *, precision: str = "half") -> float:
+    """The share of its peak that a device's large products reach in published runs; of a device
+    without any, or of one's own (None), the most that another's reach.
+
+    Chapter: planning
+    """
+    one_of("precision", precision, PRECISIONS)
+    if device is not None:
+        one_of("device", device, table("devices"))
+    return _reach(table("calibrations")["devices"], device, precision)
+
+
+def _reach(rows: dict[str, dict[str, float]], device: str | None, precision: str) -> float:
+    name = "matmul" if precision == "half" else f"matmul_{precision}"
+    return rows.get(device or "", {}).get(name) or max(row["matmul"] for row in rows.values())
+
+
 @dataclass(frozen=True)
 class Interval:
-    """Where a measured time lies in eight of ten published runs that were not fitted."""
+    """Where a measured time lies in eight of ten published runs of a source that nothing knew."""
 
     low: float  # seconds
     high: float  # seconds
     runs: int  # from so many runs
+    sources: int  # of so many sources, each with the same weight
 
 
-def interval(
-    seconds: float, program: str = "megatron-core", *, device: str | None = None
-) -> Interval:
-    """Between what times a step predicted to take `seconds` was measured, in eight of ten runs of
-    that program that were not fitted; of all programs where it has few. On a `device` without any
-    run: in eight of ten of all runs, predicted as if theirs were such a one.
+def interval(seconds: float, *, device: str | None, least: float = 0.0) -> Interval:
+    """Between what times a step predicted to take `seconds` was measured, in eight of ten runs of a
+    source that was left out of the fit, each source with the same weight; of a device that no run
+    tells of, or of one's own (None), as if none had told of theirs. Never less than `least`.
 
     Chapter: planning
     """
     rows = table("calibrations")
-    one_of("program", program, rows["programs"])
-    known = device is None or one_of("device", device, table("devices")) in rows["devices"]
-    row = rows["intervals"].get(program if known else "unseen", rows["intervals"]["all"])
+    if device is not None:
+        one_of("device", device, table("devices"))
+    row = rows["intervals"]["all" if device in rows["devices"] else "unseen"]
     T = positive("seconds", seconds)
-    return Interval(T * row["low"], T * row["high"], int(row["runs"]))
+    low = max(T * row["low"], min(T, non_negative("least", least)))
+    return Interval(low, T * row["high"], int(row["runs"]), int(row["sources"]))
 
 
 def out_of_memory(*, needed: float, memory: float, program: str = "megatron-core") -> float:

@@ -13,8 +13,7 @@ from typing import Any
 
 from mathlib.checks import instance, positive
 from mathlib.parts import Parts
-from mathlib.plan.calibration import interval
-from mathlib.plan.step import NAMES, Machine, _seconds, step
+from mathlib.plan.step import NAMES, Machine, _seconds, interval, step
 from mathlib.specs import Layout
 from mathlib.units import show
 
@@ -71,18 +70,15 @@ class Suspect:
         return f"{self.what}: {self.needed:.3g} instead of {self.now:.3g} would explain it alone"
 
 
-def measured(
-    on: Machine, layout: Layout, *, seconds: float, program: str = "megatron-core"
-) -> Parts:
+def measured(on: Machine, layout: Layout, *, seconds: float) -> Parts:
     """A measured step by part: the predicted ones, and what they do not explain, which is negative
-    where a step was quicker. The title says between what times eight of ten published runs of that
-    program lie.
+    where a step was quicker. The title says between what times eight of ten such steps lie.
 
     Chapter: planning
     """
     run = Run(on, layout, seconds)
     model = step(on, run.layout)
-    usual = interval(model.total, program)
+    usual = interval(on, run.layout)
     title = (
         f"A step of {show(run.seconds, 'second')}; predicted are {show(model.total, 'second')}, "
         f"and {show(usual.low, 'second')} to {show(usual.high, 'second')} in eight of ten runs"

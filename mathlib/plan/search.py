@@ -12,13 +12,13 @@ from typing import Any
 
 from mathlib.checks import InputError, flag, instance, non_negative, one_of, positive, whole
 from mathlib.layout import RECOMPUTE
-from mathlib.plan.calibration import Interval, interval, most_needed, out_of_memory
+from mathlib.plan.calibration import Interval, most_needed, out_of_memory
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.room import HELD, Copies, Room
-from mathlib.plan.step import NAMES, Machine, _seconds, _times
+from mathlib.plan.step import NAMES, Machine, _seconds, _times, interval
 from mathlib.plan.ways import Family, Shard, _families, _meshes, _sharded
 from mathlib.plan.work import OFFLOAD, Away, Way
-from mathlib.specs import Layout, table
+from mathlib.specs import Layout
 from mathlib.units import show
 
 AXES = (
@@ -338,15 +338,9 @@ class _Found:
             axis: {value: choice(one) for value, one in found.items()}
             for axis, found in self.by_axis().items()
         }
-        between = _interval(on, choices[0].seconds, program) if choices else None
+        between = interval(on, choices[0].layout, offload=choices[0].offload) if choices else None
         full = {name: n for name, n in self.full.items() if n}
         return Ranking(choices, self.tried, self.fitting, between, best_with, full, complete)
-
-
-def _interval(on: Machine, seconds: float, program: str) -> Interval:
-    """Where a step of this device lies, which need not be one of the house's."""
-    own = on.device.name
-    return interval(seconds, program, device=own if own in table("devices") else None)
 
 
 def _layout(way: Way) -> Layout:

@@ -10,14 +10,15 @@ from math import log2
 from mathlib.checks import InputError, flag, instance, one_of
 from mathlib.compute import flops
 from mathlib.parts import Parts
-from mathlib.plan import work
+from mathlib.plan import calibration, work
+from mathlib.plan.calibration import Interval
 from mathlib.plan.laws import ON_HOST
 from mathlib.plan.layer_time import Letters, Way, _layer, _pass
 from mathlib.plan.machine import Host, Machine, Pass, machine
 from mathlib.plan.work import HERE, Away
-from mathlib.specs import Layout
+from mathlib.specs import Layout, table
 
-__all__ = ["NAMES", "Host", "Machine", "letters", "machine", "step", "utilization"]
+__all__ = ["NAMES", "Host", "Machine", "interval", "letters", "machine", "step", "utilization"]
 
 Shard = tuple[int, int]
 NAMES = (
@@ -182,6 +183,25 @@ def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
     parts = dict(zip(NAMES, _seconds(on, lay, away), strict=True))
     title = f"A step of {on.model.title} on {lay.world:,} device{'s' if lay.world > 1 else ''}"
     return Parts(title, "second", {name: time for name, time in parts.items() if time})
+
+
+def interval(on: Machine, layout: Layout, *, offload: str = "none") -> Interval:
+    """Where eight of ten measured times of such a step lie; none is less than its products and
+    attention take where both reach what the device's largest products do.
+
+    Chapter: planning
+    """
+    lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
+    parts = _seconds(on, lay, away)
+    name = on.device.name if on.device.name in table("devices") else None  # one's own
+    least = _least(on, parts, calibration.reach(name, precision=on.rates.precision))
+    return calibration.interval(sum(parts), device=name, least=least)
+
+
+def _least(on: Machine, parts: tuple[float, ...], reach: float) -> float:
+    """Seconds of products and attention at that share of the peak, and nothing else."""
+    products, attention, *_ = parts
+    return (products * on.rates.matmul + attention * on.rates.attention) / reach
 
 
 def letters(on: Machine, layout: Layout, *, offload: str = "none") -> Letters:

@@ -6,8 +6,7 @@ from command_line import answered, args, ended
 from mathlib.checks import InputError
 from mathlib.cli import fitting, steps
 from mathlib.cli.options import model_of
-from mathlib.plan import planner
-from mathlib.plan.calibration import interval
+from mathlib.plan import planner, step
 from mathlib.specs import Layout
 
 LINE = "fit llama2-7b --device a100-80gb"
@@ -59,7 +58,8 @@ def test_an_answer_counts_what_the_program_keeps_and_how_likely_it_is_too_much(c
     on = steps.machine_of(typed, model_of(typed))
     assert own["value"] == planner.largest(on, devices=8, program="megatron-flash", **RISK).value
     assert usual["risk"] > 0.1 >= careful["risk"] - 1e-9 and careful["value"] < usual["value"]
-    between = interval(usual["step"])
+    on = steps.machine_of(args(line), model_of(args(line)))
+    between = step.interval(on, Layout(**usual["layout"]))
     assert (usual["between"]["low"], usual["between"]["high"]) == (between.low, between.high)
     fitting.fit_command(args(line))
     assert "eight of ten runs like it were measured between" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from mathlib.cli.options import layout_of, model_of
 from mathlib.cli.registry import find_command
 from mathlib.compute import conventions
 from mathlib.plan import step
-from mathlib.plan.calibration import find_rates, interval
+from mathlib.plan.calibration import find_rates
 from mathlib.plan.machine import host_of, machine
 from mathlib.specs import Layout, find_cluster, find_device, table
 
@@ -22,7 +22,8 @@ def test_a_step_is_the_librarys(capsys):
     took = step.step(on, lay).total
     also = {name: fact["value"] for name, fact in data["also"].items()}
     assert data["total"] == took and also["MFU"] == step.utilization(on, lay)
-    between = interval(took)
+    between = step.interval(on, lay)
+    assert between.low < took < between.high
     assert (also["eight of ten runs from"], also["to"]) == (between.low, between.high)
     assert also["whole run"] == pytest.approx(1e12 / (128 * 8192) * took)
     assert also["tokens a second of a device"] == pytest.approx(128 * 8192 / took / 8)

@@ -5,7 +5,14 @@ from math import exp
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.plan.calibration import Rates, find_rates, interval, most_needed, out_of_memory
+from mathlib.plan.calibration import (
+    Rates,
+    find_rates,
+    interval,
+    most_needed,
+    out_of_memory,
+    reach,
+)
 from mathlib.specs import table
 
 
@@ -41,20 +48,31 @@ def test_rates_that_cannot_be_are_refused(changes: dict, named: str) -> None:
 
 
 def test_an_interval_is_a_multiple_of_the_prediction() -> None:
-    one, two = interval(1.0, "composer"), interval(2.0, "composer")
+    one, two = (interval(T, device="h100-sxm") for T in (1.0, 2.0))
     assert one.low < 1 < one.high and (two.low, two.high) == (2 * one.low, 2 * one.high)
-    few = interval(1.0, "jax")
-    assert few == interval(1.0, "deepspeed") and few.runs > one.runs
 
 
-def test_a_device_that_no_run_tells_of_has_a_wider_interval() -> None:
+def test_a_device_that_no_run_tells_of_has_no_narrower_interval() -> None:
     """As all runs would be off if nothing were known of their devices."""
     known, unseen = (interval(1.0, device=name) for name in ("h100-sxm", "mi250x"))
-    assert known == interval(1.0) and unseen.runs > known.runs
-    assert unseen.low <= known.low + 0.1 and unseen.high > 1.2 * known.high
-    assert unseen == interval(1.0, "composer", device="l40s"), "whatever the program"
-    with pytest.raises(InputError, match="device = 'h10'"):
-        interval(1.0, device="h10")
+    assert unseen.runs >= known.runs and unseen.sources >= known.sources > 20
+    assert unseen.low <= known.low and unseen.high > 1.05 * known.high
+    assert unseen == interval(1.0, device=None), "one's own"
+
+
+def test_no_interval_begins_before_what_the_device_can_do() -> None:
+    free, bound = (interval(1.0, device="h100-sxm", least=T) for T in (0.0, 0.9))
+    assert free.low < bound.low == 0.9 and free.high == bound.high
+    assert interval(1.0, device="h100-sxm", least=1.1).low == 1.0, "as predicted at most"
+
+
+def test_what_a_device_reaches_is_what_its_runs_did() -> None:
+    rows = table("calibrations")["devices"]
+    assert reach("a100-80gb") == rows["a100-80gb"]["matmul"]
+    assert reach("h100-sxm", precision="fp8") == rows["h100-sxm"]["matmul_fp8"]
+    assert reach("mi250x") == reach(None) == max(row["matmul"] for row in rows.values())
+    with pytest.raises(InputError, match="precision = 'int8'"):
+        reach("h100-sxm", precision="int8")
 
 
 def test_the_chance_grows_with_what_is_needed_and_is_even_at_what_is_typical() -> None:

@@ -5,7 +5,6 @@ import pytest
 from mathlib.checks import InputError
 from mathlib.compute import conventions
 from mathlib.plan import printed, sweeps
-from mathlib.plan.calibration import interval
 from mathlib.plan.step import step
 from mathlib.specs import table
 
@@ -36,7 +35,6 @@ def test_the_planner_comes_near(name):
     one = printed.find_printed(name)
     predicted = step(one.run.on, one.run.layout).total
     assert predicted == pytest.approx(one.run.seconds, rel=0.2)
-    assert interval(predicted, one.program).runs > 20
 
 
 def test_of_a_sweep_it_is_the_quickest():

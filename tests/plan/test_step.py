@@ -171,3 +171,19 @@ def test_activations_travel_behind_computing_where_the_link_is_fast_enough() -> 
         step.step(step.machine(LLAMA, NODE, PERFECT), lay, offload="both")
     with pytest.raises(InputError, match="link = 0"):
         step.Host(link=0, memory=1, bandwidth=1)
+
+
+def test_no_interval_is_quicker_than_the_products_of_a_step_alone() -> None:
+    """The parts that are not products could vanish; the share of the peak is what its runs had."""
+    rates = find_rates("a100-80gb", "fsdp")
+    on = step.machine("llama3-8b", find_cluster("p4de.24xlarge"), rates, tokens=8192)
+    for layout in (Layout(data=8, zero=3, micro_batches=4), Layout(data=8, tensor=8)):
+        between, parts = step.interval(on, layout), step.step(on, layout)
+        done = flops.training(
+            LLAMA, tokens=8192, sequences=layout.sequences, causal=True, attention_backward=2.5
+        )
+        alone = done.total / (layout.world * 0.8 * on.device.half)
+        assert alone <= between.low * 1.01 and between.low < parts.total < between.high
+    bound, free = Layout(data=8, zero=3, micro_batches=4), Layout(data=8, tensor=8)
+    shares = [step.interval(on, lay).low / step.step(on, lay).total for lay in (bound, free)]
+    assert shares[0] > 1.05 * shares[1], "the first has hardly anything but products"

@@ -31,6 +31,7 @@ ZERO_IS_FINE = {
     "inference_tokens",
     "latency",
     "late",
+    "least",
     "layers",
     "logits_bytes",
     "message",
