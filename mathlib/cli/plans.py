@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from mathlib.checks import InputError, whole
 from mathlib.cli import terminal
 from mathlib.cli.amounts import NUMBER, room, share
+from mathlib.cli.hosts import add_host
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_reserve, add_tokens, model_of, reserve_of
 from mathlib.cli.registry import command
 from mathlib.cli.steps import (
-    add_host,
     add_machine,
     counted_as,
     kept,

@@ -47,6 +47,7 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--memory": "6GB",
     "--micro-batches": "4",
     "--norm": "rmsnorm",
+    "--nvme": "1TB",
     "--order": "tp-pp-dp-cp-ep",
     "--payload": "2GB",
     "--positions": "none",
