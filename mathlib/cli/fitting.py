@@ -1,17 +1,18 @@
 """mathlib fit: fewest devices, largest batch, longest context, and a layout that does it."""
 
 from argparse import ArgumentParser
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
-from mathlib.cli import terminal
+from mathlib.cli import days, terminal
 from mathlib.cli.amounts import NUMBER, amount
+from mathlib.cli.days import Run, add_run
 from mathlib.cli.options import add_model, add_tokens, model_of
-from mathlib.cli.plans import add_search, follow, search_of
+from mathlib.cli.plans import add_search, follow, search_of, whole_run
 from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, machine_of
-from mathlib.cli.text import show, wrapped
+from mathlib.cli.text import facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.units import show as shown
 
@@ -25,6 +26,7 @@ def fit_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     add_machine(parser)
     add_search(parser)
+    add_run(parser)
     parser.add_argument(
         "--devices", type=NUMBER, metavar="N", help="so many there are: tells the most they hold"
     )
@@ -64,8 +66,18 @@ def fit_command(args: Typed) -> None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
     data = [_data(one, args.program, on.device.name) for one in found]
+    runs = [_run(args, on, one) for one in found]
+    for row, run in zip(data, runs, strict=True):
+        row |= {"also": facts_dict(days.facts(run))} if run else {}
     args.status = 0 if all(found) else 1
-    show(args, _told(on, found, args.program), {"answers": data})
+    told = [_told(on, found, args.program), *(wrapped(days.sentence(run)) for run in runs if run)]
+    show(args, "\n\n".join(told), {"answers": data})
+
+
+def _run(args: Typed, on: "Machine", one: "Answer") -> Run | None:
+    """The run that was asked for in an answer's layout."""
+    length = replace(on, tokens=one.value) if one.what == "tokens" else on
+    return whole_run(args, length, one.choice) if one.choice else None
 
 
 def _told(on: "Machine", found: "list[Answer]", program: str) -> str:

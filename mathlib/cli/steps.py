@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
 from mathlib.checks import InputError, one_of
-from mathlib.cli.amounts import corpus
+from mathlib.cli import days
+from mathlib.cli.days import add_run
 from mathlib.cli.hosts import HOST, add_host, host_of, judged, waits
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import (
@@ -49,12 +50,7 @@ def time_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
     )
-    parser.add_argument(
-        "--train",
-        type=corpus,
-        metavar="TOKENS",
-        help="tokens of a whole run, such as 300B",
-    )
+    add_run(parser)
 
 
 def add_machine(parser: ArgumentParser) -> None:
@@ -255,7 +251,7 @@ def time_command(args: Typed) -> None:
     ]
     verdict, held = _memory(args, on, lay)
     facts += held
-    if args.train is not None:
-        facts.append(("whole run", args.train / tokens * parts.total, "second"))
+    if run := days.run_of(args, on, devices=lay.world, tokens=tokens, seconds=parts.total):
+        facts += days.facts(run, between.low / parts.total, between.high / parts.total)
     keeps = counted_as(args.program, kept(args.program, args.recipe))
     answer(args, parts, facts, verdict=verdict, keeps=keeps)
