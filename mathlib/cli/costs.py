@@ -1,16 +1,22 @@
 """mathlib cost: time, device-hours, money, energy and CO2 of a whole run."""
 
 from argparse import ArgumentParser
+from typing import TYPE_CHECKING
 
 from mathlib import specs
 from mathlib.checks import InputError, fraction
 from mathlib.cli.amounts import NUMBER, amount, corpus, share
 from mathlib.cli.options import add_dtype, add_model, add_tokens, model_of, named, peak_of
 from mathlib.cli.registry import command
-from mathlib.cli.text import Fact, facts_dict, facts_table, show
+from mathlib.cli.text import Fact, facts_dict, facts_table, show, wrapped
 from mathlib.cli.typed import Typed
 
-DAYS = 86400.0
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup
+
+BEYOND = (
+    "without failures; `mathlib time` and `plan` with --train predict the share, and count them"
+)
 
 
 def cost_options(parser: ArgumentParser) -> None:
@@ -48,10 +54,7 @@ def cost_options(parser: ArgumentParser) -> None:
 def add_bill(parser: ArgumentParser) -> None:
     """What an hour and a kWh are taken to cost."""
     group = parser.add_argument_group("price, energy and CO2")
-    group.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
-    group.add_argument(
-        "--rent", metavar="NAME", help="instead: the prices of a name that `mathlib prices` lists"
-    )
+    add_price(group)
     group.add_argument(
         "--pue",
         type=NUMBER,
@@ -61,6 +64,14 @@ def add_bill(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--co2", type=NUMBER, metavar="KG", help="kg of CO2 of a kWh of the grid, such as 0.385"
+    )
+
+
+def add_price(group: "_ArgumentGroup") -> None:
+    """What a device-hour costs."""
+    group.add_argument("--price", type=NUMBER, metavar="MONEY", help="of one device-hour")
+    group.add_argument(
+        "--rent", metavar="NAME", help="instead: the prices of a name that `mathlib prices` lists"
     )
 
 
@@ -98,7 +109,8 @@ def cost_command(args: Typed) -> None:
     facts += _bill(args, device, hours)
     facts += _energy(args, device, hours)
     title = f"Training {model.title} on {device.title}, at {args.utilization:.0%} of its peak"
-    show(args, f"{title}\n\n{facts_table(facts)}", {"title": title, "also": facts_dict(facts)})
+    text = f"{title}\n\n{facts_table(facts)}\n\n{wrapped(f'at this share, {BEYOND}')}"
+    show(args, text, {"title": f"{title}, {BEYOND}", "also": facts_dict(facts)})
 
 
 def prices_of(args: Typed, device: specs.Device) -> dict[str, float]:

@@ -19,23 +19,27 @@ NUMBERS = {
 }
 HALF = ("bf16", "fp16")
 OPTIMIZERS = ("adam", "adamw", "cpuadam", "fusedadam")
-OFFLOAD = "zero_optimization.offload_optimizer.device"
+OFFLOAD = {  # what waits where such a key says
+    "zero_optimization.offload_optimizer.device": "states",
+    "zero_optimization.offload_param.device": "parameters",
+}
 
 
 def read(typed: Typed, path: str) -> Any:
     """Put what the file says in place of what was not typed; the sequences of a step, if told."""
-    config = _json(path)
+    config, away = _json(path), dict[str, str]()
     for name, value in _leaves(config):
         if value == "auto":
             _auto(typed, path, name)
         elif name in NUMBERS:
             typed.take(NUMBERS[name], number(name, [str(value)]), name)
-        elif (name, value) == (OFFLOAD, "cpu"):
-            typed.take("offload", "states", name)
+        elif name in OFFLOAD and value in ("cpu", "nvme"):
+            away[name] = value
         elif _weighs(name, value):
             typed.uncounted.append(f"{name} {json.dumps(value)}")
         elif name not in ("bf16.enabled", "fp16.enabled", "train_batch_size"):
             _rest(typed, name)
+    _offload(typed, away)
     _recipe(typed, config)
     batch = config.get("train_batch_size", "auto")
     return None if batch == "auto" else number("train_batch_size", [str(batch)])
@@ -44,11 +48,27 @@ def read(typed: Typed, path: str) -> Any:
 def _auto(typed: Typed, path: str, name: str) -> None:
     """What the trainer fills in, which the file does not know."""
     option = "recipe" if name.partition(".")[0] in HALF else NUMBERS.get(name, "")
-    option = "offload" if name == OFFLOAD else option
+    option = "offload" if name in OFFLOAD else option
     if typed.knows(option) and option not in typed.given | typed.read.keys():
         told = f"is auto there, so its trainer decides; say {spelled(option)}"
         raise InputError(f"--deepspeed {path}: {name} {told}")
     typed.ignored.append(f"{name} (auto)")
+
+
+def _offload(typed: Typed, away: Mapping[str, str]) -> None:
+    """What waits, and what of it on drives, where a command can tell of it; parameters never wait
+    alone.
+    """
+    kinds = {OFFLOAD[name]: value for name, value in away.items()}
+    if typed.knows("on_nvme") and "states" in kinds:
+        wider = max(away, key=lambda name: OFFLOAD[name] == "parameters")
+        typed.take("offload", OFFLOAD[wider], wider)
+        if drives := [name for name, value in away.items() if value == "nvme"]:
+            typed.take("on_nvme", tuple(OFFLOAD[name] for name in drives), drives[0])
+    elif kinds == {"states": "cpu"}:
+        typed.take("offload", "states", next(iter(away)))
+    else:
+        typed.uncounted += [f"{name} {json.dumps(value)}" for name, value in away.items()]
 
 
 def _weighs(name: str, value: Any) -> bool:

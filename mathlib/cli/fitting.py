@@ -5,13 +5,14 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
-from mathlib.cli import terminal
+from mathlib.cli import days, terminal
 from mathlib.cli.amounts import NUMBER, amount
+from mathlib.cli.days import Run, add_run
 from mathlib.cli.options import add_model, add_tokens, model_of
-from mathlib.cli.plans import add_search, follow, search_of
+from mathlib.cli.plans import add_search, follow, search_of, whole_run
 from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, machine_of
-from mathlib.cli.text import show, wrapped
+from mathlib.cli.text import facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.units import show as shown
 
@@ -27,6 +28,7 @@ def fit_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     add_machine(parser)
     add_search(parser)
+    add_run(parser)
     parser.add_argument(
         "--devices", type=NUMBER, metavar="N", help="so many there are: tells the most they hold"
     )
@@ -66,8 +68,22 @@ def fit_command(args: Typed) -> None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
     data = [_data(on, one) for one in found]
+    runs = [_run(args, on, one) for one in found]
+    for row, run in zip(data, runs, strict=True):
+        row |= {"also": facts_dict(days.facts(run))} if run else {}
     args.status = 0 if all(found) else 1
-    show(args, _told(on, found), {"answers": data})
+    told = [_told(on, found), *(wrapped(days.sentence(run)) for run in runs if run)]
+    show(args, "\n\n".join(told), {"answers": data})
+
+
+def _run(args: Typed, on: "Machine", one: "Answer") -> Run | None:
+    """The run that was asked for in an answer's layout."""
+    return whole_run(args, _of(on, one), one.choice) if one.choice else None
+
+
+def _of(on: "Machine", one: "Answer") -> "Machine":
+    """The longest sequence is one of its own length."""
+    return replace(on, tokens=one.value) if one.what == "tokens" else on
 
 
 def _told(on: "Machine", found: "list[Answer]") -> str:
@@ -78,11 +94,10 @@ def _told(on: "Machine", found: "list[Answer]") -> str:
 
 
 def _interval(on: "Machine", one: "Answer", choice: "Choice") -> "Interval":
-    """Where measured times of its step lie; the longest sequence is one of its own length."""
+    """Where measured times of its step lie."""
     from mathlib.plan.step import interval
 
-    on = replace(on, tokens=one.value) if one.what == "tokens" else on
-    return interval(on, choice.layout, offload=choice.offload)
+    return interval(_of(on, one), choice.layout, offload=choice.offload)
 
 
 def _between(on: "Machine", one: "Answer") -> str:

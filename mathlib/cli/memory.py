@@ -3,10 +3,11 @@
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mathlib.checks import InputError
+from mathlib.checks import InputError, one_of, positive
 from mathlib.cli.amounts import NUMBER
+from mathlib.cli.hosts import HOST, KINDS, NVME, add_places, judged, waits
 from mathlib.cli.options import (
     add_depth,
     add_device,
@@ -27,6 +28,11 @@ from mathlib.parts import Parts
 from mathlib.specs import Device, Layout, Model, table
 from mathlib.units import show as shown
 
+if TYPE_CHECKING:  # loaded when a command needs it
+    from mathlib.memory.fit import Verdict
+
+NODE = 8  # devices of a node, where none is named
+
 
 def memory_options(parser: ArgumentParser) -> None:
     add_model(parser)
@@ -40,12 +46,6 @@ def memory_options(parser: ArgumentParser) -> None:
         "not given",
     )
     parser.add_argument(
-        "--offload",
-        default="none",
-        metavar="WHAT",
-        help="of a --program, that waits in the host's memory: none, states, activations or both",
-    )
-    parser.add_argument(
         "--pipeline-stage",
         type=NUMBER,
         metavar="N",
@@ -53,6 +53,7 @@ def memory_options(parser: ArgumentParser) -> None:
     )
     add_device(parser)
     add_reserve(parser)
+    add_places(parser)
     add_depth(parser)
 
 
@@ -102,14 +103,15 @@ def recipe_named(text: str) -> str:
     "memory llama2-7b --zero 3 --data 8",
     "memory gpt3-175b --tensor 8 --pipeline 16 --micro-batches 64 --sequence-parallel",
     "memory gpt2 --micro-batch 4 --memory 24GB",
+    "memory llama2-13b --device rtx-4090 --recompute full --offload parameters --nvme 2TB",
     'memory gpt3-175b --megatron "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8"',
     options=memory_options,
 )
 def memory_command(args: Typed) -> None:
     model = model_of(args)
     lay = layout_of(args, model, uneven=True)
-    held, keeps = (planned if args.program else operations)(args, model)
-    parts = held(lay)
+    counted = (planned if program_of(args) else operations)(args, model, lay)
+    parts = counted.held(lay)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
         ("micro-batches", lay.micro_batches, ""),
@@ -118,26 +120,59 @@ def memory_command(args: Typed) -> None:
     ]
     there = device_of(args)
     if there is None:
-        return answer(args, parts, facts, keeps=keeps)
-    from mathlib.memory import fit
+        facts += [(f"waits on the {place}", size, "byte") for place, size in counted.waits.items()]
+        return answer(args, parts, facts, keeps=counted.keeps)
+    verdict, told, more = judge(args, lay, parts, there, counted)
+    ways = [] if verdict else list(ways_out(lay, verdict.memory, counted.held))
+    answer(args, parts, facts + more, verdict=told, ways=ways, keeps=counted.keeps)
 
-    size = there.room if isinstance(there, Device) else there
-    reserve = reserve_of(args, size, args.program or "usual")
+
+def judge(
+    args: Typed, lay: Layout, parts: Parts, there: Device | float, counted: "Counted"
+) -> tuple["Verdict", str, list[Fact]]:
+    """Whether device, host and drives have room, how likely the device has not, and by how much."""
+    from mathlib.cli import steps
+    from mathlib.memory import fit
+    from mathlib.plan.calibration import out_of_memory
+
+    program, size = program_of(args), there.room if isinstance(there, Device) else there
+    reserve = reserve_of(args, size, program or "usual")
     verdict = fit.fits(parts, there, reserve=reserve)
-    facts += [
+    facts: list[Fact] = [
         ("room", size, "byte"),
         ("left free for context, buffers and fragments", reserve, "byte"),
         ("left", verdict.memory - verdict.needed, "byte"),
     ]
-    ways = [] if verdict else list(ways_out(lay, verdict.memory, held))
-    answer(args, parts, facts, verdict=str(verdict), ways=ways, keeps=keeps)
+    told = str(verdict)
+    if verdict.memory > 0:  # else the reserve alone is too much
+        risk = out_of_memory(needed=parts.total, memory=verdict.memory, program=program)
+        facts.append(("chance that it is too much", risk, ""))
+        told += f"; {risk:.0%} of runs predicted like it are too much"
+    nodes = steps.nodes_of(there.name) if isinstance(there, Device) else None
+    room = {HOST: nodes.host_memory if nodes else 0.0}
+    for place, name in ((HOST, "host_memory"), (NVME, "nvme")):
+        if place in counted.waits and getattr(args, name) is not None:
+            room[place] = positive(name, getattr(args, name))
+    node = min(lay.world, nodes.devices_per_node if nodes else NODE)
+    told, more = judged(told, counted.waits, room, node)
+    return verdict, told, facts + more
 
 
-Held = Callable[[Layout], Parts]
+class Counted(NamedTuple):
+    """What was counted, and how."""
+
+    held: Callable[[Layout], Parts]  # by a device
+    keeps: str  # by whose conventions
+    waits: dict[str, float]  # bytes of a device that wait outside, by place
 
 
-def operations(args: Typed, model: Model) -> tuple[Held, str]:
-    """What PyTorch's own operations keep of a layout, and the words for that."""
+def program_of(args: Typed) -> str | None:
+    """Whose copies count: DeepSpeed's where something waits outside the device and nobody says."""
+    return args.program or (None if args.offload == "none" else "deepspeed")
+
+
+def operations(args: Typed, model: Model, lay: Layout) -> Counted:
+    """What PyTorch's own operations keep of a layout."""
     from mathlib.memory import fit
 
     how = saving_of(args, model)
@@ -145,29 +180,36 @@ def operations(args: Typed, model: Model) -> tuple[Held, str]:
     def held(lay: Layout) -> Parts:
         return fit.training(model, lay, stage=args.pipeline_stage, **how)
 
-    return held, counted_as(model, how["recipe"])
+    return Counted(held, counted_as(model, how["recipe"]), {})
 
 
-def planned(args: Typed, model: Model) -> tuple[Held, str]:
+def planned(args: Typed, model: Model, lay: Layout) -> Counted:
     """What a program keeps of a layout, as `mathlib time` and `plan` count it."""
-    from mathlib.checks import one_of
     from mathlib.cli import steps
     from mathlib.plan.keeps import find_keeps
     from mathlib.plan.room import HELD, Room
-    from mathlib.plan.work import OFFLOAD
+    from mathlib.plan.work import OFFLOAD, UNTIMED
 
     recipe = None if args.recipe is None else recipe_named(args.recipe)
-    keeps, s = find_keeps(args.program), model.reach(int(args.tokens or model.context))
+    program = program_of(args) or "deepspeed"
+    keeps, s = find_keeps(program), model.reach(int(args.tokens or model.context))
     attention, dropout = args.attention or "flash", bool(args.dropout)
     room = Room(model, s, recipe, keeps, attention=attention, dropout=dropout)
-    away = OFFLOAD[one_of("offload", args.offload, OFFLOAD)]
-    title = f"{model.title}, the fullest device of {args.program}"
+    every = OFFLOAD | UNTIMED
+    away = every[one_of("offload", args.offload, every)]
+    title = f"{model.title}, the fullest device of {program}"
 
     def held(lay: Layout) -> Parts:
+        if away.weights and lay.zero < 3 and lay.replicas > 1:
+            raise InputError(
+                f"--offload {args.offload}: only ZeRO 3 lets parameters wait (--zero 3)"
+            )
         amounts = zip(HELD, room.parts(lay, away), strict=True)
         return Parts(title, "byte", {name: amount for name, amount in amounts if amount})
 
-    return held, steps.counted_as(args.program, steps.kept(args.program, args.recipe))
+    typed = args.value("nvme") is not None and "offload" not in args.read
+    waiting = waits(room, lay, away, args.on_nvme or (KINDS if typed else ()))
+    return Counted(held, steps.counted_as(program, steps.kept(program, args.recipe)), waiting)
 
 
 def counted_as(model: Model, recipe: str) -> str:
@@ -178,7 +220,7 @@ def counted_as(model: Model, recipe: str) -> str:
     return f"memory counted as PyTorch's own operations fill it: {recipe}{gate}\n{other}"
 
 
-def ways_out(lay: Layout, memory: float, held: Held) -> Iterator[str]:
+def ways_out(lay: Layout, memory: float, held: Callable[[Layout], Parts]) -> Iterator[str]:
     """What each single change would need, of as many devices and sequences."""
     for words, change in _changes(lay):
         try:

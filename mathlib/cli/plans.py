@@ -1,17 +1,19 @@
 """mathlib plan: the quickest layouts of a model on a cluster, and why the others are not."""
 
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError, whole
-from mathlib.cli import terminal
+from mathlib.cli import days, terminal
 from mathlib.cli.amounts import NUMBER, room, share
+from mathlib.cli.days import Run, add_run
+from mathlib.cli.hosts import add_host
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_reserve, add_tokens, model_of, reserve_of
 from mathlib.cli.registry import command
 from mathlib.cli.steps import (
-    add_host,
     add_machine,
     counted_as,
     kept,
@@ -19,7 +21,7 @@ from mathlib.cli.steps import (
     of_peak,
     utilization,
 )
-from mathlib.cli.text import columns, show, wrapped
+from mathlib.cli.text import columns, facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
 from mathlib.units import show as shown
@@ -42,6 +44,7 @@ SHORT = {  # a column for each axis that any of the layouts uses
     "recompute": "recompute",
 }
 
+DAY = 86400.0  # seconds
 KEPT = 500  # of the quickest layouts, among which those that differ in their mix are looked for
 OOM = "OOM"  # the head of a column
 Columns = dict[str, list[str]]  # of a table, by their heads
@@ -52,6 +55,7 @@ def plan_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     add_machine(parser)
     add_search(parser)
+    add_run(parser)
     parser.add_argument("--devices", type=NUMBER, metavar="N", help="devices in all")
     parser.add_argument("--batch", type=NUMBER, metavar="N", help="sequences of a step")
     parser.add_argument(
@@ -119,6 +123,7 @@ def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
     "plan llama2-7b --cluster dgx-a100 --devices 8 --batch 64",
     "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --top 5",
     "plan llama3-70b --cluster dgx-a100 --devices 16 --batch 16 --offload --risk 10%",
+    "plan llama3-8b --device h100-sxm --devices 64 --batch 512 --train 1T --price 2",
     options=plan_options,
 )
 def plan_command(args: Typed) -> None:
@@ -143,7 +148,8 @@ def plan_command(args: Typed) -> None:
     from mathlib.plan.search import _mixes
 
     memory = kept(args.program, args.recipe)
-    head, data = terminal.paint(wrapped(title), "strong"), {"title": title, "keeps": memory}
+    head = terminal.paint(wrapped(title), "strong")
+    data: dict[str, Any] = {"title": title, "keeps": memory}
     counted = wrapped(counted_as(args.program, memory))
     if not found:
         args.status = 1
@@ -153,8 +159,24 @@ def plan_command(args: Typed) -> None:
         return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
     shown = found.choices if args.variants else _mixes(found.choices)[: int(args.top)]
     found = replace(found, choices=shown)
-    text = [head, ranked(on, shown), f"{told(found, at_risk(args))}\n{counted}"]
-    show(args, "\n\n".join(text), data | ranking_data(on, found))
+    runs = list(filter(None, (whole_run(args, on, one) for one in shown)))
+    text = [head, ranked(on, shown, runs), f"{told(found, at_risk(args))}\n{counted}"]
+    if runs:
+        text.insert(2, wrapped(days.sentence(runs[0], *times(found))))
+        data["also"] = facts_dict(days.facts(runs[0], *times(found)))
+    show(args, "\n\n".join(text), data | ranking_data(on, found, runs))
+
+
+def whole_run(args: Typed, on: "Machine", one: "Choice") -> Run | None:
+    """The run that was asked for in a layout."""
+    n, tokens = one.layout.world, one.layout.sequences * on.tokens
+    return days.run_of(args, on, devices=n, tokens=tokens, seconds=one.seconds)
+
+
+def times(found: "Ranking") -> tuple[float, float]:
+    """Between what multiples of its time the first layout was measured, where anybody knows."""
+    first, between = found.choices[0].seconds, found.between
+    return (between.low / first, between.high / first) if between else (0.0, 0.0)
 
 
 def at_risk(args: Typed) -> str:
@@ -187,7 +209,7 @@ def follow(done: "Progress") -> None:
     terminal.progress(f"{done.share:.0%}, {done.tried:,} layouts{best} (Ctrl-C: enough)")
 
 
-def ranked(on: "Machine", choices: "list[Choice]") -> str:
+def ranked(on: "Machine", choices: "list[Choice]", runs: list[Run]) -> str:
     """A line a layout; axes that none of them uses are left out. Where there is no room, reasons
     stand beneath the table, and so does what all layouts have alike.
     """
@@ -202,6 +224,10 @@ def ranked(on: "Machine", choices: "list[Choice]") -> str:
         OOM: [f"{one.risk:.0%}" for one in choices],
         f"MFU{of_peak(on)}": [f"{_mfu(on, one):.1%}" for one in choices],
     }
+    if runs:
+        costs["days"] = [f"{one.time.total / DAY:,.3g}" for one in runs]
+        modes = runs[0].prices
+        costs |= {mode: [f"{one.prices[mode]:,.0f}" for one in runs] for mode in modes}
     why = {"why": [one.reason for one in choices]}
     if _fits(number | used | costs | why):
         return _table(number | used | costs | why)
@@ -252,15 +278,20 @@ def told(found: "Ranking", at_risk: str) -> str:
     return wrapped("\n".join(lines))
 
 
-def ranking_data(on: "Machine", found: "Ranking") -> dict[str, Any]:
+def ranking_data(on: "Machine", found: "Ranking", runs: Sequence[Run] = ()) -> dict[str, Any]:
     """The same for programs."""
+    of_runs = [
+        {"run": {"value": one.time.total, "unit": "second"}, "prices": one.prices} for one in runs
+    ] or [{}] * len(found.choices)
     return {
         "tried": found.tried,
         "fitting": found.fitting,
         "complete": found.complete,
         "full": found.full,
         "between": asdict(found.between) if found.between else None,
-        "layouts": [choice_data(on, one) for one in found.choices],
+        "layouts": [
+            choice_data(on, one) | more for one, more in zip(found.choices, of_runs, strict=True)
+        ],
     }
 
 

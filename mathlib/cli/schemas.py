@@ -56,11 +56,21 @@ SUM = PARTS | {  # what params, flops, memory, kv, time and comm step answer
 }
 LAYOUT = each(either(NUMBER, TEXT, FLAG))
 CHOICE = of(
-    layout=LAYOUT, offload=TEXT, step=FACT, memory=FACT, risk=NUMBER, mfu=NUMBER, reason=TEXT
+    ("run", "prices"),
+    layout=LAYOUT,
+    offload=TEXT,
+    step=FACT,
+    memory=FACT,
+    risk=NUMBER,
+    mfu=NUMBER,
+    reason=TEXT,
+    run=FACT,  # whole, with saves and failures
+    prices=each(NUMBER),  # of it, by how devices are rented
 )
 INTERVAL = of(low=NUMBER, high=NUMBER, runs=WHOLE)
 ANSWER = of(
-    ("step", "memory", "risk", "offload", "between"),
+    ("step", "memory", "risk", "offload", "between", "also"),
+    also=each(FACT),  # of the whole run
     what=TEXT,
     value=WHOLE,
     layout=either(LAYOUT, NULL),
@@ -110,7 +120,8 @@ SCHEMAS: dict[str, Schema] = {
     "cost": of(("flags",), title=TEXT, also=each(FACT), flags=FLAGS),
     "fit": of(("flags",), answers=many(ANSWER), flags=FLAGS),
     "plan": of(
-        ("flags", "enough"),
+        ("flags", "enough", "also"),
+        also=each(FACT),  # of the whole run in the first layout
         enough=either(WHOLE, NULL),  # devices that would do, where so many do not
         title=TEXT,
         keeps=TEXT,

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
 from mathlib.checks import InputError, one_of
-from mathlib.cli.amounts import corpus, rate, room
+from mathlib.cli import days
+from mathlib.cli.days import add_run
+from mathlib.cli.hosts import HOST, add_host, host_of, judged, waits
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import (
     add_layout,
@@ -25,10 +27,8 @@ from mathlib.specs import Cluster, Layout, Model
 from mathlib.units import parse
 
 if TYPE_CHECKING:  # loaded when a command needs it
-    from argparse import _ArgumentGroup
-
     from mathlib.plan.calibration import Rates
-    from mathlib.plan.machine import Host, Machine
+    from mathlib.plan.machine import Machine
 
 
 LARGEST = 100_000  # bytes of a cluster's file
@@ -50,12 +50,7 @@ def time_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
     )
-    parser.add_argument(
-        "--train",
-        type=corpus,
-        metavar="TOKENS",
-        help="tokens of a whole run, such as 300B",
-    )
+    add_run(parser)
 
 
 def add_machine(parser: ArgumentParser) -> None:
@@ -87,35 +82,6 @@ def add_machine(parser: ArgumentParser) -> None:
     )
 
 
-def add_host(parser: ArgumentParser) -> "_ArgumentGroup":
-    """The processors' memory in a node, where states and activations can wait."""
-    group = parser.add_argument_group("host", "of a node; what `mathlib clusters` has if not given")
-    group.add_argument("--host-memory", type=room, metavar="SIZE", help="of the processors")
-    group.add_argument(
-        "--host-link",
-        type=rate,
-        metavar="RATE",
-        help="of one device to that memory, one direction, such as 63GB/s, by data sheet",
-    )
-    group.add_argument(
-        "--host-bandwidth", type=rate, metavar="RATE", help="of that memory, by data sheet"
-    )
-    return group
-
-
-def host_of(args: Typed, cluster: Cluster) -> "Host":
-    """A device's share of the host that was typed, or else of the cluster's own."""
-    from mathlib.plan import machine
-
-    names = ("host_memory", "host_link", "host_bandwidth")
-    typed = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    told = replace(cluster, **typed)
-    if missing := [f"--{name.replace('_', '-')}" for name in names if not getattr(told, name)]:
-        flag = args.read.get("offload", "--offload")
-        raise InputError(f"{flag}: of {cluster.title}'s host nobody told {', '.join(missing)}")
-    return machine.host_of(told)
-
-
 def cluster_of(args: Typed) -> Cluster:
     """The nodes that were named, or those of the device that was."""
     if args.cluster and args.device:
@@ -126,7 +92,11 @@ def cluster_of(args: Typed) -> Cluster:
         return specs.find_cluster(named("clusters", "cluster", args.cluster))
     if not args.device:
         raise InputError("--cluster: needed (--cluster p5.48xlarge, or --device h100-sxm)")
-    device = named("devices", "device", args.device)
+    return nodes_of(named("devices", "device", args.device))
+
+
+def nodes_of(device: str) -> Cluster:
+    """The first cluster that is made of a device, or one that is assumed."""
     rows = specs.table("clusters")
     found = next((name for name in rows if rows[name]["device"] == device), "")
     return specs.find_cluster(found) if found else specs.assumed_cluster(device)
@@ -191,7 +161,7 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
     from mathlib.memory.fit import fits
     from mathlib.plan.calibration import out_of_memory
     from mathlib.plan.keeps import find_keeps
-    from mathlib.plan.work import HERE, OFFLOAD
+    from mathlib.plan.work import OFFLOAD
 
     recipe = None if args.recipe is None else recipe_named(args.recipe)
     room, away = on.filled(recipe, find_keeps(args.program)), OFFLOAD[args.offload]
@@ -203,15 +173,12 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
         ("memory of the fullest device", held, "byte"),
         ("chance that it is too much", risk, ""),
     ]
-    if on.host and away != HERE:
-        waits = room.on_host(lay, (lay.zero, lay.shard), away)
-        facts += [
-            ("waits on the host", waits, "byte"),
-            ("a device's room there", on.host.memory, "byte"),
-        ]
-        if waits > on.host.memory:
-            told = f"does not fit: the host has no room for what waits there\n{told}"
-    return told, facts
+    if not on.host:
+        return told, facts
+    node = min(lay.world, on.host.devices)
+    there = {HOST: on.host.memory * on.host.devices}
+    told, waiting = judged(told, waits(room, lay, away, ()), there, node)
+    return told, facts + waiting
 
 
 def of_peak(on: "Machine") -> str:
@@ -256,7 +223,11 @@ def counted_as(program: str, keeps: str) -> str:
 )
 def time_command(args: Typed) -> None:
     from mathlib.plan import step
+    from mathlib.plan.work import UNTIMED
 
+    if args.offload in UNTIMED:
+        told = "how long a step takes then is not modelled; `mathlib memory` says whether it fits"
+        raise InputError(f"--offload {args.offload}: {told}")
     model = model_of(args)
     lay, on = layout_of(args, model, uneven=True), machine_of(args, model)
     away = {"offload": args.offload}
@@ -279,7 +250,7 @@ def time_command(args: Typed) -> None:
     ]
     verdict, held = _memory(args, on, lay)
     facts += held
-    if args.train is not None:
-        facts.append(("whole run", args.train / tokens * parts.total, "second"))
+    if run := days.run_of(args, on, devices=lay.world, tokens=tokens, seconds=parts.total):
+        facts += days.facts(run, between.low / parts.total, between.high / parts.total)
     keeps = counted_as(args.program, kept(args.program, args.recipe))
     answer(args, parts, facts, verdict=verdict, keeps=keeps)

@@ -255,7 +255,8 @@ def _waiting(on: step.Machine, one: planner.Choice, recipe: str) -> str:
         return ""
     lay, room = one.layout, Room(on.model, on.tokens, recipe)
     waits = says.size(room.on_host(lay, (lay.zero, lay.shard), OFFLOAD[one.offload]))
-    return f" {waits} of a device wait on the host, which has {says.size(on.host.memory)} for each."
+    has = says.size(on.host.memory * on.host.shares(lay.world))
+    return f" {waits} of a device wait on the host, which has {has} for each."
 
 
 def _times(on: step.Machine, one: planner.Choice) -> dict[str, float]:

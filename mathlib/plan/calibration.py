@@ -134,16 +134,15 @@ def interval(seconds: float, *, device: str | None, least: float = 0.0) -> Inter
     return Interval(low, T * row["high"], int(row["runs"]), int(row["sources"]))
 
 
-def out_of_memory(*, needed: float, memory: float, program: str = "megatron-core") -> float:
+def out_of_memory(*, needed: float, memory: float, program: str | None = "megatron-core") -> float:
     """The chance that a step predicted to need so many bytes finds a device of `memory` too small:
     1 / (1 + e^((ln(memory / needed) - typical) / spread)), as far as published runs of a program
-    were off; of all programs where it has few. A few runs go wrong whatever is predicted.
+    were off; of all programs where it has few, or where None is named. A few runs go wrong whatever
+    is predicted.
 
     Chapter: planning
     """
-    rows = table("calibrations")
-    one_of("program", program, rows["programs"])
-    row = rows["needs"].get(program, rows["needs"]["all"])
+    row = table("calibrations")["needs"]["all"] if program is None else _needs(program)
     there, needs = positive("memory", memory), positive("needed", needed)
     return _chance(log(there / needs), row["typical"], row["spread"])
 
@@ -154,14 +153,19 @@ def most_needed(*, memory: float, risk: float, program: str = "megatron-core") -
 
     Chapter: planning
     """
-    rows = table("calibrations")
-    one_of("program", program, rows["programs"])
-    row = rows["needs"].get(program, rows["needs"]["all"])
+    row = _needs(program)
     there, chance = positive("memory", memory), positive("risk", risk)
     if not STRAY / 2 < chance < 1 - STRAY / 2:
         raise InputError(f"risk = {chance:g}: expected between {STRAY / 2:g} and {1 - STRAY / 2:g}")
     away = log((1 - STRAY) / (chance - STRAY / 2) - 1)
     return there / exp(row["typical"] + row["spread"] * away)
+
+
+def _needs(program: str) -> dict[str, float]:
+    """How far runs were off in what they need."""
+    rows = table("calibrations")
+    one_of("program", program, rows["programs"])
+    return dict(rows["needs"].get(program, rows["needs"]["all"]))
 
 
 def _chance(room: float, typical: float, spread: float) -> float:

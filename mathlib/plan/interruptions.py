@@ -30,6 +30,7 @@ class Record:
     manual: int  # of the failures, those that a person repaired
     effective: float  # share of the time that trained
     at_least: bool  # `effective` is a lower bound
+    storage: float = 0.0  # bytes/s that all devices together can save; 0 where nobody says
     source: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
 

@@ -43,10 +43,16 @@ class Host:
     link: float  # bytes/s between the device and the host's memory, one direction
     memory: float  # bytes of the host's memory
     bandwidth: float  # bytes/s of that memory, at which the host updates weights
+    devices: int = 1  # of the machine, when all of which are used these are a device's shares
 
     def __post_init__(self) -> None:
         for name in ("link", "memory", "bandwidth"):
             positive(name, getattr(self, name))
+        whole("devices", self.devices)
+
+    def shares(self, used: int) -> float:
+        """How many shares of memory and bandwidth a device has in a run on so many devices."""
+        return self.devices / min(used, self.devices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +158,7 @@ def host_of(cluster: Cluster) -> Host:
         link=nodes.host_link * reached["link"],
         memory=nodes.host_memory / n,
         bandwidth=nodes.host_bandwidth * reached["update"] / n,
+        devices=n,
     )
 
 

@@ -249,7 +249,7 @@ def _on_host(on: Machine, room: Room, way: Way, shard: Shard, away: Away) -> int
         return MANY
     standing = room.on_host(way, shard, Away(states=away.states))
     each = room.on_host(way, shard, away) - standing
-    left = on.host.memory - standing
+    left = on.host.memory * on.host.shares(way.world) - standing
     return int(left // each) if each else MANY if left >= 0 else 0
 
 
@@ -289,7 +289,9 @@ def fitting(
         away = OFFLOAD[offload]
         held = sum(room.parts(other, away))
         waits = room.on_host(other, (other.zero, other.shard), away)
-        if held <= left and (on.host is None or waits <= on.host.memory):
+        if held <= left and (
+            on.host is None or waits <= on.host.memory * on.host.shares(other.world)
+        ):
             found.append((words, _choice(on, other, held, left, program, "", offload)))
             if words == "as it is":
                 break

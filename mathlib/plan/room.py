@@ -90,7 +90,8 @@ class Room:
         """What stands in memory with each ZeRO stage and group of a family; asked once, as chunks
         change nothing where layers are alike.
         """
-        key = (*way[:3], *way[10:], way.chunks if len(self.kinds) > 1 else 1, away.states)
+        chunks = way.chunks if len(self.kinds) > 1 else 1
+        key = (*way[:3], *way[10:], chunks, away.states, away.weights)
         if key not in self.standing:
             self.standing[key] = [self._standing(way, *one, away) for one in shards]
         return self.standing[key]
@@ -190,7 +191,8 @@ class Room:
 
     def _standing(self, way: Layout | Way, zero: int, shard: int, away: Away = HERE) -> Copies:
         """Bytes of weights and gradients, and of master weights and optimizer states where they
-        stay; and of the whole layer, in stage 3 weights and gradients, in stage 2 gradients.
+        stay; and of the whole layer, in stage 3, or where weights are away, weights and gradients,
+        in stage 2 gradients.
         """
         S, N = shard if zero else 1, way.data * way.context
         own = N * way.tensor // (way.expert * way.expert_split)
@@ -198,10 +200,11 @@ class Room:
         which = 2 if away.states else 0
         dense, experts = self._copies(zero, S)[which], self._copies(zero, Se)[which]
         P, E = self.weights(way, dense, experts)
-        states_ = P * dense + E * experts
+        states_, whole = P * dense + E * experts, self._copies(0, 1)[1]
+        if away.weights:
+            return 0.0, self.largest(way) * (whole + 2)
         if zero < 2 or shard == 1:
             return states_, 0.0
-        whole = self._copies(0, 1)[1]
         return states_, self.largest(way) * (whole + 2 if zero == 3 else whole)
 
     def weights(self, way: Layout | Way, dense: float, experts: float) -> tuple[float, float]:

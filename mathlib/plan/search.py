@@ -291,7 +291,7 @@ class _Found:
         self, on: Machine, room: Room, way: Way, shards: list[Shard], away: Away, fit: list[int]
     ) -> list[int]:
         """Those of which the host has room for what waits there."""
-        most = on.host.memory if on.host else 0.0
+        most = on.host.memory * on.host.shares(way.world) if on.host else 0.0
         fits = [i for i in fit if room.on_host(way, shards[i], away) <= most]
         self.full[HOST] += len(fit) - len(fits)
         return fits

@@ -140,8 +140,13 @@ def _shared(on: Machine, way: Way, zero: int, shard: int, away: Away = HERE) -> 
     own = P / kept
     if away.states and on.host:  # gradients go there, weights come back, none of it hidden
         travels = (on.rates.gradient_bytes + work.HALF) / on.host.link
-        return total, own * (travels + work.STATE / on.host.bandwidth)
+        return total, own * (travels + work.STATE / _host_rate(on.host, way))
     return total, work.STATE * own / on.stream
+
+
+def _host_rate(host: Host, way: Way | Layout) -> float:
+    """Bytes/s at which the host updates the weights of a device."""
+    return host.bandwidth * host.shares(way.world)
 
 
 def _updated(has: work.Held, zero: int, shard: int) -> tuple[float, int]:
@@ -240,7 +245,7 @@ def _host_letters(
     W, m, p, v, L = on.host.link, lay.micro_batches, lay.pipeline, lay.chunks, on.model.layers
     if away.states:
         e = on.rates.gradient_bytes + work.HALF
-        found[ON_HOST] = updated | {"e": e, "W": W, "W_h": on.host.bandwidth}
+        found[ON_HOST] = updated | {"e": e, "W": W, "W_h": _host_rate(on.host, lay)}
     if away.kept:
         kept = {"K": on.room.layer(lay), "W": W, "t_b": one.computing}
         where = {"m": m, "l": _layers(lay, L)[0], "p": p, "v": v, "L": L}

@@ -37,6 +37,11 @@ class Way(NamedTuple):
     expert_tensor: int
 
     @property
+    def world(self) -> int:
+        """Devices."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @property
     def expert_split(self) -> int:
         """As a Layout's."""
         return self.expert_tensor or self.tensor
@@ -47,6 +52,7 @@ class Away(NamedTuple):
 
     states: bool = False  # master weights and optimizer states, which the host updates
     kept: bool = False  # activations
+    weights: bool = False  # weights and gradients, too: a layer's at a time are on the device
 
 
 HERE = Away()
@@ -55,6 +61,10 @@ OFFLOAD = {
     "states": Away(states=True),
     "activations": Away(kept=True),
     "both": Away(states=True, kept=True),
+}
+UNTIMED = {  # how long a step takes then, nobody models here; its bytes are known
+    "parameters": Away(states=True, weights=True),
+    "all": Away(states=True, kept=True, weights=True),
 }
 
 

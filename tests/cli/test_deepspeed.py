@@ -29,10 +29,6 @@ def file(tmp_path):
             {"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}},
             'offload_param.device "cpu": changes memory or time and is not counted',
         ),
-        (
-            {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}},
-            'offload_optimizer.device "nvme": changes memory or time',
-        ),
         ({"optimizer": {"type": "Lion"}}, 'optimizer.type "Lion": changes memory or time'),
         (
             {"zero_optimization": {"zero_quantized_weights": True, "zero_hpz_partition_size": 8}},

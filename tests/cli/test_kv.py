@@ -35,6 +35,7 @@ def test_a_tenth_stays_free_as_vllm_leaves_it_and_the_most_sequences_are_told(ca
     full = answered(f"{line} 50", capsys)
     most = full["also"]["sequences at once, at most"]["value"]
     assert full["verdict"].startswith("does not fit") and 42 <= most < 50
+    assert "8.552 GB left for the rest" in full["verdict"], "a tenth of what an H100 reports"
     for n, fits in ((most, True), (most + 1, False)):
         assert answered(f"{line} {n}", capsys)["verdict"].startswith("fits") == fits, n
     assert answered(f"{line} 50 --reserve 0GB", capsys)["verdict"].startswith("fits")

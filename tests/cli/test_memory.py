@@ -1,5 +1,6 @@
 """mathlib memory: the library's bytes, and whether they fit where a device is named."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mathlib.checks import InputError
 from mathlib.cli import memory
 from mathlib.explore.memory import explorer
 from mathlib.memory import fit, states
+from mathlib.plan import calibration
 from mathlib.show import says
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +36,21 @@ def test_fits_leaves_what_programs_need_and_says_so(capsys):
     assert "less 4 GB left for the rest" in answered(line, capsys)["verdict"]
     kept = answered(f"{line} --reserve 1GB", capsys)["also"]
     assert kept["left free for context, buffers and fragments"]["value"] == 1e9
+
+
+def test_the_chance_of_running_out_stands_beside_the_verdict(capsys):
+    """For the program it counts; for PyTorch's own operations by runs of all programs."""
+    base = "memory llama2-7b --zero 3 --data 8 --micro-batch 2 --device a100-80gb"
+    left = specs.find_device("a100-80gb").room - 4e9
+    for more, program in (("", None), (" --program fsdp", "fsdp"), (" --program nanotron",) * 2):
+        program = program and program.split()[-1]
+        data = answered(f"{base}{more}", capsys)
+        chance = calibration.out_of_memory(needed=data["total"], memory=left, program=program)
+        assert data["also"]["chance that it is too much"] == {"value": chance, "unit": "ratio"}
+        assert f"; {chance:.0%} of runs predicted like it are too much" in data["verdict"]
+    row = specs.table("calibrations")["needs"]["all"]
+    even = left / math.exp(row["typical"])  # as much more as runs typically needed
+    assert calibration.out_of_memory(needed=even, memory=left, program=None) == pytest.approx(0.5)
 
 
 def test_one_layout_has_one_answer_in_readme_explorer_and_command_line(capsys):

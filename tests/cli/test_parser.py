@@ -160,10 +160,10 @@ def test_an_example_of_the_help_can_be_pasted(run, monkeypatch, line, columns):
         ("memory llama2-7b --head-dim 127", "--head-dim 127: expected an even number"),
         (["params", "x" * 5000], "xxx: no such name; `mathlib models` lists all"),
         ("why memory gpt2 --program fsdp", "the formulas here are of PyTorch's own operations"),
-        ("memory gpt2 --offload states", "--offload: no effect on this answer"),
+        ("memory gpt2 --nvme 2TB", "--nvme: no effect on this answer"),
         (
-            "memory gpt2 --program megatron-core --offload all",
-            "--offload all: expected one of none, states",
+            "memory gpt2 --program megatron-core --offload weights",
+            "--offload weights: expected one of none, states",
         ),
         ("memory gpt2 --program megatron", "--program megatron: did you mean megatron-"),
         (["slower", "time 'gpt2", "3s"], "no closing quotation"),

@@ -21,6 +21,7 @@ BASES = {  # lines that answer, one for each way a command goes
     "time": [
         "llama2-7b --cluster dgx-a100 --data 8 --tensor 2 --pipeline 2 --zero 1",
         "llama2-7b --cluster dgx-a100 --data 8 --offload states",
+        "llama2-7b --cluster dgx-a100 --data 8 --train 1B",
     ],
     "cost": [
         "gpt2 --train 1B --device a100-80gb --devices 8",
@@ -47,6 +48,8 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--memory": "6GB",
     "--micro-batches": "4",
     "--norm": "rmsnorm",
+    "--mtbf": "1year",
+    "--nvme": "1TB",
     "--order": "tp-pp-dp-cp-ep",
     "--payload": "2GB",
     "--positions": "none",

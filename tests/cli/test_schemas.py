@@ -13,6 +13,8 @@ MORE = (
     "comm broadcast --payload 1GB --ranks 8",
     "fit llama3-70b --device a100-80gb --devices 1",
     "params mixtral-8x7b",
+    "plan gpt2 --cluster dgx-a100 --devices 2 --batch 2 --train 1B --price 2",
+    "fit gpt2 --cluster dgx-a100 --train 1B --rent lambda-a100-sxm",
     "comm all-reduce --payload 1GB --ranks 8 --megatron '--lr 1 --foo'",
     "cost gpt2 --train 1B --device h100-sxm --devices 8 --megatron '--lr 1'",
 )

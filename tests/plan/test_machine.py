@@ -71,6 +71,12 @@ def test_a_device_reaches_the_host_as_was_published() -> None:
     assert host.link == pytest.approx(3.0e9) and host.memory == pytest.approx(1.5e12 / 16)
 
 
+def test_fewer_devices_of_a_node_have_more_of_its_host() -> None:
+    host = host_of(find_cluster("dgx-a100"))
+    shares = [host.shares(n) for n in (1, 2, 8, 64)]
+    assert shares == [8, 4, 1, 1] and host.memory * shares[0] == 2e12
+
+
 def test_a_host_that_nobody_told_is_refused() -> None:
     with pytest.raises(InputError, match=r"cluster = 'p4d.24xlarge': expected one whose host_mem"):
         host_of(find_cluster("p4d.24xlarge"))

@@ -5,7 +5,7 @@ import pytest
 from mathlib.memory import fit, states
 from mathlib.plan.keeps import Keeps
 from mathlib.plan.room import Room
-from mathlib.plan.work import OFFLOAD
+from mathlib.plan.work import OFFLOAD, UNTIMED
 from mathlib.specs import Experts, Layout
 
 LAYOUTS = {
@@ -125,6 +125,18 @@ def test_what_waits_on_the_host_is_what_the_device_lacks(zero: int) -> None:
     kept = room.parts(lay, OFFLOAD["activations"])
     assert kept[1] == pytest.approx(here[1] / 16) and kept[0] == here[0]  # 2 of 32 layers
     assert room.on_host(lay, (zero, 8), OFFLOAD["activations"]) == pytest.approx(here[1])
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_where_parameters_wait_too_a_layer_at_a_time_is_here(devices: int) -> None:
+    room = Room(fit.find_model("llama3-8b"), 4096, "mixed-adam")
+    lay, away = Layout(data=devices, zero=3), UNTIMED["parameters"]
+    here, there = room.parts(lay), room.parts(lay, away)
+    (P,) = room._held(lay)
+    assert there[0] == 0 and there[1:3] == here[1:3]
+    assert there[3] == pytest.approx(4 * max(P.dense, P.table))  # weight and gradient
+    waits = 16 / devices * (32 * P.dense + 2 * P.table)
+    assert room.on_host(lay, (3, devices), away) == pytest.approx(waits)
 
 
 def test_zero_offload_fits_the_model_it_was_published_with() -> None:
