@@ -154,6 +154,7 @@ def planned(args: Typed, model: Model) -> tuple[Held, str]:
     from mathlib.cli import steps
     from mathlib.plan.keeps import find_keeps
     from mathlib.plan.room import HELD, Room
+    from mathlib.plan.wording import _kept
     from mathlib.plan.work import OFFLOAD
 
     recipe = None if args.recipe is None else recipe_named(args.recipe)
@@ -167,7 +168,7 @@ def planned(args: Typed, model: Model) -> tuple[Held, str]:
         amounts = zip(HELD, room.parts(lay, away), strict=True)
         return Parts(title, "byte", {name: amount for name, amount in amounts if amount})
 
-    return held, steps.counted_as(args.program, steps.kept(args.program, args.recipe))
+    return held, steps.counted_as(args.program, _kept(args.program, args.recipe))
 
 
 def counted_as(model: Model, recipe: str) -> str:
