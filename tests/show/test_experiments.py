@@ -84,7 +84,7 @@ def choices(control) -> list:
     if isinstance(control, Toggle):
         return [True, False]
     if isinstance(control, Line):
-        return [control.default, control.default[:-1]]
+        return [control.default, control.default[:-1], *control.likely[:1]]
     if isinstance(control, Text):
         return [control.default, CONFIG]
     return [control.low, control.high]
