@@ -172,7 +172,7 @@ def mixes(choices: list[planner.Choice]) -> tuple[planner.Choice, ...]:
     Choice("recipe", "Precision of states", RECIPES, OWN),
     Choice("risk", "Chance of running out of memory, at most", RISKS, 0.05, slider=True),
     Line("only", "Only layouts with", LETTERS, 120, "", ("zero=3",), True, "zero=3,recompute=none"),
-    Line("most", "Layouts with at most", LETTERS, 120, "", ("tensor=4",), True, "tensor=4"),
+    Line("most", "Layouts with at most", LETTERS, 120, "", ("tensor=1",), True, "tensor=4"),
     Choice("host", "May wait in the host's memory", HOST, "no"),
     Range("row", "Row of the table", 1, ROWS, 1, 1),
     code=(ranked, mixes),

@@ -13,6 +13,7 @@ from mathlib.show.experiments import (
     Choice,
     Experiment,
     Line,
+    Named,
     Range,
     Text,
     Toggle,
@@ -79,6 +80,8 @@ def test_every_experiment_explains_itself(id):
 
 
 def choices(control) -> list:
+    if isinstance(control, Named):
+        return control.touches()[:3]
     if isinstance(control, Choice):
         return [value for _, value in control.options]
     if isinstance(control, Toggle):
