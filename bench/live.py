@@ -48,7 +48,7 @@ REST = 1000  # milliseconds that the field has the focus before somebody pastes
 FIRST = """async (id) => {
     const root = [...document.querySelectorAll('.mlx')].find((e) => e.dataset.mlx.includes(id));
     const began = performance.now();
-    const input = root.querySelector('.mlx-controls input, .mlx-controls select');
+    const input = root.querySelector('.mlx-controls :is(input:not([list]), select)');
     const output = root.querySelector('.mlx-output');
     const drawn = new Promise((next) => {
         new MutationObserver(next).observe(output, { childList: true });

@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from typeset import node
 
-from mathlib.show.experiments import Experiment, Line, registry
+from mathlib.show.experiments import Experiment, Line, Named, registry
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
@@ -69,9 +69,12 @@ def pack(content: bytes) -> bytes:
 
 def near(one: Experiment) -> list[dict[str, object]]:
     """Settings that are answered ahead: one control moved, the others where the page has them. Of
-    a line that takes any letters these are what one key makes of it, and what is likely.
+    a line that takes any letters these are what one key makes of it, and what is likely; of many
+    names the likely ones.
     """
-    moves = [(c.name, c.touches() if isinstance(c, Line) else c.offers()) for c in one.controls]
+    moves = [
+        (c.name, c.touches() if isinstance(c, Line | Named) else c.offers()) for c in one.controls
+    ]
     return [one.values(), *(one.values({name: v}) for name, values in moves for v in values)]
 
 

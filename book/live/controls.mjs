@@ -73,10 +73,61 @@ function toggle(control, id, change) {
   return { input, shown: '', place, read: (text) => ({ true: true, false: false })[text] };
 }
 
-// A line of a few letters: no other gets in, and the cursor stays where it was.
+const plain = (text) => text.toLowerCase().replace(/[^a-z0-9.]/g, '');
+const pairs = (text) => new Set(Array.from(plain(text).slice(1), (letter, i) => plain(text)[i] + letter));
+
+// Options that come near a text: those that have all of its words, else those that share most pairs of letters with it.
+function near(options, text) {
+  const words = text.toLowerCase().match(/[a-z]+|[0-9.]+/g) ?? [];
+  const inside = options.filter(([label, value]) => words.every((word) => `${label} ${value}`.toLowerCase().includes(word)));
+  if (inside.length) return inside.slice(0, 4);
+  const asked = pairs(text);
+  const alike = options.map((one) => {
+    const own = pairs(one[0]);
+    return [[...asked].filter((pair) => own.has(pair)).length / (asked.size + own.size || 1), one];
+  });
+  return alike.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([, one]) => one);
+}
+
+// One of many names, which the browser's own list offers. A text that is none of them changes nothing and says what is near.
+// The list shows what has the typed letters, so that the name gives way to them as soon as the field has the focus.
+function named(control, id, change) {
+  const list = element('datalist', { id: `${id}-all` }, ...control.options.map(([label]) => element('option', { value: label })));
+  const note = element('span', { id: `${id}-near`, class: 'mlx-near', role: 'status' });
+  const input = element('input', {
+    id, type: 'text', list: list.id, 'aria-describedby': note.id, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false',
+  });
+  let here = '';
+  const say = (words) => {
+    note.textContent = words;
+    input.setAttribute('aria-invalid', Boolean(words));
+  };
+  const place = (value) => {
+    here = control.options.find((one) => one[1] === value)[0];
+    input.value = here;
+    input.placeholder = here;
+    say('');
+  };
+  const settle = () => {
+    const asked = plain(input.value);
+    if (!asked) return place(control.options.find(([label]) => label === here)[1]);
+    const found = control.options.find((one) => one.some((name) => plain(name) === asked));
+    if (!found) return say(`No “${input.value}” here. Near it: ${near(control.options, input.value).map(([label]) => label).join('; ')}. The answer is still that of ${here}.`);
+    const old = here;
+    place(found[1]);
+    if (old !== here) change(found[1]);
+  };
+  for (const event of ['focus', 'click']) input.addEventListener(event, () => { if (input.value === here) input.value = ''; });
+  input.addEventListener('blur', () => { if (!input.value) input.value = here; });
+  input.addEventListener('change', settle);
+  input.addEventListener('input', ({ inputType }) => { if (!inputType || inputType === 'insertReplacementText') settle(); }); // chosen from the list
+  return { input, shown: element('span', {}, list, note), place, read: (text) => chosen(control.options, text) };
+}
+
+// A line of a few letters: no other gets in, and the cursor stays where it was. A whole one counts when it is left.
 function line(control, id, change) {
   const input = element('input', {
-    id, type: 'text', maxlength: control.most, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false',
+    id, type: 'text', maxlength: control.most, placeholder: control.hint ?? '', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false',
   });
   const clean = (text) => [...text].filter((letter) => control.letters.includes(letter)).join('').slice(0, control.most);
   const place = (value) => { input.value = value; };
@@ -87,8 +138,9 @@ function line(control, id, change) {
       input.value = stays;
       input.setSelectionRange(at, at);
     }
-    change(stays);
+    if (!control.whole) change(stays);
   });
+  if (control.whole) input.addEventListener('change', () => change(input.value));
   return { input, shown: '', place, read: (text) => (clean(text) === text ? text : undefined) };
 }
 
@@ -105,11 +157,11 @@ function text(control, id, change) {
   return { input, shown: '', place, unsent: true, read: (given) => (given.length <= control.most ? given : undefined) };
 }
 
-const KINDS = { range: slider, slider, menu, toggle, line, text };
+const KINDS = { range: slider, slider, menu, named, toggle, line, text };
 
 export function build(control, id, change) {
   const made = KINDS[control.kind](control, id, change);
-  const row = element('div', { class: `mlx-control mlx-${control.kind}` },
+  const row = element('div', { class: `mlx-control mlx-${control.kind}${control.whole ? ' mlx-whole' : ''}` },
     element('label', { for: id }, control.label), made.input, made.shown);
   made.place(control.default);
   return { name: control.name, row, ...made };

@@ -13,14 +13,7 @@ from mathlib.cli.hosts import add_host
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_reserve, add_tokens, model_of, reserve_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import (
-    add_machine,
-    counted_as,
-    kept,
-    machine_of,
-    of_peak,
-    utilization,
-)
+from mathlib.cli.steps import add_machine, counted_as, machine_of
 from mathlib.cli.text import columns, facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.specs import Layout
@@ -45,7 +38,6 @@ SHORT = {  # a column for each axis that any of the layouts uses
 }
 
 DAY = 86400.0  # seconds
-KEPT = 500  # of the quickest layouts, among which those that differ in their mix are looked for
 OOM = "OOM"  # the head of a column
 Columns = dict[str, list[str]]  # of a table, by their heads
 
@@ -99,13 +91,12 @@ def add_search(parser: ArgumentParser) -> None:
 
 def axes(text: str) -> dict[str, Any]:
     """tensor=4,recompute=none as values of axes, which the search knows."""
-    pairs = [one.split("=") for one in text.split(",")]
-    if not all(len(pair) == 2 for pair in pairs):
-        raise ArgumentTypeError(f"{text!r}: expected such as tensor=4 or zero=3,recompute=none")
-    return {
-        name.strip().replace("-", "_"): int(value) if value.strip().isdigit() else value.strip()
-        for name, value in pairs
-    }
+    from mathlib.plan.wording import _axes
+
+    try:
+        return _axes(text)
+    except InputError as refused:
+        raise ArgumentTypeError(str(refused)) from None
 
 
 def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
@@ -128,6 +119,8 @@ def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
 )
 def plan_command(args: Typed) -> None:
     from mathlib.plan import planner
+    from mathlib.plan.search import _mixes
+    from mathlib.plan.wording import KEPT, _at_risk, _kept, _would_do
 
     model = model_of(args)
     on = machine_of(args, model)
@@ -145,22 +138,21 @@ def plan_command(args: Typed) -> None:
     terminal.progress("")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
-    from mathlib.plan.search import _mixes
-
-    memory = kept(args.program, args.recipe)
+    memory = _kept(args.program, args.recipe)
     head = terminal.paint(wrapped(title), "strong")
     data: dict[str, Any] = {"title": title, "keeps": memory}
     counted = wrapped(counted_as(args.program, memory))
+    fits = f"fits: {_at_risk(args.risk)} (--risk)"
     if not found:
         args.status = 1
         more = enough(args, on, found)
         data |= ranking_data(on, found) | {"enough": more.value or None}
-        none = wrapped(f"{found}\n{at_risk(args)}\n{would_do(more)}")
+        none = wrapped(f"{found}\n{fits}\n{_would_do(more)}")
         return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
     shown = found.choices if args.variants else _mixes(found.choices)[: int(args.top)]
     found = replace(found, choices=shown)
     runs = list(filter(None, (whole_run(args, on, one) for one in shown)))
-    text = [head, ranked(on, shown, runs), f"{told(found, at_risk(args))}\n{counted}"]
+    text = [head, ranked(on, shown, runs), f"{told(found, fits)}\n{counted}"]
     if runs:
         text.insert(2, wrapped(days.sentence(runs[0], *times(found))))
         data["also"] = facts_dict(days.facts(runs[0], *times(found)))
@@ -179,28 +171,14 @@ def times(found: "Ranking") -> tuple[float, float]:
     return (between.low / first, between.high / first) if between else (0.0, 0.0)
 
 
-def at_risk(args: Typed) -> str:
-    """What counts as fitting."""
-    return f"fits: at most {args.risk:.0%} of runs predicted like it are too much (--risk)"
-
-
 def enough(args: Typed, on: "Machine", found: "Ranking") -> "Answer":
     """How many devices would do, where so many do not; none where the search was stopped."""
-    from mathlib.plan import planner
+    from mathlib.plan.wording import _enough
 
-    if not found.complete:
-        return planner.Answer("devices", 0, None, "", complete=False)
-    how = search_of(args, on) | {"sequences": args.batch, "tell": follow, "most": 1}
-    more = planner.fewest(on, least_devices=args.devices + 1, **how)
+    how = search_of(args, on) | {"sequences": args.batch, "tell": follow}
+    more = _enough(on, found, args.devices, how)
     terminal.progress("")
     return more
-
-
-def would_do(more: "Answer") -> str:
-    """The same in words."""
-    if more:
-        return f"{more.value:,} devices would do: {more.choice}"
-    return "the search was stopped" if not more.complete else "no more devices would do"
 
 
 def follow(done: "Progress") -> None:
@@ -213,6 +191,8 @@ def ranked(on: "Machine", choices: "list[Choice]", runs: list[Run]) -> str:
     """A line a layout; axes that none of them uses are left out. Where there is no room, reasons
     stand beneath the table, and so does what all layouts have alike.
     """
+    from mathlib.plan.wording import _of_peak
+
     layouts = [one.layout for one in choices]
     axes = {SHORT[axis]: [_cell(lay, axis) for lay in layouts] for axis in SHORT}
     axes["offload"] = ["" if one.offload == "none" else one.offload for one in choices]
@@ -222,7 +202,7 @@ def ranked(on: "Machine", choices: "list[Choice]", runs: list[Run]) -> str:
         "step": [shown(one.seconds, "second") for one in choices],
         "memory": [shown(one.memory, "byte") for one in choices],
         OOM: [f"{one.risk:.0%}" for one in choices],
-        f"MFU{of_peak(on)}": [f"{_mfu(on, one):.1%}" for one in choices],
+        f"MFU{_of_peak(on)}": [f"{_mfu(on, one):.1%}" for one in choices],
     }
     if runs:
         costs["days"] = [f"{one.time.total / DAY:,.3g}" for one in runs]
@@ -258,12 +238,14 @@ def _cell(lay: Layout, axis: str) -> str:
 
 
 def _mfu(on: "Machine", one: "Choice") -> float:
-    return utilization(on, one.layout, offload=one.offload)
+    from mathlib.plan import step
+
+    return step.utilization(on, one.layout, offload=one.offload)
 
 
-def told(found: "Ranking", at_risk: str) -> str:
+def told(found: "Ranking", fits: str) -> str:
     """How many there were, what was too much, where the best one's time lies."""
-    lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit", at_risk]
+    lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit", fits]
     if found.full:
         causes = ", ".join(f"{n:,} {name}" for name, n in found.full.items())
         lines.append(f"too much for the others: {causes}")

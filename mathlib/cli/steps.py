@@ -181,31 +181,6 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
     return told, facts + waiting
 
 
-def of_peak(on: "Machine") -> str:
-    """Of which peak MFU is a share, where that is not the usual one."""
-    kind = on.rates.precision
-    return "" if kind == "half" else f" of {kind} peak"
-
-
-def utilization(on: "Machine", lay: Layout, **how: Any) -> float:
-    """MFU or HFU against the peak of what products are computed in."""
-    from mathlib.plan import step
-
-    kind, share = on.rates.precision, step.utilization(on, lay, **how)
-    return share if kind == "half" else share * on.device.half / on.device.peak[kind]
-
-
-def kept(program: str, recipe: str | None = None) -> str:
-    """What of a step a program is taken to hold in memory."""
-    from mathlib.plan.keeps import find_keeps
-
-    keeps = find_keeps(program)
-    gate = "a gate's product fused" if keeps.fused_gate else "a gate's product not fused"
-    whose = "of the whole vocabulary " if keeps.whole_logits else ""
-    loss = f"{keeps.logit:g} bytes a logit {whose}in the loss"
-    return f"{recipe or keeps.recipe}, {gate}, {loss}"
-
-
 def counted_as(program: str, keeps: str) -> str:
     """By whose conventions memory was counted, and where others are used."""
     other = "`mathlib memory` without --program counts PyTorch's own operations instead"
@@ -223,6 +198,7 @@ def counted_as(program: str, keeps: str) -> str:
 )
 def time_command(args: Typed) -> None:
     from mathlib.plan import step
+    from mathlib.plan.wording import _kept, _of_peak
     from mathlib.plan.work import UNTIMED
 
     if args.offload in UNTIMED:
@@ -243,8 +219,8 @@ def time_command(args: Typed) -> None:
         ("tokens of a sequence", on.tokens, "token"),
         ("tokens of a step", tokens, "token"),
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
-        (f"MFU{of_peak(on)}", utilization(on, lay, **away), ""),
-        (f"HFU{of_peak(on)}", utilization(on, lay, executed=True, **away), ""),
+        (f"MFU{_of_peak(on)}", step.utilization(on, lay, **away), ""),
+        (f"HFU{_of_peak(on)}", step.utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
     ]
@@ -252,5 +228,5 @@ def time_command(args: Typed) -> None:
     facts += held
     if run := days.run_of(args, on, devices=lay.world, tokens=tokens, seconds=parts.total):
         facts += days.facts(run, between.low / parts.total, between.high / parts.total)
-    keeps = counted_as(args.program, kept(args.program, args.recipe))
+    keeps = counted_as(args.program, _kept(args.program, args.recipe))
     answer(args, parts, facts, verdict=verdict, keeps=keeps)

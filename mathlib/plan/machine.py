@@ -67,6 +67,7 @@ class Machine:
     host: Host | None = None  # None: nothing waits there
     attention: str = "flash"  # as memory has it; time goes by rates.fused
     dropout: bool = False  # whether masks are kept
+    peak: float = field(init=False)  # FLOP/s of a layer's products, by data sheet
     arithmetic: float = field(init=False)  # FLOP/s that a layer's products reach
     wide: float = field(init=False)  # that the head's reach, which are of 16 bits
     scores: float = field(init=False)  # that attention's reach
@@ -86,6 +87,7 @@ class Machine:
         peak = on.half if r.precision == "half" else on.peak[r.precision]
         link = self.cluster.link_bandwidth or on.link_bandwidth
         derived: dict[str, object] = {
+            "peak": peak,
             "arithmetic": peak * r.matmul,
             "wide": on.half * r.matmul,
             "scores": on.half * r.attention,

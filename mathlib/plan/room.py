@@ -107,6 +107,11 @@ class Room:
             kept = at.flying * _added(at.here, self._layers(way, way.recompute))
         return states_ + kept
 
+    @property
+    def copied(self) -> str:
+        """The recipe that counts."""
+        return self.keeps.recipe if self.recipe is None else self.recipe
+
     def layer(self, way: Layout | Way) -> float:
         """Bytes that an average layer keeps of a micro-batch."""
         sparse = self.model.expert_layers
@@ -234,8 +239,7 @@ class Room:
     def _copies(self, zero: int, shard: int) -> tuple[float, float, float]:
         """Bytes a parameter of all copies, of the gradient, and of it and the weight."""
         if (zero, shard) not in self.copies:
-            recipe = self.keeps.recipe if self.recipe is None else self.recipe
-            each = states.per_parameter(recipe, zero=zero, shard=shard)
+            each = states.per_parameter(self.copied, zero=zero, shard=shard)
             gradient = each.amount("gradients")
             both = each.amount("weights") + gradient
             self.copies[zero, shard] = each.total, gradient, both

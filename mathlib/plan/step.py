@@ -264,13 +264,14 @@ def _away(on: Machine, offload: str) -> Away:
 def utilization(
     on: Machine, layout: Layout, *, executed: bool = False, offload: str = "none"
 ) -> float:
-    """MFU, or HFU where what is computed twice counts: FLOP / (step time, devices, 16-bit peak).
+    """MFU, or HFU where what is computed twice counts: FLOP / (step time, devices, peak).
 
-    All query-key pairs count, those that a mask hides as well.
+    The peak is of the number type that the layers' products are computed in. All query-key pairs
+    count, those that a mask hides as well.
 
     Chapter: planning
     """
     time, lay = step(on, layout, offload=offload).total, layout
     again = lay.recompute if flag("executed", executed) else "none"
     done = flops.training(on.model, sequences=lay.sequences, tokens=on.tokens, recompute=again)
-    return done.total / (time * lay.world * on.device.half)
+    return done.total / (time * lay.world * on.peak)

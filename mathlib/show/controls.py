@@ -1,4 +1,4 @@
-"""What a reader of an experiment sets: sliders, menus, boxes to tick, lines and texts to type.
+"""What a reader of an experiment sets: sliders, menus, names, boxes, lines and texts.
 
 `spec` is what a page builds a control from, `check` refuses what it does not offer.
 """
@@ -90,6 +90,20 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Named(Choice):
+    """One of many options, found by typing a part of its label."""
+
+    likely: tuple[Any, ...] = ()  # what a reader will ask for at first
+
+    def spec(self) -> dict[str, Any]:
+        return super().spec() | {"kind": "named"}
+
+    def touches(self) -> list[Any]:
+        """What is likely."""
+        return list(self.likely)
+
+
+@dataclass(frozen=True)
 class Toggle:
     """Yes or no."""
 
@@ -122,9 +136,12 @@ class Line:
     most: int  # letters of a line
     default: str
     likely: tuple[str, ...] = ()  # what a reader will type or paste at first
+    whole: bool = False  # it counts when Enter or leaving it ends it, not letter by letter
+    hint: str = ""  # what stands in the empty field of a whole line
 
     def spec(self) -> dict[str, Any]:
-        return {
+        more = {"whole": True, "hint": self.hint} if self.whole else {}
+        return more | {
             "kind": "line",
             "name": self.name,
             "label": self.label,
@@ -139,8 +156,10 @@ class Line:
 
     def touches(self) -> list[str]:
         """What one key makes of the line as it stands, and what is likely: a letter more or less,
-        one in place of all, none.
+        one in place of all, none; of a whole line what is likely.
         """
+        if self.whole:
+            return list(self.likely)
         d, keys = self.default, ("", *self.letters)
         more = [d[:i] + key + d[i:] for i in range(len(d) + 1) for key in keys]
         less = [d[:i] + d[i + 1 :] for i in range(len(d))]
@@ -160,7 +179,7 @@ class Line:
         return "".join(letter for letter in text if letter in self.letters)[: self.most]
 
     def show(self, value: str) -> str:
-        return value
+        return value or "none"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from mathlib.checks import InputError, one_of
-from mathlib.show.controls import Choice, Control, Line, Range, Text, Toggle, doubling
+from mathlib.show.controls import Choice, Control, Line, Named, Range, Text, Toggle, doubling
 from mathlib.show.tables import code_of
 from mathlib.show.unbroken import unbroken
 
@@ -24,6 +24,7 @@ __all__ = [
     "Control",
     "Experiment",
     "Line",
+    "Named",
     "Range",
     "Text",
     "Toggle",

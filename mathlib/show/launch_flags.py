@@ -12,6 +12,7 @@ from mathlib.layout import chunk_layers
 from mathlib.specs import Cluster, Experts, Latent, Layout, Model
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}  # ZeRO stage: Megatron-FSDP's word for it
+FORMATS = {"fp8": "--fp8-format hybrid", "fp4": "--fp4-format e2m1"}  # of the layers' products
 POSITIONS = {"rotary": "rope", "relative": "relative", "none": "none"}
 GRADIENTS = {
     "mixed-adam": "--grad-reduce-in-bf16",
@@ -27,12 +28,13 @@ def launch_line(
     tokens: int,
     recipe: str,
     offload: str = "none",
+    precision: str = "half",
 ) -> str:
     """What starts the run on every node, a flag a line; what no flag says stands in comments."""
     flags = [
         *_shape(model, layout.tensor),
         *_spread(layout, model),
-        *_states(layout, recipe),
+        *_states(layout, recipe, precision),
         *_hidden(layout),
         *_again(layout),
         *_host(offload),
@@ -157,9 +159,11 @@ def _stages(layout: Layout, model: Model) -> Iterator[str]:
         yield "--account-for-embedding-in-pipeline-split"
 
 
-def _states(layout: Layout, recipe: str) -> Iterator[str]:
+def _states(layout: Layout, recipe: str, precision: str) -> Iterator[str]:
     """Numbers and ZeRO; groups smaller than all replicas are instances of the optimizer."""
     yield "--bf16"
+    if precision in FORMATS:
+        yield FORMATS[precision]
     if recipe in GRADIENTS:
         yield GRADIENTS[recipe]
     if layout.zero:

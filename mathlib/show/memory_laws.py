@@ -1,7 +1,6 @@
 """The formulas behind a planned layout's memory, each with its numbers, for every part of it."""
 
 from mathlib.memory import states
-from mathlib.plan import step
 from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD, Away
 from mathlib.show import says
@@ -12,33 +11,31 @@ from mathlib.specs import Layout
 HELD = ("model states", "activations", "logits", "working tensors")  # as Room.parts has them
 
 
-def parts(on: step.Machine, layout: Layout, recipe: str, offload: str = "none") -> dict[str, float]:
+def parts(room: Room, layout: Layout, offload: str = "none") -> dict[str, float]:
     """Bytes of the fullest device by part, as the planner has them."""
-    held = Room(on.model, on.tokens, recipe).parts(layout, OFFLOAD[offload])
+    held = room.parts(layout, OFFLOAD[offload])
     return {name: amount for name, amount in zip(HELD, held, strict=True) if amount}
 
 
-def memory(on: step.Machine, layout: Layout, recipe: str, offload: str = "none") -> list[Law]:
+def memory(room: Room, layout: Layout, offload: str = "none") -> list[Law]:
     """What fills the fullest device, with the formulas."""
-    amounts, away = parts(on, layout, recipe, offload), OFFLOAD[offload]
+    amounts, away = parts(room, layout, offload), OFFLOAD[offload]
     laws = [
-        _states(on, layout, recipe, amounts, away),
-        _activations(on, layout, amounts, away),
-        _logits(on, layout, amounts),
-        _working(on, layout, recipe, amounts),
+        _states(room, layout, amounts, away),
+        _activations(room, layout, amounts, away),
+        _logits(room, layout, amounts),
+        _working(room, layout, amounts),
     ]
     return [one for one in laws if one.amount]
 
 
-def _states(
-    on: step.Machine, lay: Layout, recipe: str, amounts: dict[str, float], away: Away
-) -> Law:
+def _states(room: Room, lay: Layout, amounts: dict[str, float], away: Away) -> Law:
     """Weights, gradients, master weights and optimizer states."""
     among = (lay.shard, lay.expert_shard) if lay.zero else (1, 1)
-    copies = [states.per_parameter(recipe, zero=lay.zero, shard=S) for S in among]
+    copies = [states.per_parameter(room.copied, zero=lay.zero, shard=S) for S in among]
     stay = ("weights", "gradients") if away.states else tuple(copies[0])
     kappa, beta = (sum(one.amount(name) for name in stay) for one in copies)
-    P, E = Room(on.model, on.tokens).weights(lay, kappa, beta)
+    P, E = room.weights(lay, kappa, beta)
     numbers: dict[str, Number] = {"P": (P, says.count(P)), "kappa": sized(kappa)}
     words = "P parameters of a stage, with κ bytes of weight, gradient and optimizer for each."
     if away.states:
@@ -52,9 +49,9 @@ def _states(
     return law(HELD[0], sized(amounts[HELD[0]]), words, text, numbers)
 
 
-def _activations(on: step.Machine, lay: Layout, amounts: dict[str, float], away: Away) -> Law:
+def _activations(room: Room, lay: Layout, amounts: dict[str, float], away: Away) -> Law:
     """Of the first stage or, where that has more with its logits, the last."""
-    at, kept = Room(on.model, on.tokens).stages(lay), amounts.get(HELD[1], 0.0)
+    at, kept = room.stages(lay), amounts.get(HELD[1], 0.0)
     last = "logits" in amounts and not away.kept
     layers, n = (sum(at.last), at.behind) if last else (at.layers, at.flying)
     if away.kept:
@@ -67,23 +64,24 @@ def _activations(on: step.Machine, lay: Layout, amounts: dict[str, float], away:
     return law(HELD[1], sized(kept), words, "M = l * n * a", numbers)
 
 
-def _logits(on: step.Machine, lay: Layout, amounts: dict[str, float]) -> Law:
-    words = (
-        "A logit of V words and its gradient take 6 bytes, a number of the stream's h 4; b "
-        "sequences of s tokens, shared by c context and t tensor ranks."
-    )
-    numbers: dict[str, Number] = {"V": on.model.padded_vocab, "h": on.model.width, "s": on.tokens}
-    numbers |= {"b": lay.micro_batch, "c": lay.context, "t": lay.tensor}
-    text = "M = (6 * V + 4 * h) * s * b / (c * t)"
+def _logits(room: Room, lay: Layout, amounts: dict[str, float]) -> Law:
+    each, whole = f"{room.keeps.logit:g}", room.keeps.whole_logits
+    words = f"A logit of V words and its gradient take {each} bytes, a number of the stream's h 4; "
+    words += "b sequences of s tokens, shared by c context " + ("" if whole else "and t tensor ")
+    words += "ranks."
+    numbers: dict[str, Number] = {"V": room.model.padded_vocab, "h": room.model.width}
+    numbers |= {"s": room.tokens, "b": lay.micro_batch, "c": lay.context}
+    numbers |= {} if whole else {"t": lay.tensor}
+    text = f"M = ({each} * V + 4 * h) * s * b / " + ("c" if whole else "(c * t)")
     return law(HELD[2], sized(amounts.get(HELD[2], 0.0)), words, text, numbers)
 
 
-def _working(on: step.Machine, lay: Layout, recipe: str, amounts: dict[str, float]) -> Law:
+def _working(room: Room, lay: Layout, amounts: dict[str, float]) -> Law:
     """A layer that ZeRO gathers, a layer that is computed again."""
     P = e = 0.0
     if lay.zero > 1 and lay.shard > 1:
-        P = Room(on.model, on.tokens).largest(lay)
-        e = states.per_parameter(recipe).amount("gradients") + (2 if lay.zero == 3 else 0)
+        P = room.largest(lay)
+        e = states.per_parameter(room.copied).amount("gradients") + (2 if lay.zero == 3 else 0)
     total = amounts.get(HELD[3], 0.0)
     again = total - P * e if lay.recompute == "full" else 0.0
     words = (

@@ -36,7 +36,7 @@ def _control(control: Control, value: Any) -> Any:
         kind = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
         return kind(value=value, min=control.low, max=control.high, step=control.step, **look)
     if isinstance(control, Line):
-        line = ipywidgets.Text(value=value, **look)
+        line = ipywidgets.Text(value=value, continuous_update=not control.whole, **look)
         line.observe(lambda typed: setattr(line, "value", control.clean(typed["new"])), "value")
         return line
     if isinstance(control, Text):

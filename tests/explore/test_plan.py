@@ -2,13 +2,16 @@
 
 import json
 import re
+import shlex
 from dataclasses import asdict
-from html import unescape
+from html import escape, unescape
 
 import pytest
 from charts import boxes, said, unreadable, widths
+from command_line import answered, args, ended
 
 from mathlib import specs
+from mathlib.cli.registry import find_command
 from mathlib.explore import plan as explored
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
@@ -17,6 +20,7 @@ from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD
 from mathlib.show import says
 from mathlib.show.experiments import find, run_json
+from mathlib.specs import Layout
 
 PLAN = find("plan")
 SMALL = {"model": "llama3.2-1b", "devices": 8, "sequences": 64, "tokens": 4096}
@@ -39,7 +43,8 @@ def asked():
     """The machine and the whole ranking, straight from the planner."""
     nodes = specs.find_cluster("dgx-h100")
     on = step.machine("llama3.2-1b", nodes, find_rates(nodes.device), tokens=4096)
-    return on, planner.search(on, devices=8, sequences=64, recipe=RECIPE, most=explored.KEPT)
+    how = {"recipe": RECIPE, "most": explored.KEPT, "risk": 0.05}
+    return on, planner.search(on, devices=8, sequences=64, **how)
 
 
 def rows(html):
@@ -59,8 +64,9 @@ def test_the_table_is_the_planners_ranking(asked):
     every = {explored.words(one.layout): one for one in found.choices}
     times = [every[row[1]].seconds for row in cells]
     assert times == sorted(times)
-    for _, layout, time, mfu, size in cells:
+    for _, layout, time, size, risk, mfu in cells:
         one = every[layout]
+        assert risk == f"{one.risk:.0%}"
         assert time == says.time(one.seconds)
         assert size == says.size(one.memory)
         assert mfu == f"{step.utilization(on, one.layout):.0%}"
@@ -96,7 +102,6 @@ def test_a_chosen_row_is_drawn_with_its_memory_and_its_time(asked):
         label = f"Row 3: {explored.words(chosen.layout)}, {name}: {says.time(seconds)}"
         assert label in boxes(time), name
     assert "Row 1: " in said(time) and chosen.reason.split(":")[0] in html
-    assert f"runs out of memory is {chosen.risk:.0%}" in html
     assert not unreadable(html)
 
 
@@ -105,7 +110,7 @@ def test_the_sentence_says_the_interval(asked):
     low, high = says.time(found.between.low), says.time(found.between.high)
     html = PLAN.run(SMALL)
     assert f"between {low} and {high}" in html
-    assert f"{found.tried:,} layouts were tried, and {found.fitting:,} fit" in html
+    assert f"{found.tried:,} layouts were tried, and {found.fitting:,} fit: at most 5% of" in html
 
 
 def test_a_pasted_config_takes_the_place_of_the_menu():
@@ -140,6 +145,114 @@ def test_what_does_not_fit_says_what_fills_the_device():
     assert "Not possible: tokens" in PLAN.run({"model": "gpt2-xl", "tokens": 8192})
 
 
+BASE = {"model": "llama3-8b", "cluster": "dgx-h100", "devices": 8, "sequences": 64, "tokens": 8192}
+SAME = [
+    {},
+    {"model": "mixtral-8x7b", "devices": 16, "tokens": 4096},
+    {"precision": "fp8", "risk": 0.2},
+    {"program": "fsdp", "only": "zero=3, recompute=none"},
+    {"program": "megatron-flash", "recipe": "mixed-adam-8bit"},
+    {"program": "megatron-flash-norms", "most": "tensor=2"},
+    {"cluster": "rtx-4090", "risk": 1.0},
+    {"cluster": "dgx-a100", "host": "yes"},
+]
+
+
+def typed(settings):
+    """The same question on the command line."""
+    asked = BASE | settings
+    where = "cluster" if asked["cluster"] in specs.table("clusters") else "device"
+    words = [f"plan {asked.pop('model')} --{where} {asked.pop('cluster')}"]
+    words += ["--offload"] if asked.pop("host", "no") == "yes" else []
+    words.append(f"--batch {asked.pop('sequences')}")
+    return " ".join([*words, *(f"--{name} '{value}'" for name, value in asked.items())])
+
+
+@pytest.mark.parametrize("settings", SAME, ids=str)
+def test_the_page_says_what_the_command_line_says(settings, capsys):
+    data = answered(typed(settings), capsys)
+    html = PLAN.run(BASE | settings)
+    assert f"{data['tried']:,} layouts were tried, and {data['fitting']:,} fit" in html
+    assert escape(data["keeps"], quote=False) in html
+    assert len(rows(html)) == len(data["layouts"]) > 1
+    for (_, layout, time, size, risk, mfu), one in zip(rows(html), data["layouts"], strict=True):
+        assert layout == explored.words(Layout(**one["layout"]), one["offload"])
+        assert time == says.time(one["step"]["value"]) and size == says.size(one["memory"]["value"])
+        assert (risk, mfu) == (f"{one['risk']:.0%}", f"{one['mfu']:.0%}")
+    low, high = (says.time(data["between"][end]) for end in ("low", "high"))
+    assert f"between {low} and {high}" in html
+    if 'data-file="plan.sh"' in html and data["layouts"][0]["offload"] == "none":
+        nodes = typed(settings).split(" ")[2:4]
+        line = f"time {' '.join(nodes)} --torchrun {shlex.quote(pre(html, 'plan.sh'))}"
+        assert answered(line, capsys)["total"] == pytest.approx(data["layouts"][0]["step"]["value"])
+    last = json.loads(pre(PLAN.run(BASE | settings | {"row": 10}), "plan.json"))
+    same = {"step": one["step"]["value"], "memory": one["memory"]["value"], "mfu": one["mfu"]}
+    for name, value in (same | {"out of memory": one["risk"]}).items():
+        assert last[name] == pytest.approx(value, rel=1e-5), name
+    assert sum(last["bytes"].values()) == pytest.approx(last["memory"], rel=1e-4)
+    of_peak = settings.get("precision") == "fp8"
+    assert ("MFU of fp8 peak" in html) == of_peak
+    find_command("plan").answer(args(typed(settings)))
+    printed = capsys.readouterr().out
+    assert ("MFU of fp8 peak" in printed) == of_peak
+    risk = f"at most {settings.get('risk', 0.05):.0%} of runs predicted like it are too much"
+    assert risk in " ".join(printed.split()) and risk in html
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": "llama3-405b", "devices": 64},
+        {"model": "llama3-70b", "cluster": "mi325x", "devices": 2},
+        {"model": "gpt2-xl", "sequences": 1, "devices": 16384, "tokens": 512},
+        {"only": "tensor=3"},
+    ],
+)
+def test_where_nothing_fits_the_page_says_how_many_would_do_as_the_command_line_does(
+    settings, capsys
+):
+    code, out, _ = ended(typed(settings), capsys)
+    html = PLAN.run(BASE | settings)
+    (said,) = re.findall(r"<p>([^<]* devices would do.*?)\.</p>", html)
+    assert code == 1 and "mlx-refused" in html
+    assert unescape(said) in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"precision": "fp4"},
+        {"cluster": "dgx-a100", "precision": "fp8"},
+        {"only": "colour=3"},
+        {"most": "recompute=none"},
+        {"only": "tensor"},
+        {"model": "gpt2-xl"},
+    ],
+    ids=str,
+)
+def test_what_is_refused_is_refused_by_the_same_line(settings, capsys):
+    code, _, err = ended(typed(settings), capsys)
+    (said,) = re.findall(r"Not possible: (.*?)\.</p>", PLAN.run(BASE | settings))
+    reason = unescape(said).partition(": ")[2]
+    assert code and reason and reason in err
+
+
+def test_all_that_the_library_knows_can_be_asked_for():
+    model, cluster, program = (
+        next(c for c in PLAN.controls if c.name == name) for name in ("model", "cluster", "program")
+    )
+    assert set(model.offers()) == set(specs.table("models"))
+    assert set(program.offers()) == set(specs.table("calibrations")["programs"])
+    nodes = [explored.nodes_of(name) for name in cluster.offers()]
+    assert {n.device for n in nodes} == set(specs.table("devices"))
+    assert set(cluster.offers()) >= set(specs.table("clusters"))
+    for control in (model, cluster, program):
+        labels = [re.sub(r"[^a-z0-9.]", "", label.lower()) for label, _ in control.options]
+        assert len(set(labels)) == len(labels), "who types a label means one"
+    for control in (model, cluster):
+        assert set(control.touches()) < set(control.offers()), "not all of them are answered ahead"
+
+
 def test_where_states_may_wait_on_the_host_more_fits():
     asked = {"model": "llama3-70b", "cluster": "dgx-a100", "devices": 8, "sequences": 16}
     assert "none of" in PLAN.run(asked)
@@ -147,21 +260,22 @@ def test_where_states_may_wait_on_the_host_more_fits():
     nodes = specs.find_cluster("dgx-a100")
     told = {"tokens": 8192, "host": host_of(nodes)}
     on = step.machine("llama3-70b", nodes, find_rates(nodes.device), **told)
-    best = planner.search(on, devices=8, sequences=16, recipe=RECIPE).choices[0]
+    best = planner.search(on, devices=8, sequences=16, recipe=RECIPE, risk=0.05).choices[0]
     assert best.offload != "none"
     assert rows(html)[0][1:3] == [
         explored.words(best.layout, best.offload),
         says.time(best.seconds),
     ]
     assert "on the host" in rows(html)[0][1] and "kept anything on the host" in html
-    waits = Room(on.model, 8192, RECIPE).on_host(best.layout, (0, 1), OFFLOAD[best.offload])
+    shard = (best.layout.zero, best.layout.shard)
+    waits = Room(on.model, 8192, RECIPE).on_host(best.layout, shard, OFFLOAD[best.offload])
     assert f"{says.size(waits)} of a device wait on the host" in html
-    assert html.count("<math") == html.count('<p class="mlx-law">') > 6
+    assert html.count('class="mlx-equation"') == html.count('<p class="mlx-law">') > 6
     plan = json.loads(pre(html, "plan.json"))
     assert plan["offload"] == best.offload
     assert sum(plan["seconds"].values()) == pytest.approx(best.seconds, rel=1e-4)
     assert sum(plan["bytes"].values()) == pytest.approx(best.memory, rel=1e-4)
-    assert "--optimizer-cpu-offload" in pre(html, "plan.sh")
+    assert ("--optimizer-cpu-offload" in pre(html, "plan.sh")) == (best.offload != "activations")
     assert "nobody told" in PLAN.run(asked | {"host": "yes", "cluster": "p4d.24xlarge"})
 
 

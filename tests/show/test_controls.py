@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.show.controls import Line, Range, Text, Toggle, doubling
+from mathlib.show.controls import Line, Named, Range, Text, Toggle, doubling
 from mathlib.show.experiments import Experiment
 
 
@@ -29,6 +29,21 @@ def test_a_line_takes_its_own_letters_and_no_others():
             line.check(wrong)
     html = Experiment("l", "L", (line,), lambda row: f"<p>{row}</p>").html({"row": "BB"})
     assert "<li>Row: <b>BB</b></li>" in html and "&quot;letters&quot;: &quot;ABa &quot;" in html
+
+
+def test_of_many_names_the_likely_ones_are_answered_ahead():
+    control = Named("m", "M", (("One", 1), ("Two", 2), ("Three", 3)), 1, likely=(1, 3))
+    assert control.check(2) == 2 and control.show(3) == "Three" and control.touches() == [1, 3]
+    assert control.spec()["kind"] == "named" and control.offers() == [1, 2, 3]
+    with pytest.raises(InputError, match="m = 4"):
+        control.check(4)
+
+
+def test_a_whole_line_is_not_answered_letter_by_letter():
+    line = Line("l", "L", "ab=1", 9, "", ("a=1",), whole=True, hint="b=1")
+    assert line.touches() == ["a=1"] and line.show("") == "none"
+    assert line.spec() | {"whole": True, "hint": "b=1"} == line.spec()
+    assert "whole" not in Line("l", "L", "ab", 9, "a").spec()
 
 
 def test_doubling_offers_every_power_between_its_ends_with_the_unit():

@@ -13,6 +13,7 @@ from mathlib.show.experiments import (
     Choice,
     Experiment,
     Line,
+    Named,
     Range,
     Text,
     Toggle,
@@ -79,12 +80,14 @@ def test_every_experiment_explains_itself(id):
 
 
 def choices(control) -> list:
+    if isinstance(control, Named):
+        return control.touches()[:3]
     if isinstance(control, Choice):
         return [value for _, value in control.options]
     if isinstance(control, Toggle):
         return [True, False]
     if isinstance(control, Line):
-        return [control.default, control.default[:-1]]
+        return [control.default, control.default[:-1], *control.likely[:1]]
     if isinstance(control, Text):
         return [control.default, CONFIG]
     return [control.low, control.high]

@@ -130,6 +130,16 @@ def test_states_that_wait_on_the_host_are_asked_for():
         assert told.get("--optimizer-offload-fraction") == ("1.0" if asked else None)
 
 
+def test_products_of_fewer_bits_are_asked_for():
+    for precision, flag, word in (
+        ("fp8", "--fp8-format", "hybrid"),
+        ("fp4", "--fp4-format", "e2m1"),
+    ):
+        told = flags("llama3-8b", Layout(), precision=precision)
+        assert told[flag] == word and "--bf16" in told
+    assert not {"--fp8-format", "--fp4-format"} & set(flags("llama3-8b", Layout()))
+
+
 def test_what_no_flag_says_is_said():
     def comments(model, recipe, **more):
         shape = (specs.find_model(model), Layout(), H100)

@@ -5,8 +5,8 @@ import pytest
 from mathlib import specs
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
+from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import host_of
-from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD
 from mathlib.show import memory_laws
 
@@ -14,20 +14,26 @@ RECIPE = "mixed-adam-fp32-gradients"
 
 
 @pytest.mark.parametrize(
-    ("model", "devices"), [("llama3-8b", 64), ("mixtral-8x7b", 64), ("qwen2.5-32b", 128)]
+    ("model", "devices", "program"),
+    [
+        ("llama3-8b", 64, "megatron-core"),
+        ("mixtral-8x7b", 64, "megatron-core"),
+        ("qwen2.5-32b", 128, "megatron-core"),
+        ("llama3-8b", 64, "megatron-flash-norms"),
+    ],
 )
-def test_every_part_has_a_formula_that_holds(model, devices):
+def test_every_part_has_a_formula_that_holds(model, devices, program):
     nodes = specs.find_cluster("dgx-h100")
-    on = step.machine(model, nodes, find_rates(nodes.device), tokens=4096)
-    found = planner.search(on, devices=devices, sequences=256)
+    on = step.machine(model, nodes, find_rates(nodes.device, program), tokens=4096)
+    room = on.filled(None, find_keeps(program))
+    found = planner.search(on, devices=devices, sequences=256, program=program)
     layouts = {one.layout for axis in found.best_with.values() for one in axis.values()}
     assert {lay.zero for lay in layouts} == {0, 1, 2, 3} or model != "llama3-8b"
     for layout in layouts:
-        laws = memory_laws.memory(on, layout, RECIPE)
+        laws = memory_laws.memory(room, layout)
         assert all(one.formula and one.words for one in laws), layout
-        needed = Room(on.model, on.tokens, RECIPE).total(layout)
-        assert sum(one.amount for one in laws) == pytest.approx(needed)
-        parts = memory_laws.parts(on, layout, RECIPE)
+        assert sum(one.amount for one in laws) == pytest.approx(room.total(layout))
+        parts = memory_laws.parts(room, layout)
         assert [(one.name, one.amount) for one in laws] == list(parts.items())
 
 
@@ -36,13 +42,14 @@ def test_what_waits_on_the_host_is_left_out_of_the_formulas():
     told = {"tokens": 8192, "host": host_of(nodes)}
     on = step.machine("llama3-70b", nodes, find_rates(nodes.device), **told)
     found = planner.search(on, devices=8, sequences=16, recipe=RECIPE)
+    room = on.filled(RECIPE)
     every = [one for axis in found.best_with.values() for one in axis.values()]
     assert {one.offload for one in every} >= {"states", "both"}
     for one in every:
         for offload in OFFLOAD:
-            laws = memory_laws.memory(on, one.layout, RECIPE, offload)
+            laws = memory_laws.memory(room, one.layout, offload)
             assert all(law.formula and law.words for law in laws), (one.layout, offload)
-            needed = sum(Room(on.model, on.tokens, RECIPE).parts(one.layout, OFFLOAD[offload]))
+            needed = sum(room.parts(one.layout, OFFLOAD[offload]))
             assert sum(law.amount for law in laws) == pytest.approx(needed)
-        here, away = (memory_laws.parts(on, one.layout, RECIPE, x) for x in ("none", "states"))
+        here, away = (memory_laws.parts(room, one.layout, x) for x in ("none", "states"))
         assert away["model states"] < here["model states"]

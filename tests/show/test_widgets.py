@@ -1,5 +1,7 @@
 """In a notebook: HTML first, and live controls that show what the experiment shows."""
 
+from dataclasses import replace
+
 import pytest
 
 from mathlib.checks import InputError
@@ -65,3 +67,7 @@ def test_a_typed_line_keeps_only_its_letters():
     ).widget.children
     row.value = "BxB-B99BB"
     assert row.value == "BBBB" and result.value == "<p>BBBB</p>"
+    assert row.continuous_update, "letter by letter"
+    line = replace(line, whole=True)
+    widget = View(Experiment("l", "L", (line,), lambda row: row)).widget
+    assert not widget.children[1].continuous_update, "by Enter"

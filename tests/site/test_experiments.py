@@ -30,7 +30,13 @@ def grid(control: Control) -> list:
     if isinstance(control, Text):
         return ["", "{}", '{"model_type": "gpt2"}', "{"]
     if isinstance(control, Line):
-        return [control.default, control.default[:-1], control.default.lower(), ""]
+        return [
+            control.default,
+            control.default[:-1],
+            control.default.lower(),
+            "",
+            *control.likely[:1],
+        ]
     steps = round((control.high - control.low) / control.step)
     return [
         control.check(control.low + control.step * i)

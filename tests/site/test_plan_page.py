@@ -5,13 +5,15 @@ files work on it.
 import json
 import re
 
+import pytest
 from patience import PATIENCE
 
-from mathlib.show.experiments import find
+from mathlib.show.experiments import Named, find
+from mathlib.specs import table
 
 PAGE = "book/plan"
 WAIT = 1000 * PATIENCE  # milliseconds
-PHONE = {"width": 390, "height": 844}
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 QUICK = "plan.model=llama3.2-1b&plan.devices=8&plan.sequences=64&plan.tokens=4096"
 CONFIG = """{
   "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
@@ -36,6 +38,12 @@ def answered(page, before):
 
 def runs(page):
     return int(page.locator(".mlx").get_attribute("data-runs") or 0)
+
+
+def choose(page, label, name):
+    """A name is typed and ended by Enter."""
+    page.get_by_label(label, exact=True).fill(name)
+    page.keyboard.press("Enter")
 
 
 def first_words(page):
@@ -84,6 +92,59 @@ def test_a_pasted_config_is_answered_and_travels_in_the_link(visit):
     assert "llama of config.json" in first_words(page)
     typed = page.get_by_label("Or paste its config.json").input_value()
     assert json.loads(typed) == json.loads(CONFIG)
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_every_model_is_found_by_its_name_and_what_is_none_says_what_is_near(visit, size):
+    seen = visit(PAGE, viewport=size)
+    page = at(seen, QUICK)
+    model, note = page.get_by_label("Model", exact=True), page.locator(".mlx-near").first
+    offered = page.evaluate("e => [...e.list.options].map((o) => o.value)", model.element_handle())
+    assert offered == [row.get("title", name) for name, row in table("models").items()]
+    model.focus()
+    assert model.input_value() == "", "so that the list is not what has the name already"
+    assert model.get_attribute("placeholder") == "Llama 3.2 1B"
+    page.keyboard.press("Tab")
+    assert model.input_value() == "Llama 3.2 1B" and note.inner_text() == ""
+    n, before = runs(page), first_words(page)
+    for typed, near in (("qwen 30b", "Qwen3 30B-A3B"), ("deepseak", "DeepSeek-V3")):
+        choose(page, "Model", typed)
+        assert f"No “{typed}” here" in note.inner_text() and near in note.inner_text()
+        assert model.get_attribute("aria-invalid") == "true" and note.is_visible()
+    assert (runs(page), first_words(page)) == (n, before), "the last answer stays"
+    for typed, title in (("qwen3-8b", "Qwen3 8B"), ("deepseek v3", "DeepSeek-V3")):
+        choose(page, "Model", typed)
+        answered(page, n)
+        n = runs(page)
+        assert title in first_words(page) and model.input_value() == title
+        assert note.inner_text() == "" and model.get_attribute("aria-invalid") == "false"
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert not seen.complaints
+
+
+def test_a_name_from_the_browsers_list_counts_at_once(visit):
+    page = at(visit(PAGE), QUICK)
+    n, nodes = runs(page), page.get_by_label("GPUs and their nodes")
+    nodes.evaluate("""e => {
+        e.value = [...e.list.options].find((o) => o.value.startsWith('L40S')).value;
+        e.dispatchEvent(new InputEvent('input', { inputType: 'insertReplacementText' }));
+    }""")
+    answered(page, n)
+    assert "(L40S 48 GB)" in first_words(page)
+    page.wait_for_function("location.search.includes('plan.cluster=l40s')")
+
+
+def test_axes_count_when_they_are_typed_to_the_end(visit):
+    page = at(visit(PAGE), QUICK)
+    n, only = runs(page), page.get_by_label("Only layouts with")
+    only.press_sequentially("zero=3")
+    page.wait_for_timeout(500)
+    assert runs(page) == n, "not letter by letter"
+    page.keyboard.press("Enter")
+    answered(page, n)
+    cells = page.locator(".mlx-rows td.mlx-words").all_inner_texts()
+    assert cells and all("ZeRO 3" in cell for cell in cells)
+    page.wait_for_function("location.search.includes('plan.only=zero')")
 
 
 def test_a_phone_shows_the_whole_table(visit):
@@ -155,7 +216,7 @@ def test_the_stop_button_keeps_the_answer_that_stands(visit):
     page = at(seen, QUICK)
     before, model = first_words(page), page.get_by_label("Model", exact=True)
     page.evaluate("window.held = true")
-    model.select_option(label="Llama 2 7B")
+    choose(page, "Model", "Llama 2 7B")
     page.get_by_label("Number of GPUs").press("ArrowRight")
     page.get_by_role("button", name="Stop").click()  # nothing lies over it
     page.wait_for_function(
@@ -163,10 +224,10 @@ def test_the_stop_button_keeps_the_answer_that_stands(visit):
         timeout=WAIT,
     )
     assert first_words(page) == before
-    assert model.locator("option:checked").inner_text() == "Llama 3.2 1B", "and its settings"
+    assert model.input_value() == "Llama 3.2 1B", "and its settings"
     page.evaluate("window.held = false")
     n = runs(page)
-    model.select_option(label="Llama 2 7B")
+    choose(page, "Model", "Llama 2 7B")
     answered(page, n)
     assert "Llama 2 7B on 8\xa0devices" in first_words(page)
 
@@ -181,15 +242,17 @@ def test_the_first_change_is_answered_by_what_came_with_the_site(visit):
     page.context.route(PYTHON, lambda route: held.append(route))
     for label, name, value in (
         ("Model", "model", "mixtral-8x7b"),
-        ("Numbers kept", "recipe", None),
+        ("Precision of states", "recipe", None),
     ):
         before = first_words(page) + page.locator(".mlx-rows").inner_text()
         control = next(one for one in find("plan").controls if one.name == name)
-        values = control.offers()
-        place = values.index(value) if value else len(values) - 1
+        value = value or control.offers()[-1]
         page.get_by_role("button", name="Back to the start").click()
-        page.get_by_label(label, exact=True).select_option(index=place)
-        html = find("plan").page({name: values[place]})
+        if isinstance(control, Named):
+            choose(page, label, control.show(value))
+        else:
+            page.get_by_label(label, exact=True).select_option(label=control.show(value))
+        html = find("plan").page({name: value})
         words = re.sub(r"<[^>]+>", "", re.search(r'mlx-say">(.*?)</p>', html, re.DOTALL)[1])
         page.wait_for_function(
             "words => document.querySelector('.mlx-say').textContent === words", arg=words
