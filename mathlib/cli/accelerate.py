@@ -3,16 +3,17 @@ writes: a key is the same in both, and its section in the file has no part.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from mathlib.checks import InputError
 from mathlib.cli.flags import number, unknown
 from mathlib.cli.typed import Typed
+from mathlib.from_config.files import contents
 from mathlib.specs import table
 
 Said = dict[str, str]  # by name with hyphens
 
+LARGEST = 10_000  # bytes; what is nested takes PyYAML the square of its length
 NUMBERS = {
     "zero-stage": "zero",
     "gradient-accumulation-steps": "micro_batches",
@@ -46,11 +47,14 @@ def file(option: str, path: str) -> Said:
         import yaml  # nothing else needs it
     except ImportError:
         raise InputError(f"{option} {path}: needs PyYAML (pip install pyyaml)") from None
+    text = contents(path, f"{option} {path}", "YAML", LARGEST)
     try:
-        found = yaml.safe_load(Path(path).read_text("utf-8"))
-    except OSError as why:
-        raise InputError(f"{option} {path}: cannot be read ({why.strerror})") from None
-    except (yaml.YAMLError, ValueError):
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise InputError(f"{option} {path}: expected a YAML file without aliases")
+        found = yaml.safe_load(text)
+    except InputError:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise InputError(f"{option} {path}: expected a YAML file") from None
     if not isinstance(found, dict):
         raise InputError(f"{option} {path}: expected a YAML file of keys and values")

@@ -1,10 +1,9 @@
 """Fields of a Megatron-Bridge recipe, as key=value, as the flags of Megatron-LM that they are."""
 
-from pathlib import Path
-
 from mathlib.checks import InputError
 from mathlib.cli.flags import Flags, words_of
 from mathlib.cli.typed import Typed
+from mathlib.from_config.files import contents
 
 OTHER = {  # fields that Megatron-LM's flags call otherwise, and what their values mean
     "num_moe_experts": "num-experts",
@@ -27,12 +26,11 @@ TOLD = "a recipe's bf16, sharded optimizer, overlap of gradients and weights, no
 
 def flags_of(typed: Typed, text: str) -> Flags:
     """The flags that the fields are, of a file or of words; with what recipes have besides."""
-    path = Path(text)
     if "=" not in text:
         try:
-            text = path.read_text("utf-8")
-        except (OSError, ValueError):
-            raise InputError(f"--bridge {text}: expected key=value, or a file of them") from None
+            text = contents(text, f"--bridge {text}", "text")
+        except InputError as why:
+            raise InputError(f"{why}; expected key=value, or a file of them") from None
     flags, off = dict[str, list[str]](), set[str]()
     for word in words_of(text, "--bridge"):
         key, equals, value = word.lstrip("+").partition("=")

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from mathlib.checks import InputError
 from mathlib.cli.flags import number, unknown
 from mathlib.cli.typed import Typed, spelled
+from mathlib.from_config.files import contents, parsed
 from mathlib.specs import table
 
 NUMBERS = {
@@ -27,7 +27,8 @@ OFFLOAD = {  # what waits where such a key says
 
 def read(typed: Typed, path: str) -> Any:
     """Put what the file says in place of what was not typed; the sequences of a step, if told."""
-    config, away = _json(path), dict[str, str]()
+    where = f"--deepspeed {path}"
+    config, away = parsed(contents(path, where, "JSON"), where), dict[str, str]()
     for name, value in _leaves(config):
         if value == "auto":
             _auto(typed, path, name)
@@ -104,18 +105,6 @@ def _recipe(typed: Typed, config: Mapping[str, Any]) -> None:
         if weights is None or (weights != "fp32") == bool(half):
             return
     typed.take("recipe", "mixed-adam" if half else "adam-fp32", flag)
-
-
-def _json(path: str) -> dict[str, Any]:
-    try:
-        found = json.loads(Path(path).read_text("utf-8"))
-    except OSError as why:
-        raise InputError(f"--deepspeed {path}: cannot be read ({why.strerror})") from None
-    except ValueError:
-        raise InputError(f"--deepspeed {path}: expected a JSON file") from None
-    if not isinstance(found, dict):
-        raise InputError(f"--deepspeed {path}: expected a JSON object")
-    return found
 
 
 def _leaves(config: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

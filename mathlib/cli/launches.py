@@ -105,13 +105,13 @@ def _accelerated(typed: Typed) -> int:
 
 def _file(typed: Typed, script: Flags) -> int | None:
     """DeepSpeed's file, typed or named by the script; the sequences of a step, if it tells."""
-    path = typed.deepspeed if typed.value("deepspeed") is not None else ""
-    path = path or next((" ".join(script[name]) for name in FILES if script.get(name)), "")
-    if not path:
+    said = [typed.deepspeed] if typed.value("deepspeed") is not None else []
+    said += [" ".join(script[name]) for name in FILES if script.get(name)]
+    if not said:
         return None
     from mathlib.cli import deepspeed  # only its file needs it
 
-    batch: int | None = deepspeed.read(typed, path)
+    batch: int | None = deepspeed.read(typed, said[0])
     if not _of_megatron(typed):
         typed.default("program", "deepspeed")
     return batch

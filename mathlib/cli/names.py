@@ -287,7 +287,7 @@ def where_options(parser: ArgumentParser) -> None:
     options=where_options,
 )
 def where_command(args: Typed) -> None:
-    """The rows of book/map.md in which the words occur, a block each."""
+    """The rows in which the words occur, a block each."""
     from mathlib.cli import where
 
     found = where.search(" ".join(args.words))

@@ -205,7 +205,10 @@ def _known(word: str) -> str:
 
 
 def _refusal(words: Sequence[str], told: str) -> str:
-    """A line; for who asked for JSON, that."""
+    """A line, whose longest words are cut; for who asked for JSON, that."""
+    import re
+
+    told = re.sub(r"(\S{100})\S{100,}(\S{20})", r"\1...\2", told)
     if "--json" not in words:
         return f"mathlib: error: {told}"
     import json

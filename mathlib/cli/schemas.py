@@ -67,7 +67,7 @@ CHOICE = of(
     run=FACT,  # whole, with saves and failures
     prices=each(NUMBER),  # of it, by how devices are rented
 )
-INTERVAL = of(low=NUMBER, high=NUMBER, runs=WHOLE)
+INTERVAL = of(low=NUMBER, high=NUMBER, runs=WHOLE, sources=WHOLE)
 ANSWER = of(
     ("step", "memory", "risk", "offload", "between", "also"),
     also=each(FACT),  # of the whole run

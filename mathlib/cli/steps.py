@@ -31,9 +31,6 @@ if TYPE_CHECKING:  # loaded when a command needs it
     from mathlib.plan.machine import Machine
 
 
-LARGEST = 100_000  # bytes of a cluster's file
-
-
 def time_options(parser: ArgumentParser) -> None:
     add_model(parser)
     add_tokens(parser)
@@ -104,15 +101,11 @@ def nodes_of(device: str) -> Cluster:
 
 def own_cluster(path: str) -> Cluster:
     """Somebody's nodes, from a TOML file with the fields of clusters.toml; rates may be text."""
-    import tomllib
     from pathlib import Path
 
-    try:
-        with Path(path).open("rb") as file:
-            text = file.read(LARGEST + 1)
-        row: dict[str, Any] = tomllib.loads(text[:LARGEST].decode())
-    except (OSError, ValueError, RecursionError) as why:
-        raise InputError(f"--cluster {path}: expected a TOML file; {why}") from None
+    from mathlib.from_config.files import toml
+
+    row = toml(path, f"--cluster {path}")
     kinds = {"link": "byte/s", "bandwidth": "byte/s", "memory": "byte"}
     for name, value in row.items():
         kind = kinds.get(name.rpartition("_")[2])

@@ -1,12 +1,11 @@
 """torchtitan's TOML file: which option each key stands for, with torchtitan's own defaults."""
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
 from mathlib.checks import InputError
 from mathlib.cli.flags import number, unknown
 from mathlib.cli.typed import Typed
+from mathlib.from_config.files import toml
 from mathlib.specs import table
 
 NUMBERS = {
@@ -54,12 +53,7 @@ def read(typed: Typed, path: str) -> int:
 
 
 def _flat(path: str) -> dict[str, Any]:
-    try:
-        found = tomllib.loads(Path(path).read_text("utf-8"))
-    except OSError as why:
-        raise InputError(f"--torchtitan {path}: cannot be read ({why.strerror})") from None
-    except ValueError as why:
-        raise InputError(f"--torchtitan {path}: expected a TOML file ({why})") from None
+    found = toml(path, f"--torchtitan {path}")
     sections = {name: row for name, row in found.items() if isinstance(row, dict)}
     return {f"{name}.{key}": value for name, row in sections.items() for key, value in row.items()}
 

@@ -1,4 +1,5 @@
-"""Where a formula stands: the rows of book/map.md, which tools/map.py writes beside this file, too.
+"""Where a formula stands: the rows of the book's page "Where is what", which tools/map.py writes
+beside this file, too.
 
 To read them from the code and the chapters takes a second, and an installed library has none.
 """
@@ -25,7 +26,8 @@ def search(words: str) -> list[dict]:
     if not hits or not wanted:
         raise InputError(
             f"words = {words!r}: expected words of a formula's name, sentence, chapter, "
-            "equation or run, such as 'ring' or 'bytes a parameter'; book/map.md lists them all"
+            "equation or run, such as 'ring' or 'bytes a parameter'; the book's page 'Where is "
+            "what' lists all"
         )
     return sorted(hits, key=lambda row: wanted[0] not in _text(row, "function"))
 

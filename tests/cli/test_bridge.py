@@ -47,7 +47,7 @@ def test_what_is_switched_off_is_off(capsys):
         ("model.seq_length=1 dataset.sequence_length=2", "sequence_length: 2 and 1 differ"),
         ("model.cpu_offloading=true", "--cpu-offloading: changes memory or time"),
         ("mixed_precision=bf16_with_fp8_current_scaling_mixed", "--fp8-format: changes memory"),
-        ("no/such", "--bridge no/such: expected key=value, or a file of them"),
+        ("no/such", "no/such: cannot be read .*; expected key=value, or a file of them"),
         ("a=1 b", "--bridge b: expected key=value"),
     ],
 )

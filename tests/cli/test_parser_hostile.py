@@ -1,8 +1,10 @@
 """Calls that mean harm or make no sense end in one line that says what is wrong, and at once."""
 
+import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -55,7 +57,43 @@ REFUSED = [  # a call, and what is said
     ("why why why", "expected a command"),
     ("schema nosuch", "no command"),
     ("\0", "no command"),
+    ("memory gpt2 --torchrun ''", "expected a line, and there is nothing in it"),
+    ("memory gpt2 --megatron '\"--bf16'", "no closing quotation"),
+    ("memory gpt2 --deepspeed ''", "--deepspeed : cannot be read"),
+    ("memory gpt2 --layers 2 --layers=3", "--layers: typed 2 times"),
+    ("memory gpt2 --micro-batches 0", "--micro-batches 0"),
+    ("plan gpt2 --device h100-sxm --devices 8 --batch 8 --top 0", "--top 0"),
 ]
+FILES = {  # what a file can be, and what is said of it
+    "zero": "expected a {kind} file of at most",
+    "pipe": "there is nothing in it",
+    "folder": "cannot be read (Is a directory)",
+    "bytes": "in UTF-8",
+    "deep": "expected ",
+    "levels": "expected ",
+    "twice": "",
+    "bomb": "",
+}
+BOMB = "a: &a {n: 1}\n" + "".join(  # of 2^24 keys
+    f"{one}: &{one} {{p: *{other}, q: *{other}}}\n"
+    for other, one in pairwise("abcdefghijklmnopqrstuvwxy")
+)
+TEXTS = {  # what stands in such a file, in each language
+    "JSON": ('{"a": ' * 10**5, '{"a": ' * 900 + "1" + "}" * 900, '{"a": 1, "a": 2}', "{"),
+    "TOML": ("a = " + "[" * 90_000, "a = " + "[" * 900, "a = 1\na = 2", "a"),
+    "YAML": ("a: " + "[" * 90_000, "a: " + "[" * 900, "a: &a {b: *a}", BOMB),
+    "text": ("[" * 90_000, "model.x " * 900, "train.x=1 train.x=2", "a"),
+}
+READ = {  # a call that reads a file, and the language
+    "params {}": "JSON",
+    "params --config {} --json": "JSON",
+    "memory gpt2 --deepspeed {}": "JSON",
+    "memory gpt2 --torchrun 'deepspeed --num_gpus 8 a.py --deepspeed {}'": "JSON",
+    "memory gpt2 --torchtitan {}": "TOML",
+    "time gpt2 --cluster {}": "TOML",
+    "memory gpt2 --accelerate {}": "YAML",
+    "memory gpt2 --bridge {}": "text",
+}
 
 
 @pytest.mark.parametrize(("line", "said"), REFUSED, ids=[line[:60] for line, _ in REFUSED])
@@ -63,6 +101,46 @@ def test_what_makes_no_sense_is_one_line(line, said, capsys):
     code, out, err = ended(line, capsys)
     assert code == 2 and out == "" and err.count("\n") == 1, err
     assert said.lower() in err.lower() and "Traceback" not in err
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A file of each kind, by its name; the endings are those that a call may ask for."""
+
+    def made(kind):
+        found = {name: tmp_path / f"{name}.toml" for name in FILES}
+        os.mkfifo(found["pipe"])
+        found["zero"].symlink_to("/dev/zero")
+        found["folder"].mkdir()
+        found["bytes"].write_bytes(b"\xff\xfe{\0")
+        for name, text in zip(("deep", "levels", "twice", "bomb"), TEXTS[kind], strict=True):
+            found[name].write_text(text, "utf-8")
+        return found
+
+    return made
+
+
+@pytest.mark.parametrize("line", READ)
+def test_no_file_hangs_or_is_half_understood(line, files, capsys):
+    kind = READ[line]
+    for name, path in files(kind).items():
+        code, out, err = ended(line.format(path), capsys)
+        assert code == 2 and out == "" and err.count("\n") == 1, (name, out, err[:300])
+        folder = "config.json" if line.startswith("params") else ""
+        said = "No such file" if name == "folder" and folder else FILES[name].format(kind=kind)
+        assert said in err, (name, err[:300])
+        assert "--json" not in line or json.loads(err)["status"] == 2
+
+
+def test_a_pipe_into_which_somebody_writes_is_read(capsys):
+    """As in `mathlib params <(curl ...)`."""
+    reading, writing = os.pipe()
+    sizes = {"n_layer": 2, "n_embd": 64, "n_head": 2, "vocab_size": 99}
+    with os.fdopen(writing, "w", encoding="utf-8-sig") as file:
+        json.dump({"model_type": "gpt2"} | sizes, file)
+    code, out, _ = ended(f"params /dev/fd/{reading}", capsys)
+    os.close(reading)
+    assert code == 0 and "parameter" in out
 
 
 def test_what_is_odd_but_possible_is_answered(capsys):

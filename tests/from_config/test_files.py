@@ -43,3 +43,10 @@ def test_a_file_is_read_as_far_as_it_can_be_one(tmp_path):
     file.write_bytes(text.encode("utf-16"))
     with pytest.raises(InputError, match="expected a JSON file in UTF-8"):
         files.loaded(file)
+
+
+def test_many_keys_are_read_at_once():
+    """A key is not looked for among all others: of 100,000 that would take minutes."""
+    many = ", ".join(f'"k{i}": {i}' for i in range(100_000))
+    with pytest.raises(InputError, match="config: k7: expected once"):
+        files.parsed(f'{{{many}, "k7": 0}}', "config")
