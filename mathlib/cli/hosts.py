@@ -84,14 +84,14 @@ def judged(
     verdict: str, needs: Mapping[str, float], there: Mapping[str, float], node: int
 ) -> tuple[str, list[Fact]]:
     """A device's verdict with those on its node, of which so many devices are used: first what
-    does not fit.
+    does not fit, or is not known to.
     """
     bad, good, facts = list[str](), list[str](), list[Fact]()
     for place, size in needs.items():
         facts.append((f"waits on the {place}", size, "byte"))
         has, each = there.get(place, 0.0), shown(size * node, "byte")
         if not has:
-            good.append(f"{each} wait on the {place} of a node: say {OPTION[place]} for a verdict")
+            bad.append(f"no verdict: {each} wait on the {place} of a node (say {OPTION[place]})")
             continue
         facts.append((f"a device's room on the {place}", has / node, "byte"))
         fits = "fits" if size * node <= has else "does not fit"

@@ -79,8 +79,8 @@ def test_a_deepspeed_file_says_what_waits_where(tmp_path, capsys):
     assert verdict("--nvme 2TB", "nvme", "nvme")[1] == "fits the NVMe drives: 208.2 GB of 2 TB"
     with pytest.raises(InputError, match="--nvme: no effect"):
         verdict("--nvme 2TB --host-memory 1TB", "cpu", "cpu")
-    told = "208.2 GB wait on the NVMe drives of a node: say --nvme 2TB for a verdict"
-    assert verdict("", "nvme", "nvme")[1] == told
+    told = "no verdict: 208.2 GB wait on the NVMe drives of a node (say --nvme 2TB)"
+    assert verdict("", "nvme", "nvme")[0] == told
     code, _, err = ended(f"{line.replace('memory', 'time', 1)} --data 8", capsys)
     assert code == 2 and 'offload_param.device "nvme": changes memory or time' in err
 
