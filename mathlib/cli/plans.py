@@ -1,7 +1,6 @@
 """mathlib plan: the quickest layouts of a model on a cluster, and why the others are not."""
 
 from argparse import ArgumentParser, ArgumentTypeError
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError, whole
@@ -21,6 +20,7 @@ from mathlib.cli.steps import (
 )
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
+from mathlib.records import asdict, replace
 from mathlib.specs import Layout
 from mathlib.units import show as shown
 
