@@ -37,6 +37,10 @@ def _asks_for_help(words: Sequence[str]) -> bool:
         print(overview())
     elif words[0] in ("--version", "version", "-V"):
         print(f"mathlib {__version__}")
+    elif words[0] == "--completion":
+        from mathlib.cli.completion import script
+
+        print(script(" ".join(words[1:])), end="")
     else:
         return False
     return True
