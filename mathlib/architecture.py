@@ -3,10 +3,10 @@
 L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V vocab · s context
 """
 
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from mathlib.checks import InputError, flag, keep_title, keep_whole, one_of
+from mathlib.records import dataclass, field, fields, replace
 
 POSITIONS = ("learned", "rotary", "alibi", "relative", "none")
 MOST_LAYERS = 10**6  # some formulas list them one by one

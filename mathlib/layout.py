@@ -4,11 +4,11 @@ p pipeline · t tensor · dp data · v chunks a stage · b micro_batch · m micr
 cp context · ep expert
 """
 
-from dataclasses import dataclass
 from itertools import accumulate
 
 from mathlib.architecture import Model
 from mathlib.checks import InputError, ceil_div, divides, flag, keep_whole, one_of, whole
+from mathlib.records import dataclass
 
 RECOMPUTE = ("none", "selective", "full")
 

@@ -7,7 +7,6 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
@@ -31,6 +30,7 @@ from mathlib.layout import (
     tensor_degree,
     uneven_layers,
 )
+from mathlib.records import dataclass, field
 
 __all__ = [
     "ATTENTION",

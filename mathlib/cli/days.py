@@ -4,7 +4,6 @@ n devices · T seconds of training · F seconds between failures of the job
 """
 
 from argparse import ArgumentParser
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mathlib.cli.amounts import amount, corpus
@@ -12,6 +11,7 @@ from mathlib.cli.costs import add_price, prices_of
 from mathlib.cli.text import Fact
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
+from mathlib.records import dataclass
 from mathlib.units import show as shown
 
 if TYPE_CHECKING:  # loaded when a command needs it

@@ -1,7 +1,6 @@
 """mathlib fit: fewest devices, largest batch, longest context, and a layout that does it."""
 
 from argparse import ArgumentParser
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
@@ -14,6 +13,7 @@ from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, machine_of
 from mathlib.cli.text import facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
+from mathlib.records import asdict, replace
 from mathlib.units import show as shown
 
 if TYPE_CHECKING:  # loaded when a command needs it

@@ -2,13 +2,13 @@
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mathlib.checks import InputError
 from mathlib.cli.amounts import rate, room
 from mathlib.cli.text import Fact
 from mathlib.cli.typed import Typed
+from mathlib.records import replace
 from mathlib.specs import Cluster, Layout
 from mathlib.units import show as shown
 

@@ -5,12 +5,12 @@ Defaults are those of megatron/training/arguments.py and of the dataclasses that
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from mathlib.checks import InputError, ceil_div
 from mathlib.cli.flags import Flags, number, unknown
 from mathlib.cli.typed import Typed
+from mathlib.records import asdict
 from mathlib.specs import Experts, Latent, Model, Window, table
 
 NUMBERS = {

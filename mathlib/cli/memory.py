@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mathlib.checks import InputError, one_of, positive
@@ -25,6 +24,7 @@ from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
+from mathlib.records import replace
 from mathlib.specs import Device, Layout, Model, table
 from mathlib.units import show as shown
 

@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from mathlib import specs, units
@@ -10,6 +9,7 @@ from mathlib.checks import one_of
 from mathlib.cli.registry import command
 from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
+from mathlib.records import asdict
 from mathlib.specs import Layout
 
 FIELDS = {  # of the table of models: a name for each field

@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError, whole
@@ -16,6 +15,7 @@ from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, counted_as, machine_of
 from mathlib.cli.text import columns, facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
+from mathlib.records import asdict, replace
 from mathlib.specs import Layout
 from mathlib.units import show as shown
 

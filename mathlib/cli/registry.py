@@ -4,12 +4,14 @@ A command is a function with @command over it, in the module that MODULES names;
 the command that is asked for is loaded, so that an answer comes at once.
 """
 
-from argparse import ArgumentParser
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from mathlib.cli.typed import Typed
+from mathlib.records import dataclass
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 Answer = Callable[[Typed], None]
 MODULES = {  # of each command, in the order of the help
@@ -45,7 +47,7 @@ class Command:
 
     says: str  # what for, in the help
     examples: tuple[str, ...]  # without `mathlib` before them
-    options: Callable[[ArgumentParser], None]  # adds them to the command's parser
+    options: Callable[["ArgumentParser"], None]  # adds them to the command's parser
     answer: Answer  # works it out and prints it
 
 
@@ -53,7 +55,7 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(
-    name: str, says: str, *examples: str, options: Callable[[ArgumentParser], None]
+    name: str, says: str, *examples: str, options: Callable[["ArgumentParser"], None]
 ) -> Callable[[Answer], Answer]:
     """Make a function the answer to `mathlib NAME`."""
 
@@ -67,7 +69,7 @@ def command(
 def find_command(name: str) -> Command:
     """The command of that name, its module loaded."""
     if name not in COMMANDS:
-        import_module(f"mathlib.cli.{MODULES[name]}")
+        __import__(f"mathlib.cli.{MODULES[name]}")  # as importlib does, without its loading
     return COMMANDS[name]
 
 

@@ -1,7 +1,6 @@
 """mathlib time: seconds of a training step by part, on a cluster, with the interval they lie in."""
 
 from argparse import ArgumentParser
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
@@ -23,6 +22,7 @@ from mathlib.cli.options import (
 from mathlib.cli.registry import command
 from mathlib.cli.text import Fact, answer
 from mathlib.cli.typed import Typed
+from mathlib.records import fields, replace
 from mathlib.specs import Cluster, Layout, Model
 from mathlib.units import parse
 

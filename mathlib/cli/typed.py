@@ -3,11 +3,13 @@ these the answer asked for. One that no answer asks for has no effect, and is re
 """
 
 import re
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 MEANT = {  # an argument of the library: the options by which it can have been typed
     "memory": ("memory", "device"),
@@ -110,8 +112,10 @@ def spelled(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def parsed(parser: ArgumentParser, words: Sequence[str]) -> Typed:
+def parsed(parser: "ArgumentParser", words: Sequence[str]) -> Typed:
     """The words as options; a second reading, without defaults, tells which were typed."""
+    from argparse import Namespace
+
     _refuse_twice(parser, words)
     words = _joined(parser, words)
     values = vars(parser.parse_args(words))
@@ -121,7 +125,7 @@ def parsed(parser: ArgumentParser, words: Sequence[str]) -> Typed:
     return Typed(values, [name for name in given if values[name] != []])
 
 
-def _joined(parser: ArgumentParser, words: Sequence[str]) -> list[str]:
+def _joined(parser: "ArgumentParser", words: Sequence[str]) -> list[str]:
     """--megatron --bf16 as --megatron=--bf16, where argparse takes a lone flag for an option."""
     found: list[str] = []
     for word in words:
@@ -133,7 +137,7 @@ def _joined(parser: ArgumentParser, words: Sequence[str]) -> list[str]:
     return found
 
 
-def _refuse_twice(parser: ArgumentParser, words: Sequence[str]) -> None:
+def _refuse_twice(parser: "ArgumentParser", words: Sequence[str]) -> None:
     """An option that is typed twice says two things, of which one would be dropped."""
     known = parser._option_string_actions
     typed = [word.partition("=")[0] for word in words if word.startswith("--")]

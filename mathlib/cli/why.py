@@ -9,7 +9,6 @@ import math
 import re
 from argparse import REMAINDER, ArgumentParser
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mathlib.checks import InputError, whole
@@ -18,6 +17,7 @@ from mathlib.cli.registry import command
 from mathlib.cli.text import show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.parts import Parts
+from mathlib.records import dataclass
 from mathlib.specs import Layout, Model, find_device
 from mathlib.units import KINDS
 from mathlib.units import show as shown

@@ -8,11 +8,11 @@ none of it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from mathlib.checks import one_of, positive, whole
 from mathlib.compute import cost, flops, params
 from mathlib.parts import Part, Parts
+from mathlib.records import dataclass, field
 from mathlib.specs import RECOMPUTE, Model, find_model, row_as, table
 
 SHARES = {"none": 0, "half": 1, "full": 2}  # halves of the pairs of tokens

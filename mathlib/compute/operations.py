@@ -9,13 +9,13 @@ number of a tensor as often as PASSES says. Left out: biases, norms on heads, co
 messages between devices, which have chapters of their own.
 """
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mathlib.checks import flag, one_of, positive, whole
 from mathlib.compute.flops import _all_pairs, _head_dims
 from mathlib.compute.params import Matrix, matrices
 from mathlib.compute.roofline import Operation
+from mathlib.records import dataclass, replace
 from mathlib.specs import ATTENTION, Model, find_model, tensor_degree
 
 Pair = tuple[Operation, Operation]  # forward, backward

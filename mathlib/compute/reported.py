@@ -3,10 +3,9 @@
 X FLOP/s of one device · n devices
 """
 
-from dataclasses import dataclass, field
-
 from mathlib import specs
 from mathlib.compute import cost, flops
+from mathlib.records import dataclass, field
 
 
 @dataclass(frozen=True)

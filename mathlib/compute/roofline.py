@@ -8,10 +8,10 @@ An operation takes the larger of two times, FLOP over X and bytes over W.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mathlib.checks import InputError, ceil_div, instance, listed, non_negative, positive, whole
 from mathlib.parts import Parts, exact_sum
+from mathlib.records import dataclass
 
 # rows and columns of results that a processor of a GPU computes at a time: of cublasLtMatmulTile_t
 TILES = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64))

@@ -9,12 +9,12 @@ a guess.  `errors` holds each against its own paper's table.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from mathlib.checks import InputError, non_negative, one_of, positive
 from mathlib.compute.flops import six_nd
 from mathlib.parts import Parts
+from mathlib.records import dataclass
 from mathlib.specs import table
 
 HALVINGS = 100  # of a range, until its ends are the same number

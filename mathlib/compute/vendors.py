@@ -1,9 +1,8 @@
 """Two makers' devices beside each other: what data sheets say, and what runs get out of them."""
 
-from dataclasses import dataclass, field
-
 from mathlib.checks import InputError, one_of
 from mathlib.compute import cost
+from mathlib.records import dataclass, field
 from mathlib.specs import find_device, row_as, table
 
 

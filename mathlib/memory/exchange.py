@@ -9,11 +9,12 @@ adds up on the way, and only a piece arrives.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
+
+from mathlib.records import dataclass
 
 
 class Row(NamedTuple):

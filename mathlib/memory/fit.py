@@ -4,13 +4,12 @@ t tensor · p stages · b micro_batch · M bytes of a device
 A device needs the most that is alive at one of a step's `moments`.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mathlib.checks import InputError, divisors, instance, non_negative, one_of, positive
 from mathlib.layout import stage_sizes
-from mathlib.memory.moments import moments
 from mathlib.parts import Parts
+from mathlib.records import dataclass, replace
 from mathlib.specs import Device, Layout, Model, find_device, find_model, table, tensor_degree
 from mathlib.units import show
 
@@ -34,6 +33,8 @@ def training(
     Chapter: memory
     """
     model = find_model(model)
+    from mathlib.memory.moments import moments  # `fits` needs none
+
     layout = Layout() if layout is None else instance("layout", layout, Layout)
     stages = _different_stages(model, layout) if stage is None else [stage]
     of_stages = [moments(model, layout, stage=i, **options) for i in stages]
@@ -158,6 +159,8 @@ def largest_micro_batch(
 
     Chapter: memory
     """
+    from mathlib.memory.moments import moments
+
     most, layout = [], instance("layout", layout, Layout)
     for i in _different_stages(find_model(model), layout):
         one, two = (

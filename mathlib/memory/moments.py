@@ -6,7 +6,6 @@ A step needs the most that is alive at one moment, which is less than all that i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from mathlib.memory.states import (
     stage_parameters,
 )
 from mathlib.parts import Part, Parts
+from mathlib.records import dataclass
 from mathlib.specs import Layout, Model, find_model, own_tokens
 
 OPTIMIZERS = ("foreach", "for-loop", "fused")

@@ -6,13 +6,13 @@ it keeps.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import prod
 
 from mathlib import specs
 from mathlib.checks import InputError, listed, one_of, whole
 from mathlib.parts import Parts
+from mathlib.records import dataclass, field, fields, replace
 
 KEPT = (
     *("weights", "gradients", "main_gradients", "gradient_copies"),

@@ -3,9 +3,8 @@
 M bytes of a device
 """
 
-from dataclasses import dataclass, field
-
 from mathlib.checks import InputError, non_negative, one_of, positive
+from mathlib.records import dataclass, field
 from mathlib.specs import table
 
 USUAL = "usual"

@@ -5,7 +5,6 @@ A row is what travels as one: a bucket of gradients in stages 1 and 2, a layer i
 padded to a multiple of S, and a rank keeps a piece of it, 1/S.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
@@ -15,6 +14,7 @@ from mathlib.memory.exchange import Row, _filled
 from mathlib.memory.moments import _Step
 from mathlib.memory.states import ENDS, _on_device
 from mathlib.parts import Part, Parts
+from mathlib.records import dataclass
 
 
 @dataclass(frozen=True)

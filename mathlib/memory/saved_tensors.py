@@ -6,12 +6,12 @@ e bytes an element
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mathlib.checks import ceil_div, flag, one_of, positive
 from mathlib.parts import Part, Parts
+from mathlib.records import dataclass, replace
 from mathlib.specs import ATTENTION, Experts, Latent, Model
 
 MASK = 1  # bytes of a dropout or causal mask's bool

@@ -7,7 +7,6 @@ and what arrives: as much again in an all-to-all, a piece of it in a reduce-scat
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from mathlib.memory.moments import FLOATS, LOSSES, _accumulates, _in_gib, _kerne
 from mathlib.memory.precision import Recipe
 from mathlib.memory.rows import _Rows
 from mathlib.parts import Part, Parts
+from mathlib.records import dataclass
 from mathlib.specs import Layout, Model, find_model
 
 MIB = 2**20

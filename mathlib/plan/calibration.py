@@ -5,12 +5,12 @@ A device's row says what share of its data sheet it reaches, a program's row wha
 it adds; `data/calibrations.toml` has them with what they were fitted to.
 """
 
-from dataclasses import dataclass, fields
 from functools import cache
 from math import exp, log
 from typing import Any
 
 from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
+from mathlib.records import dataclass, fields
 from mathlib.specs import table
 
 PRECISIONS = ("half", "fp8", "fp4")

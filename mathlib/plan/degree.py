@@ -4,13 +4,13 @@ t tensor · N data-parallel ranks · S ranks ZeRO shards over · b micro_batch �
 Every degree costs communication, and beyond a node slower communication.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mathlib.checks import InputError, divisors, instance, positive, whole
 from mathlib.memory import fit, sharded
 from mathlib.memory.fit import Verdict
 from mathlib.parts import Parts
+from mathlib.records import dataclass, replace
 from mathlib.specs import Device, Layout, Model, find_model
 
 

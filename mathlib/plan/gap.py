@@ -6,7 +6,6 @@ device, unequal experts, other jobs on the network: the model knows none of them
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from math import log
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from mathlib.checks import instance, positive
 from mathlib.parts import Parts
 from mathlib.plan.step import NAMES, Machine, _seconds, interval, step
+from mathlib.records import dataclass, replace
 from mathlib.specs import Layout
 from mathlib.units import show
 

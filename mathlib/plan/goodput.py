@@ -8,10 +8,10 @@ concern the whole job: if one device fails every F seconds, n of them fail every
 """
 
 import math
-from dataclasses import dataclass
 
 from mathlib.checks import InputError, flag, fraction, non_negative, one_of, positive, whole
 from mathlib.parts import Parts
+from mathlib.records import dataclass
 
 HALVINGS = 50  # of a range, until its ends are the same number
 

@@ -7,12 +7,12 @@ n devices · T time in seconds that was watched
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from mathlib.checks import InputError, flag, non_negative, positive, whole
 from mathlib.parts import Parts
 from mathlib.plan.goodput import Interrupted
+from mathlib.records import dataclass, field
 from mathlib.specs import row_as, table
 
 STEPS = 4000  # of the sum that stands for an integral

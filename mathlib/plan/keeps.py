@@ -3,9 +3,8 @@
 t tensor · V padded vocabulary
 """
 
-from dataclasses import dataclass, field
-
 from mathlib.checks import flag, non_negative, one_of, positive
+from mathlib.records import dataclass, field
 from mathlib.specs import table
 
 USUAL = "usual"

@@ -4,7 +4,6 @@ N ranks of a group · s tokens
 A group's exchange goes at the pace of the link that it really crosses.
 """
 
-from dataclasses import dataclass, field
 from math import log2
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from mathlib.plan import work
 from mathlib.plan.calibration import Rates
 from mathlib.plan.keeps import Keeps
 from mathlib.plan.room import Room
+from mathlib.records import dataclass, field
 from mathlib.specs import Cluster, Device, Model, find_device, find_model, table
 
 

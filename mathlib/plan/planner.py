@@ -4,7 +4,6 @@ p stages · t tensor · n devices · B sequences · b micro_batch · s tokens ·
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mathlib.checks import InputError, divisors, instance, one_of, positive, whole
@@ -31,6 +30,7 @@ from mathlib.plan.search import (
 from mathlib.plan.step import NAMES, Machine, _seconds
 from mathlib.plan.ways import Shard, _meshes, _of_mesh, _sharded, ways
 from mathlib.plan.work import HERE, OFFLOAD, Away, Way
+from mathlib.records import dataclass, replace
 from mathlib.specs import Layout, Model
 from mathlib.units import show
 

@@ -3,13 +3,12 @@
 The rows of printed.toml, and of every sweep the quickest layout, by the sweep's name.
 """
 
-from dataclasses import dataclass
-
 from mathlib.checks import one_of
 from mathlib.plan import sweeps
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.gap import Run
 from mathlib.plan.machine import machine
+from mathlib.records import dataclass
 from mathlib.specs import Layout, find_cluster, find_model, table
 
 

@@ -3,12 +3,11 @@
 n devices · seconds and device-hours; money in the currency of the price
 """
 
-from dataclasses import dataclass, field
-
 from mathlib.checks import fraction, keep_title, non_negative, one_of, positive
 from mathlib.compute.cost import HOUR
 from mathlib.parts import Parts
 from mathlib.plan.goodput import shares
+from mathlib.records import dataclass, field
 from mathlib.specs import row_as, table
 
 

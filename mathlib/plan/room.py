@@ -6,7 +6,6 @@ The sum at the end of a forward, from the formulas of `mathlib.memory`, each ask
 moment by moment, is `memory.fit.training`, of which this is within a tenth.
 """
 
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from mathlib.memory import activations, states
 from mathlib.plan import work
 from mathlib.plan.keeps import Keeps
 from mathlib.plan.work import HERE, Away, Held, Way
+from mathlib.records import dataclass, field, replace
 from mathlib.specs import Layout, Model
 
 HELD = ("weights, gradients, optimizer states", "activations", "logits", "a layer at work")

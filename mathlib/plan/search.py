@@ -6,7 +6,6 @@ What layouts have in common is asked once: memory first, and the time only of th
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +17,7 @@ from mathlib.plan.room import HELD, Copies, Room
 from mathlib.plan.step import NAMES, Machine, _seconds, _times, interval
 from mathlib.plan.ways import Family, Shard, _families, _meshes, _sharded
 from mathlib.plan.work import OFFLOAD, Away, Way
+from mathlib.records import dataclass, replace
 from mathlib.specs import Layout
 from mathlib.units import show
 

@@ -5,9 +5,8 @@ The rule as the page states it (Sharded data parallelism with SMDDP Collectives)
 a job, then two buffers of every gather.
 """
 
-from dataclasses import dataclass
-
 from mathlib.checks import InputError, non_negative, one_of, positive, whole
+from mathlib.records import dataclass
 
 INSTANCE = "ml.p4d.24xlarge"
 MULTIPLE = 8192  # bytes: sizes that a buffer may have

@@ -4,14 +4,13 @@ T seconds of a step
 What ran out of memory is there as well: a planner has to know that it would.
 """
 
-from dataclasses import dataclass
-
 from mathlib.checks import one_of
 from mathlib.plan.calibration import find_rates, out_of_memory
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Machine, machine
 from mathlib.plan.room import Room
 from mathlib.plan.step import step
+from mathlib.records import dataclass
 from mathlib.specs import Cluster, Layout, Model, find_cluster, find_device, find_model, table
 
 

@@ -8,12 +8,12 @@ NVLink's 900 GB/s adds up both directions: W is 450e9.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, inf, log2, prod
 from typing import Any
 
 from mathlib.checks import InputError, listed, non_negative, one_of, positive, whole
 from mathlib.parts import Parts
+from mathlib.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ tp tensor · cp context · ep expert · dp data · pp pipeline
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 
 from mathlib.checks import (
@@ -25,6 +24,7 @@ from mathlib.checks import (
     whole,
 )
 from mathlib.layout import Layout
+from mathlib.records import dataclass
 
 MEGATRON = "tp-cp-ep-dp-pp"
 

@@ -11,13 +11,13 @@ that it lays over a node of eight, 12 on one node and 8 on several.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from math import log2
 from typing import Any, NamedTuple
 
 from mathlib import specs
 from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
 from mathlib.parts import Parts
+from mathlib.records import dataclass, field
 from mathlib.traffic import comm
 
 OVERHEAD = {"Intel": 1e-6, "AMD": 2e-6}  # seconds for a message across, by the host's processors

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from mathlib.cli import parser as cli
+from mathlib.cli import parser, usage
 
 BASES = {  # lines that answer, one for each way a command goes
     "params": ["gpt2", "mixtral-8x7b --active"],
@@ -74,14 +74,14 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--most": "micro_batch=1",
     "--risk": "10%",
 }
-LAUNCH = {f"--{name}" for name in cli.LAUNCHES} | {"--config", "--help", "--json"}
+LAUNCH = {f"--{name}" for name in parser.LAUNCHES} | {"--config", "--help", "--json"}
 
 
 def said(words):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = cli.main(words)
+            code = parser.main(words)
         except SystemExit as stop:
             code = stop.code
     return code, out.getvalue()
@@ -89,7 +89,7 @@ def said(words):
 
 def options(name):
     """Every option once, with words for it."""
-    for action in cli.parser_of(name)._actions:
+    for action in usage.parser_of(name)._actions:
         option = action.option_strings[0] if action.option_strings else ""
         if option and option not in LAUNCH:
             value = VALUES.get(option, "2") if action.nargs != 0 else ""
