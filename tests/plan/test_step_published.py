@@ -6,6 +6,7 @@ it is fitted to, it says itself. Limits stand a little above what was reached on
 
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from statistics import mean, median
@@ -156,6 +157,25 @@ def test_layouts_that_were_published_are_not_called_too_big() -> None:
     for layout in ("llama-llama3-70b", "llama-llama3-405b", "26-04-01-qwen3-235b-a22b-h100"):
         (risk,) = [risk for name, risk in plain.items() if layout in name]
         assert risk < 0.1, layout
+
+
+EVO = {("tp1-zall-512", 1024): 2271, ("tp2-zall-256", 512): 2992, ("tp2-zall-256", 1024): 2785}
+
+
+def test_zero_1_over_all_of_a_thousand_ranks_costs_what_it_cost() -> None:
+    """InternEvo's tokens a second and GPU on more GPUs than any run that constants were fitted to
+    (doc/en/train_performance.md @c628a8c): a broadcast for every rank's parameters.
+    """
+    runs = {run.name: run for run in published()[0]}
+    for (name, devices), tokens in EVO.items():
+        run = runs[f"internevo-7b-{name}"]
+        data, t = devices // run.layout.tensor, run.layout.tensor
+        on = replace(run, layout=replace(run.layout, data=data, shard=data))
+        seconds = run.layout.micro_batch * run.layout.micro_batches * run.tokens / t / tokens
+        assert calibrate.predicted(TABLE, on) == pytest.approx(seconds, rel=0.08), (name, devices)
+        few = {**TABLE["programs"]["internevo"], "whole_parameters": False}
+        table = TABLE | {"programs": TABLE["programs"] | {"internevo": few}}
+        assert calibrate.predicted(table, on) < 0.9 * seconds  # shards in one all-gather
 
 
 def test_what_torchtitan_says_it_reserved() -> None:
