@@ -30,7 +30,7 @@ FILE = ROOT / "mathlib" / "data" / "calibrations.toml"
 Table = dict[str, dict[str, dict[str, float]]]
 SHARES = {"tensor_hidden", "expert_hidden", "data_hidden", "again"}  # between 0 and 1
 MOST = {"matmul": 0.95, "attention": 0.9, "link": 1.0, "network": 1.0, "memory": 0.95}
-FIXED = {"gradient_bytes", "fused", "memory"}
+FIXED = {"gradient_bytes", "fused", "memory", "whole_parameters"}
 PULL = 0.02  # of a constant that is e times as large as it was
 
 

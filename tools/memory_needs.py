@@ -32,7 +32,8 @@ NEEDS = {  # programs with constants of their own, and whose runs tell them
 
 def bytes_of(run: Published) -> float:
     """On the fullest device, as the planner counts what its program keeps."""
-    return Room(run.model, run.tokens, keeps=find_keeps(run.program)).total(run.layout)
+    how = {"keeps": find_keeps(run.program), "precision": run.precision}
+    return Room(run.model, run.tokens, **how).total(run.layout)
 
 
 def room_of(run: Published) -> tuple[str, float] | None:

@@ -19,11 +19,12 @@ NUMBERS = {
     "parallelism.expert_tensor_parallel_degree": "expert_tensor",
 }
 MODE = "activation_checkpoint.mode"
+KIND = "activation_checkpoint.selective_ac_option"  # "op", or every how many layers
 ELSEWHERE = (
     *("model.name", "model.flavor", "model.converters", "training.global_batch_size"),
-    *("training.dtype", "parallelism.data_parallel_replicate_degree", MODE, "compile.enable"),
+    *("training.dtype", "parallelism.data_parallel_replicate_degree", MODE, KIND),
     *("parallelism.data_parallel_shard_degree", "parallelism.fsdp_reshard_after_forward"),
-    *("training.compile", "parallelism.pipeline_parallel_schedule"),
+    *("compile.enable", "training.compile", "parallelism.pipeline_parallel_schedule"),
 )
 
 
@@ -69,14 +70,14 @@ def _model(typed: Typed, said: dict[str, Any]) -> None:
 
 
 def _recomputed(typed: Typed, said: dict[str, Any]) -> None:
-    """None or all; what torchtitan calls selective is not modelled, and is its default."""
-    mode = str(said.get(MODE, "selective"))
-    if mode in ("none", "full"):
+    """None, all, or by operation; every second layer is its default, and is not modelled."""
+    mode, kind = str(said.get(MODE, "selective")), str(said.get(KIND, "2"))
+    if mode in ("none", "full") or (mode, kind) == ("selective", "op"):
         typed.take("recompute", mode, MODE)
     elif mode != "selective":
         raise InputError(f"{MODE} {mode}: expected none, selective or full")
     elif "recompute" not in typed.given:
-        typed.uncounted.append(f"{MODE} selective (or say --recompute none or full)")
+        typed.uncounted.append(f"{KIND} {kind} (or say --recompute none or full)")
 
 
 def _numbers(typed: Typed, said: dict[str, Any]) -> None:

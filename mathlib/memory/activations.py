@@ -98,6 +98,28 @@ def layer(
     return Parts(title, "byte", _shares(kept, t, split))
 
 
+def kept_by(
+    model: str | Model,
+    how: Saving,
+    *,
+    tokens: int | None = None,
+    tensor: int = 1,
+    context: int = 1,
+    sequence_parallel: bool = False,
+    recompute: str = "none",
+) -> float:
+    """Bytes that the first layer keeps of one sequence, as `layer` counts them, where a program has
+    conventions of its own: inputs of linear layers in 8 bits, a list of what selective keeps.
+
+    Chapter: memory
+    """
+    model, how = find_model(model), instance("how", how, Saving)
+    t, s = tensor_degree(model, tensor), _own_tokens(model, tokens, context, how)
+    kept = _kept(model, s, 1, t, how, one_of("recompute", recompute, RECOMPUTE), 0)
+    groups = _shares(kept, t, flag("sequence_parallel", sequence_parallel))
+    return Parts("", "byte", groups).total
+
+
 def _length(model: Model, tokens: int | None) -> int:
     return model.context if tokens is None else whole("tokens", tokens)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mathlib.checks import ceil_div, flag, one_of, positive
+from mathlib.checks import InputError, ceil_div, flag, non_negative, one_of, positive
 from mathlib.parts import Part, Parts
 from mathlib.records import dataclass, replace
 from mathlib.specs import ATTENTION, Experts, Latent, Model
@@ -31,6 +31,8 @@ class Saving:
     small_tensors: bool = False  # norm statistics, causal mask, log-sum-exp, token numbers
     autocast: bool = False  # fp32 residual stream and softmax, the rest in bytes_per_element
     separate: bool = False  # layers of their own for q, k, v, gate and up: autocast copies for each
+    selective: tuple[str, ...] = ()  # what selective recomputation keeps; (): all but the core
+    rounded: float = 0  # bytes a number, if layers keep their inputs as they multiply them; 0: not
 
     def __post_init__(self) -> None:
         one_of("attention", self.attention, ATTENTION)
@@ -38,12 +40,20 @@ class Saving:
         flags = ("dropout", "fused_gate", "expert_results", "small_tensors", "autocast", "separate")
         for name in flags:
             flag(name, getattr(self, name))
+        non_negative("rounded", self.rounded)
+        if not isinstance(self.selective, tuple):
+            raise InputError(f"selective = {self.selective!r}: expected a tuple of names")
 
     def copies(self, readers: int) -> int:
         """How often an input is kept that so many matrices read: autocast casts it for each layer
         of its own.
         """
         return readers if self.autocast and self.separate else 1
+
+    @property
+    def input_bytes(self) -> float:
+        """Bytes of a number that a linear layer alone reads."""
+        return self.rounded or self.bytes_per_element
 
     @property
     def stream_bytes(self) -> float:
@@ -136,11 +146,12 @@ def _core(model: Model, s: int, b: int, how: Saving) -> Iterator[Kept]:
 def _attention(model: Model, s: int, b: int, t: int, how: Saving) -> Iterator[Kept]:
     tokens, e = s * b, how.bytes_per_element
     copies = how.copies(2 if model.latent else 3)
-    yield Kept("attention", "input", copies * e * tokens * model.width, False)
+    yield Kept("attention", "input", copies * how.input_bytes * tokens * model.width, False)
     yield from _heads(model, tokens, e, t)
     yield from _core(model, s, b, how)
     wide = model.heads * (model.latent.value_dim if model.latent else model.head_dim)
-    yield Kept("attention", "projection input", e * tokens * wide, True)
+    own = e if how.rounded and how.attention == "flash" else 0  # the kernel keeps its result too
+    yield Kept("attention", "projection input", (own + how.input_bytes) * tokens * wide, True)
     if how.dropout:
         yield Kept("attention", "output mask", MASK * tokens * model.width, False)
 
@@ -155,7 +166,8 @@ def _linear_pair(model: Model, width: int, tokens: int, how: Saving) -> Iterator
         if not how.fused_gate:
             names.append("activated gate")
     for name in names:
-        yield Kept("mlp", name, how.bytes_per_element * tokens * width, True)
+        each = how.input_bytes if name == "second input" else how.bytes_per_element
+        yield Kept("mlp", name, each * tokens * width, True)
 
 
 def _mlp(model: Model, tokens: int, how: Saving, experts: Experts | None) -> Iterator[Kept]:
@@ -163,13 +175,14 @@ def _mlp(model: Model, tokens: int, how: Saving, experts: Experts | None) -> Ite
     # with one norm a layer, attention and MLP read the same tensor, of which autocast makes copies
     if model.block_norms != 1 or how.autocast:
         copies = how.copies(2 if model.gated and not experts else 1)
-        yield Kept("mlp", "input", copies * e * tokens * h, False)
+        each = e if experts else how.input_bytes  # the router reads it as it is
+        yield Kept("mlp", "input", copies * each * tokens * h, False)
     # balanced load: every token is copied to the experts it visits, their outputs are weighted and
     # added
     if experts:
         visited = experts.active + experts.shared
         yield Kept("mlp", "router probabilities", FP32 * tokens * experts.routed, False)
-        yield Kept("mlp", "copies to experts", e * tokens * h * experts.active, False)
+        yield Kept("mlp", "copies to experts", how.input_bytes * tokens * h * experts.active, False)
         yield from _linear_pair(model, experts.width * visited, tokens, how)
         if how.expert_results:
             yield Kept("mlp", "outputs of experts", e * tokens * h * experts.active, False)
@@ -195,6 +208,9 @@ def _tensors(
     for i in range(model.block_norms):
         kept += _norm("norms", f"{i + 1}.", model, s * b, how)
     kept += [*_attention(model, s, b, t, how), *_mlp(model, s * b, how, moe)]
+    if recompute == "selective" and how.selective:  # what no backward needs, and is kept if named
+        kept.append(Kept("mlp", "result", how.bytes_per_element * s * b * model.width, False))
+        return tuple(one for one in kept if one.name in how.selective)
     return tuple(one for one in kept if not (one.core and recompute == "selective"))
 
 

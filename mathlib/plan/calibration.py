@@ -41,12 +41,14 @@ class Rates:
     gradient_bytes: float = 4.0  # bytes of a gradient on its way
     visit_bytes: float = 2.0  # bytes of a number on its way to an expert or back, on average
     visit_nodes: int = 0  # nodes that a token goes to at most; 0: wherever its experts are
+    whole_parameters: bool = False  # ZeRO's stage 1 gives ranks whole matrices, each sent by itself
     fused: bool = True  # attention never holds the scores
     precision: str = "half"  # of the layers' products
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, PRECISIONS)
-        flag("fused", self.fused)
+        for name in ("fused", "whole_parameters"):
+            flag(name, getattr(self, name))
         positive("visit_bytes", self.visit_bytes)
         whole("visit_nodes", self.visit_nodes, least=0)
         for name in ("matmul", "grouped", "attention", "memory", "link", "network", "reread"):

@@ -112,6 +112,7 @@ class Machine:
             keeps or Keeps(),
             attention=self.attention,
             dropout=self.dropout,
+            precision=self.rates.precision,
         )
 
     def neighbours(self, size: int, stride: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from mathlib.layout import spreads, stage_sizes, uneven_layers
 from mathlib.memory import activations, states
+from mathlib.memory.saved_tensors import Saving
 from mathlib.plan import work
 from mathlib.plan.keeps import Keeps
 from mathlib.plan.work import HERE, Away, Held, Way
@@ -18,6 +19,8 @@ from mathlib.records import dataclass, field, replace
 from mathlib.specs import Layout, Model
 
 HELD = ("weights, gradients, optimizer states", "activations", "logits", "a layer at work")
+CONVENTIONS = ("fused_gate", "expert_results", "selective")
+ROUNDED = {"half": 0.0, "fp8": 1.0, "fp4": 0.5}  # bytes of a rounded input; 0: it is not
 Copies = tuple[float, float]  # bytes of the states, and of a layer that ZeRO gathers
 
 
@@ -49,6 +52,7 @@ class Room:
     keeps: Keeps = Keeps()
     attention: str = "flash"  # the kernel, one of architecture.ATTENTION
     dropout: bool = False  # whether its masks are kept
+    precision: str = "half"  # of the layers' products
     kept: dict[tuple[object, ...], list[float]] = field(default_factory=dict, repr=False)
     copies: dict[tuple[int, int], tuple[float, float, float]] = field(
         default_factory=dict, repr=False
@@ -74,14 +78,15 @@ class Room:
         """Activations, logits, a layer computed again: what no ZeRO stage changes. Of activations
         that wait in the host's memory those of two layers are here, one's on their way.
         """
-        at, each = self.stages(way), self._layers(way, way.recompute)
+        at, layers = self.stages(way), self._layers(way, way.recompute)
         again = max(self._layers(way, "none")) if way.recompute == "full" else 0.0
         n = self.tokens // way.context * way.micro_batch
-        logits = (self.keeps.logit * self.model.padded_vocab + 4 * self.model.width) * n
-        logits /= 1 if self.keeps.whole_logits else way.tensor
+        t = 1 if self.keeps.whole_logits else way.tensor
+        each = self.keeps.logit + (self.keeps.shared_logit if t > 1 else 0)
+        logits = (each * self.model.padded_vocab + 4 * self.model.width) * n / t
         if away.kept:
-            return min(2.0, at.layers * at.flying) * max(each), logits, again
-        ahead, at_last = at.flying * _added(at.here, each), at.behind * _added(at.last, each)
+            return min(2.0, at.layers * at.flying) * max(layers), logits, again
+        ahead, at_last = at.flying * _added(at.here, layers), at.behind * _added(at.last, layers)
         if way.pipeline == 1 or ahead < at_last + logits:
             return at_last, logits, again
         return ahead, 0.0, again
@@ -176,23 +181,25 @@ class Room:
         key = (way.tensor, way.context, way.sequence_parallel, recompute)
         if key not in self.kept:
             names = ("tensor", "context", "sequence_parallel", "recompute")
-            how: dict[str, Any] = dict(zip(names, key, strict=True))
+            how: dict[str, Any] = dict(zip(names, key, strict=True), tokens=self.tokens)
             norms = self._norms(*key)
-            each = [activations.layer(one, **self._how, **how).total for one in self.kinds]
+            each = [activations.kept_by(one, self._how, **how) for one in self.kinds]
             self.kept[key] = [one + norms for one in each]
         return [way.micro_batch * one for one in self.kept[key]]
 
     def _norms(self, tensor: int, context: int, split: bool, recompute: str) -> float:
         """Bytes that a layer's norms keep besides their inputs."""
-        if recompute == "full":
+        if recompute == "full" or (recompute == "selective" and self.keeps.selective):
             return 0.0
         numbers = self.tokens // context * self.model.width / (tensor if split else 1)
         return self.model.block_norms * self.keeps.norm * numbers
 
-    @property
-    def _how(self) -> dict[str, Any]:
-        how = {"attention": self.attention, "dropout": self.dropout}
-        return {"tokens": self.tokens, "fused_gate": self.keeps.fused_gate} | how
+    @cached_property
+    def _how(self) -> Saving:
+        """What a layer keeps, by the conventions of the program."""
+        named = {name: getattr(self.keeps, name) for name in CONVENTIONS}
+        rounded = ROUNDED[self.precision] if self.keeps.rounded else 0.0
+        return Saving(self.attention, self.dropout, rounded=rounded, **named)
 
     def _standing(self, way: Layout | Way, zero: int, shard: int, away: Away = HERE) -> Copies:
         """Bytes of weights and gradients, and of master weights and optimizer states where they
@@ -202,13 +209,15 @@ class Room:
         S, N = shard if zero else 1, way.data * way.context
         own = N * way.tensor // (way.expert * way.expert_split)
         Se = max(1, own * S // N) if zero else 1
-        which = 2 if away.states else 0
-        dense, experts = self._copies(zero, S)[which], self._copies(zero, Se)[which]
+        which, whole = 2 if away.states else 0, self._copies(0, 1)[1]
+        stay = self.keeps.gathered and way.pipeline > 1 and zero > 1 and shard != 1
+        zero, more = (3, whole + 2) if stay else (zero, 0.0)
+        dense, experts = (self._copies(zero, of)[which] + more for of in (S, Se))
         P, E = self.weights(way, dense, experts)
-        states_, whole = P * dense + E * experts, self._copies(0, 1)[1]
+        states_ = P * dense + E * experts
         if away.weights:
             return 0.0, self.largest(way) * (whole + 2)
-        if zero < 2 or shard == 1:
+        if zero < 2 or shard == 1 or stay:
             return states_, 0.0
         return states_, self.largest(way) * (whole + 2 if zero == 3 else whole)
 

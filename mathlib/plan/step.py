@@ -8,7 +8,7 @@ step = m (slowest stage) + (p - 1)/v (a stage) + what is exchanged and not hidde
 from math import log2
 
 from mathlib.checks import InputError, flag, instance, one_of
-from mathlib.compute import flops
+from mathlib.compute import flops, params
 from mathlib.parts import Parts
 from mathlib.plan import calibration, work
 from mathlib.plan.calibration import Interval
@@ -168,6 +168,9 @@ def _exchanged(on: Machine, way: Way, P: float, size: int, S: int, zero: int, st
     replicas = size // S
     left = 2 * (replicas - 1) / replicas * P / S * on.rates.gradient_bytes
     across = on.ring(left, replicas, stride * S)
+    if zero == 1 and on.rates.whole_parameters:  # a broadcast for each rank that owns some
+        matrices = sum(one.layers * one.copies for one in params.matrices(on.model))
+        across += min(S, matrices / way.pipeline) * (S - 1) * on.rates.hop
     if zero == 3:
         hops = 3 * on.rates.hop * min(S, 64) * on.model.layers / way.pipeline
         return m * (2 * on.ring(weights, S, stride) + once + hops) + across

@@ -1,4 +1,4 @@
-"""torchtitan's TOML is the same layout typed; its selective recomputation is not modelled."""
+"""torchtitan's TOML is the same layout typed; recomputing every second layer is not modelled."""
 
 import pytest
 from command_line import answered, args
@@ -72,7 +72,7 @@ def test_groups_and_batches_follow(option):
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"mode": "selective"}, "mode selective .or say --recompute none or full.: changes"),
+        ({"mode": "selective"}, "selective_ac_option 2 .or say --recompute none or full.: chang"),
         ({"mode": "some"}, "activation_checkpoint.mode some: expected none"),
         ({"training": "enable_cpu_offload = true"}, "training.enable_cpu_offload True: changes"),
         ({"training": "seq_lenn = 1"}, "training.seq_lenn: torchtitan has none such; did you mean"),
@@ -84,6 +84,12 @@ def test_groups_and_batches_follow(option):
 def test_what_is_not_modelled_misspelled_or_no_toml_is_refused(changed, told, option):
     with pytest.raises(InputError, match=told):
         args(f"memory {option(**changed)} {LINE}")
+
+
+def test_recomputation_by_operation_is_the_selective_one_that_its_program_keeps(option):
+    by_operation = 'selective"\nselective_ac_option = "op'
+    typed = args(f"memory {option(mode=by_operation)} {LINE}")
+    assert (typed.recompute, typed.program) == ("selective", "fsdp")
 
 
 def test_another_model_than_the_files_is_a_conflict(option):

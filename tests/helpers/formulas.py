@@ -13,6 +13,7 @@ import mathlib
 from mathlib.compute.reported import find_run
 from mathlib.compute.roofline import Operation
 from mathlib.memory import kept
+from mathlib.memory.saved_tensors import Saving
 from mathlib.parts import Parts
 from mathlib.plan.calibration import Rates
 from mathlib.plan.gap import Run
@@ -293,6 +294,7 @@ OWN: dict[str, dict[str, object]] = {
     "activations.ends_in_flight": {"schedule": "1f1b"},
     "activations.layers_of": {"stage": 0},
     "activations.layer": {"recompute": "none"},
+    "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
     "fit.training": {"stage": 0},
     "moments.moments": {"stage": 0},

@@ -1,12 +1,23 @@
 """The tensors that a layer saves, by name and by hand; what flash attention and experts change."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
+import torch
 from architectures import EVERY
+from torch.nn import functional as F
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 from mathlib.checks import InputError
 from mathlib.memory import activations
+from mathlib.memory.saved_tensors import Saving
+from mathlib.plan.keeps import find_keeps
 from mathlib.specs import Experts, Latent, Layout, Model
 
 
@@ -94,6 +105,76 @@ def test_the_core_under_autocast_is_split_and_dropped_as_a_whole() -> None:
 def test_full_recomputation_keeps_one_tensor() -> None:
     kept = activations.layer(EVERY, recompute="full", tensor=2, **THREE)["kept for recomputation"]
     assert dict(kept.items()) == {"layer input": 2 * 30 * 64}  # type: ignore[union-attr]
+
+
+GATED = Model(
+    *("gated",),
+    **{"layers": 1, "width": 64, "heads": 4, "kv_heads": 2, "ffn_width": 96, "vocab": 100},
+    **{"context": 16, "gated": True, "norm": "rmsnorm"},
+)
+PRODUCTS = ("wq", "wk", "wv", "wo", "w1", "w3", "w2")
+
+
+def cached(model: Model) -> int:
+    """Bytes of what PyTorch keeps of a layer by torchtitan's policy: results of attention and of
+    every second product.
+    """
+    h, k, f, s = model.width, model.kv_heads * model.head_dim, model.ffn_width, model.context
+    shapes = [(h, h), (k, h), (k, h), (h, h), (f, h), (f, h), (h, f)]
+    w = {name: torch.randn(shape) for name, shape in zip(PRODUCTS, shapes, strict=True)}
+    seen, kept = 0, 0
+
+    def policy(ctx: SelectiveCheckpointContext, op: object, *args: object) -> CheckpointPolicy:
+        nonlocal seen, kept
+        product, attention = op == torch.ops.aten.mm.default, "scaled_dot_product" in str(op)
+        seen += product
+        if not (attention or (product and seen % 2)):
+            return CheckpointPolicy.PREFER_RECOMPUTE
+        kept += (ctx.op_output[0] if attention else ctx.op_output).nbytes
+        return CheckpointPolicy.MUST_SAVE
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        y = F.rms_norm(x, (h,))
+        q, keys, v = (
+            (y @ w[name].T).view(1, s, -1, model.head_dim).transpose(1, 2) for name in PRODUCTS[:3]
+        )
+        out = F.scaled_dot_product_attention(q, keys, v, is_causal=True, enable_gqa=True)
+        x = x + out.transpose(1, 2).reshape(s, h) @ w["wo"].T
+        y = F.rms_norm(x, (h,))
+        return x + (F.silu(y @ w["w1"].T) * (y @ w["w3"].T)) @ w["w2"].T
+
+    x = torch.randn(s, h, requires_grad=True)
+    contexts = partial(create_selective_checkpoint_contexts, policy)
+    checkpoint(block, x, use_reentrant=False, context_fn=contexts)
+    return kept
+
+
+def test_selective_by_operation_keeps_what_torch_caches() -> None:
+    """And the layer's input; not counted are the logarithms that attention keeps."""
+    named = find_keeps("fsdp-eager").selective
+    how = Saving("flash", dropout=False, bytes_per_element=4, selective=named)
+    kept = activations.kept_by(GATED, how, recompute="selective")
+    assert kept == 4 * 16 * 64 + cached(GATED)
+    compiled = replace(how, selective=find_keeps("fsdp").selective)  # which drops what none reads
+    rest = activations.kept_by(GATED, compiled, recompute="selective")
+    assert kept - rest == 4 * 16 * 64
+    assert rest < activations.kept_by(GATED, how)
+
+
+def test_inputs_of_linear_layers_in_8_bits() -> None:
+    """A byte less of what a linear layer alone reads, one more of what attention keeps as well."""
+    model = Model("moe", layers=1, width=64, heads=4, vocab=100, context=16, gated=True)
+    sparse = model.but(name="sparse", experts=Experts(8, 2, 96, shared=1))
+    n, h, f = 16, 64, model.ffn_width
+    for one, less in ((model, n * (h - h + h + f)), (sparse, n * (h - h + 2 * h + 3 * 96))):
+        wide, narrow = (Saving("flash", dropout=False, rounded=b) for b in (0, 1))
+        assert activations.kept_by(one, wide) - activations.kept_by(one, narrow) == less
+    full = {"recompute": "full"}
+    assert activations.kept_by(model, wide, **full) == activations.kept_by(model, narrow, **full)
+    with pytest.raises(InputError, match="rounded = -1"):
+        Saving(rounded=-1)
+    with pytest.raises(InputError, match="selective = 'queries'"):
+        Saving(selective="queries")  # type: ignore[arg-type]
 
 
 def test_what_is_taken_unless_said() -> None:

@@ -16,7 +16,7 @@ def test_every_row_is_of_a_program_and_says_where_it_was_read() -> None:
 
 
 def test_where_nobody_read_the_code_the_usual_is_taken() -> None:
-    assert find_keeps() == find_keeps("fsdp") == Keeps()
+    assert find_keeps() == find_keeps("deepspeed") == Keeps()
     with pytest.raises(InputError, match="program = 'nobody'"):
         find_keeps("nobody")
 
@@ -27,6 +27,9 @@ def test_where_nobody_read_the_code_the_usual_is_taken() -> None:
         ({"recipe": "butter"}, "recipe = 'butter'"),
         ({"logit": 0}, "logit = 0"),
         ({"norm": -1}, "norm = -1"),
+        ({"shared_logit": -1}, "shared_logit = -1"),
+        ({"rounded": 1}, "rounded = 1"),
+        ({"selective": "queries"}, "selective = 'queries'"),
         ({"whole_logits": 1}, "whole_logits = 1"),
     ],
 )

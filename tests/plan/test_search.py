@@ -103,13 +103,13 @@ def test_a_careful_search_takes_no_layout_that_is_too_likely_to_die() -> None:
 
 def test_a_search_counts_what_the_program_keeps() -> None:
     asked = {"devices": 16, "sequences": 32, "most": 1}
-    usual, own = (planner.search(ON, **asked, program=p) for p in ("fsdp", "megatron-flash"))
+    usual, own = (planner.search(ON, **asked, program=p) for p in ("deepspeed", "megatron-flash"))
     lay = own.choices[0].layout
     assert own.choices[0].memory == Room(ON.model, 4096, keeps=find_keeps("megatron-flash")).total(
         lay
     )
     assert usual.choices[0].memory == Room(ON.model, 4096).total(usual.choices[0].layout)
-    named = planner.search(ON, **asked, program="fsdp", recipe="mixed-adam")
+    named = planner.search(ON, **asked, program="deepspeed", recipe="mixed-adam")
     assert named.choices[0].memory == Room(ON.model, 4096, "mixed-adam").total(
         named.choices[0].layout
     )
