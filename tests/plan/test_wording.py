@@ -49,7 +49,7 @@ def test_how_many_devices_would_do_is_the_least_that_fits():
 
 
 def test_what_a_program_keeps_is_said_in_words():
-    assert wording._kept("fsdp").startswith("mixed-adam-fp32-gradients, a gate's product fused, 6 ")
+    assert wording._kept("fsdp").startswith("adam-fp32, a gate's product fused, 12 bytes a logit")
     assert "14 bytes a logit of the whole vocabulary" in wording._kept("megatron-flash")
     assert wording._kept("fsdp", "sgd").startswith("sgd, ")
     assert len({wording._kept(program) for program in table("calibrations")["programs"]}) > 1
