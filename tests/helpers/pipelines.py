@@ -4,13 +4,18 @@ The batch is awkward on purpose: micro-batches of unequal size, and targets that
 there, most of them in the first sequences.
 """
 
+from functools import cache
+
 import torch
 import torch.distributed as dist
+from patience import PATIENCE
 
+from mathlib import launch
 from mathlib.meters import live, wire
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel import pipeline_chunks
 from mathlib.parallel.pipeline import Pipeline
+from mathlib.parallel.plain import pipeline
 
 SEQUENCES, CONTEXT, STEPS = 10, 8, 3
 SHAPE = {"width": 16, "heads": 4, "context": CONTEXT, "vocab": len(data.vocabulary())}
@@ -34,6 +39,7 @@ def uneven(layers, chunks):
     return [part.tolist() for part in torch.arange(layers).tensor_split(chunks)]
 
 
+@cache
 def by_one(model, optimizer, steps=STEPS, **options):
     """Each step's weights of one process, by name."""
     whole = gpt.GPT(model, **options).double()
@@ -43,7 +49,33 @@ def by_one(model, optimizer, steps=STEPS, **options):
     return [dict(zip(names, row.split(sizes), strict=True)) for row in rows]
 
 
-def make(model, schedule, optimizer, *, ranks=None, build=None, **options):
+class Plain(pipeline.Pipeline):
+    """The plain one in the words of the sturdy one."""
+
+    replica, clock, most_under_way = 0, None, 0
+
+    def __init__(self, chunks, schedule, make, *, width, ranks):
+        super().__init__(chunks, schedule, width)
+        self.rows = [list(range(schedule.stages))]
+        self.optimizer = make(pipeline_chunks.named(chunks).values())
+
+    def run(self, *given, counted=None):
+        return {0: super().run(*(s if torch.is_tensor(s) else torch.cat(s) for s in given))}
+
+    def forward(self, *given):
+        made = super().forward(*given)
+        self.most_under_way = max(self.most_under_way, len(self.in_flight))
+        return made
+
+    def step(self):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def weights(self):
+        return {name: p.detach() for name, p in pipeline_chunks.named(self.chunks).items()}
+
+
+def make(model, schedule, optimizer, *, ranks=None, build=None, plain=False, **options):
     """This rank's pipeline, in 64 bits."""
     rows = ranks or [list(range(dist.get_world_size()))]
     stage = next(row.index(dist.get_rank()) for row in rows if dist.get_rank() in row)
@@ -51,7 +83,8 @@ def make(model, schedule, optimizer, *, ranks=None, build=None, **options):
     chunks = pipeline_chunks.build(model, schedule, stage, layers=cut, **build or {})
     chunks = {c: chunk.double() for c, chunk in chunks.items()}
     make = oracle.OPTIMIZERS[optimizer]
-    return Pipeline(chunks, schedule, make, width=model.width, ranks=ranks, **options)
+    kind = Plain if plain else Pipeline
+    return kind(chunks, schedule, make, width=model.width, ranks=ranks, **options)
 
 
 def by_ranks(model, schedule, optimizer, steps=STEPS, parts=1, **options):
@@ -85,6 +118,16 @@ def apart(found, wanted):
         ),
         torch.zeros(()),
     )
+
+
+def check(ranks, cases):
+    """Every case's weights against those of one process, all cases in one launch."""
+    found = launch.run(run_all, ranks, cases, timeout=PATIENCE)
+    for (model, schedule, optimizer, _), *histories in zip(cases, *found, strict=True):
+        wanted = by_one(model, optimizer)
+        assert apart(histories, wanted) < oracle.EQUAL, (schedule.name, optimizer)
+        names = {name for history in histories for name in history[0][0]}
+        assert names == set(wanted[0]), "somebody was left out"
 
 
 def equal_micro_batches(m, sequences=1):

@@ -33,25 +33,8 @@ def mics_of(model, **options) -> Mics:
     return Mics(model, oracle.OPTIMIZERS["SGD"], list(model.blocks), **options)
 
 
-def histories(cases: list[dict]) -> list[list[torch.Tensor]]:
-    return [sharding.by_ranks("mics", **case) for case in cases]
-
-
 def furthest(ranks: int, cases: list[dict]) -> list[float]:
-    """How far any rank is from one process after any step, for each case; one launch for all."""
-    wanted = [
-        sharding.by_one(case["problem"], case["optimizer"], case.get("clip", float("inf")))
-        for case in cases
-    ]
-    by_rank = launch.run(histories, ranks, cases)
-    return [
-        max(
-            oracle.distance([after], one)
-            for found in by_rank
-            for after, one in zip(found[number], steps, strict=True)
-        )
-        for number, steps in enumerate(wanted)
-    ]
+    return sharding.furthest(ranks, [{"stage": "mics"} | case for case in cases])
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5])

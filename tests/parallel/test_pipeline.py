@@ -23,16 +23,6 @@ def order(name, stages, micro_batches=4):
     return orders.make(name, stages=stages, micro_batches=micro_batches)
 
 
-def check(ranks, cases):
-    """Every case's weights against those of one process, all cases in one launch."""
-    found = launch.run(pipelines.run_all, ranks, cases, timeout=PATIENCE)
-    for (model, schedule, optimizer, _), *histories in zip(cases, *found, strict=True):
-        wanted = pipelines.by_one(model, optimizer)
-        assert pipelines.apart(histories, wanted) < oracle.EQUAL, (schedule.name, optimizer)
-        names = {name for history in histories for name in history[0][0]}
-        assert names == set(wanted[0]), "somebody was left out"
-
-
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_weights_after_every_step_are_those_of_one_process(ranks):
     cases = [
@@ -40,7 +30,7 @@ def test_weights_after_every_step_are_those_of_one_process(ranks):
         for name in ("gpipe", "1f1b")
         for optimizer, m in (("SGD", 4), ("Adam", 4), ("SGD", 1))
     ]
-    check(ranks, cases)
+    pipelines.check(ranks, cases)
 
 
 DEEP = pipelines.shape(layers=8)  # for two chunks on each of four stages
@@ -53,12 +43,12 @@ def test_chunks_split_backwards_and_both_directions_on_two_stages():
     cases += [(MODEL, order("zb-v", 2), "Adam", {"parts": 2, "posted": 3})]
     cases += [(pipelines.shape(tied=False), order("interleaved", 2), "SGD", {})]
     cases += [(MODEL, order("1f1b", 2), "SGD", {"ranks": [[1, 0]]})]
-    check(2, cases)
+    pipelines.check(2, cases)
 
 
 @pytest.mark.parametrize(("ranks", "names"), [(3, ["interleaved", "zb-h2", "zb-v"])])
 def test_so_on_three_stages(ranks, names):
-    check(ranks, [(DEEP, order(name, 3, 6), "SGD", {}) for name in names])
+    pipelines.check(ranks, [(DEEP, order(name, 3, 6), "SGD", {}) for name in names])
 
 
 def test_so_on_four_stages_and_on_two_replicas_of_two():
@@ -66,18 +56,18 @@ def test_so_on_four_stages_and_on_two_replicas_of_two():
     for rows in ([[0, 1], [2, 3]], [[3, 0], [1, 2]]):
         cases += [(MODEL, order(name, 2), "SGD", {"ranks": rows}) for name in ("1f1b", "dualpipe")]
     cases += [(MODEL, order("zb-h1", 2, 2), "Adam", {"ranks": [[0, 2], [1, 3]], "parts": 2})]
-    check(4, cases)
+    pipelines.check(4, cases)
 
 
 @pytest.mark.parametrize("stages", [5, 6, 7])
 def test_one_layer_a_stage_and_no_rank_where_its_number_says(stages):
     placed = [[*range(2, stages), 1, 0]]
     case = (pipelines.shape(layers=stages), order("1f1b", stages, 6), "SGD", {"ranks": placed})
-    check(stages, [case])
+    pipelines.check(stages, [case])
 
 
 def test_eight_stages_one_layer_each():
-    check(8, [(DEEP, order("1f1b", 8, 10), "SGD", {})])
+    pipelines.check(8, [(DEEP, order("1f1b", 8, 10), "SGD", {})])
 
 
 def broken(schedule):

@@ -1,0 +1,54 @@
+"""Each plain file as a script: started here, and by torchrun."""
+
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+from processes import ENVIRONMENT
+
+LINE = re.compile(r"(\S.*): loss (\S+), a rank sends (\S+) bytes$")
+SCRIPTS = {
+    "ring": ["naive_all_reduce", "all_reduce"],
+    "ddp": ["naive", "DDP"],
+    "zero": ["ZeRO 1", "ZeRO 2", "ZeRO 3"],
+    "mics": ["MiCS"],
+    "pipeline": ["gpipe", "1f1b", "interleaved"],
+}
+
+
+def said(text):
+    """Losses and bytes of each line, by their title."""
+    found = {}
+    for line in text.splitlines():
+        title, loss, sent = LINE.search(line.removeprefix("[rank 0] ")).groups()
+        found.setdefault(title, []).append((float(loss), int(sent.replace(",", ""))))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_file_trains_and_says_what_it_sends(name, capsys):
+    runpy.run_module(f"mathlib.parallel.plain.{name}", run_name="__main__", alter_sys=True)
+    found = said(capsys.readouterr().out)
+    assert list(found) == SCRIPTS[name]
+    for steps in found.values():
+        losses, sent = zip(*steps, strict=True)
+        assert losses == tuple(sorted(losses, reverse=True)) and losses[-1] < losses[0] - 0.3
+        assert len(set(sent)) == 1
+    if name != "pipeline":  # which has other layers
+        assert len({tuple(loss for loss, _ in steps) for steps in found.values()}) == 1
+
+
+def test_so_under_torchrun():
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, *words, "-m", "mathlib.parallel.plain.zero"],
+        env=ENVIRONMENT | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = said(done.stdout)
+    assert list(found) == SCRIPTS["zero"] and all(len(steps) == 5 for steps in found.values())
