@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mathlib.checks import InputError
 from mathlib.cli import days, terminal
 from mathlib.cli.amounts import NUMBER, amount
-from mathlib.cli.days import Run, add_run
+from mathlib.cli.days import add_run
 from mathlib.cli.options import add_model, add_tokens, model_of
 from mathlib.cli.plans import add_search, follow, search_of, whole_run
 from mathlib.cli.registry import command
@@ -67,18 +67,14 @@ def fit_command(args: Typed) -> None:
         if args.tokens is None:
             found.append(planner.longest(on, devices=args.devices, sequences=batch, **search))
     terminal.progress("")
-    data = [_data(on, one) for one in found]
-    runs = [_run(args, on, one) for one in found]
-    for row, run in zip(data, runs, strict=True):
-        row |= {"also": facts_dict(days.facts(run))} if run else {}
+    data, told = [_data(on, one) for one in found], [_told(on, found)]
+    for one, row in zip(found, data, strict=True):
+        if run := one.choice and whole_run(args, _of(on, one), one.choice):
+            low, high = (row["between"][end] / row["step"] for end in ("low", "high"))
+            row["also"] = facts_dict(days.facts(run, low, high))
+            told.append(wrapped(days.sentence(run, low, high)))
     args.status = 0 if all(found) else 1
-    told = [_told(on, found), *(wrapped(days.sentence(run)) for run in runs if run)]
     show(args, "\n\n".join(told), {"answers": data})
-
-
-def _run(args: Typed, on: "Machine", one: "Answer") -> Run | None:
-    """The run that was asked for in an answer's layout."""
-    return whole_run(args, _of(on, one), one.choice) if one.choice else None
 
 
 def _of(on: "Machine", one: "Answer") -> "Machine":

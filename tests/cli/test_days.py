@@ -93,6 +93,8 @@ def test_fit_says_the_days_of_its_answers(capsys):
     also = values(one)
     assert also["whole run"] == pytest.approx(1e11 / (64 * 4096) * one["step"])
     assert "100B tokens take" in ended(line, capsys)[1]
+    share = also["whole runs to"] / also["with saves and failures"]
+    assert share == pytest.approx(one["between"]["high"] / one["step"])
     line = "fit llama2-7b --device a100-80gb --devices 8 --train 100B"
     batch, context = answered(line, capsys)["answers"]
     assert values(context)["whole run"] == pytest.approx(1e11 / context["value"] * context["step"])
