@@ -3,8 +3,8 @@
 p   stages, one a rank      m   micro_batches of a step     v   chunks a stage
 b   micro_batch, sequences  s   tokens of a sequence        h   width
 
-A schedule is a list of actions for every stage: F or B (forward,
-backward) of micro-batch i through chunk c of the model.  `mathlib.schedule` writes the lists:
+A schedule is a list of actions for every stage: F or B (forward, backward) of some
+micro-batch i through a chunk c of the model.  `mathlib.schedule` writes the lists:
 
 GPipe         all forwards, then all backwards (Huang et al. 2019)
 1F1B          p-1-stage forwards, then a forward and a backward in turns, then backwards
