@@ -1,18 +1,19 @@
-"""Pipeline parallelism: one loop that executes the action list of any schedule.
+"""Pipeline parallelism: one loop that executes the action list of a schedule.
 
 p   stages, one a rank      m   micro_batches of a step     v   chunks a stage
 b   micro_batch, sequences  s   tokens of a sequence        h   width
 
-A schedule is a list of actions for every stage: F or B (forward,
-backward) of micro-batch i through chunk c of the model.  `mathlib.schedule` writes the lists:
+A schedule is a list of actions for every stage: F or B (forward, backward) of some
+micro-batch i through a chunk c of the model.  `mathlib.schedule` writes the lists:
 
 GPipe         all forwards, then all backwards (Huang et al. 2019)
 1F1B          p-1-stage forwards, then a forward and a backward in turns, then backwards
               (Narayanan et al. 2021): as quick, and p micro-batches in flight, not m
 interleaved   the same with v chunks a stage: 1/v of the idle time, v times the messages
 
-Between chunks travel b s h activations forward, and as many gradients backward.  After
-`run`, a stage's chunks have the gradients of the whole batch.  No parameter is tied.
+Between chunks travel b s h activations forward, as many gradients backward; in these
+orders a stage takes them as they were sent, so a message needs no name.  After `run` a
+stage's chunks have the gradients of the whole batch.  No parameter is tied.
 
     torchrun --nproc-per-node 4 -m mathlib.parallel.plain.pipeline
 """
@@ -78,22 +79,14 @@ class Pipeline:
         if source is None:  # tokens, or the loss, are here
             return None
         buffer = self.like.new_empty(*self.tokens[action.micro_batch].shape, self.width)
-        dist.recv(buffer, group=self.group, group_src=source, tag=self.tag(action))
+        dist.recv(buffer, group=self.group, group_src=source)
         return buffer
 
     def send(self, action: Action, made: Tensor) -> None:
         target = self.schedule.sends_to(action)
         if target is not None:
-            kind, i, c = action
-            taken_by = Action(kind, i, c + 1 if kind == "F" else c - 1)
-            tag = self.tag(taken_by)
-            message = dist.isend(made, group=self.group, group_dst=target, tag=tag)
+            message = dist.isend(made, group=self.group, group_dst=target)
             self.sent.append((message, made))
-
-    def tag(self, action: Action) -> int:
-        """A message is named by who takes it: no order of sends confuses it."""
-        kind, i, c = action
-        return 2 * (i * (self.last + 1) + c) + (kind == "B")
 
 
 if __name__ == "__main__":

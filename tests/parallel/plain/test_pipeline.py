@@ -6,7 +6,7 @@ import pytest
 from mathlib import launch
 from mathlib.model import oracle
 from mathlib.parallel.plain import pipeline
-from mathlib.schedule import orders
+from mathlib.schedule import check, orders
 from mathlib.traffic import volumes
 
 ORDERS = ("gpipe", "1f1b", "interleaved")
@@ -17,7 +17,9 @@ def model(stages):
 
 
 def order(name, stages, rounds=1):
-    return orders.make(name, stages=stages, micro_batches=rounds * stages)
+    found = orders.make(name, stages=stages, micro_batches=rounds * stages)
+    assert not check.tags_needed(found)  # the plain loop sends none
+    return found
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5])

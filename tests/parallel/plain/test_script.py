@@ -4,9 +4,12 @@ import re
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from processes import ENVIRONMENT
+
+from mathlib.parallel.plain import script
 
 LINE = re.compile(r"(\S.*): loss (\S+), a rank sends (\S+) bytes$")
 SCRIPTS = {
@@ -16,6 +19,15 @@ SCRIPTS = {
     "mics": ["MiCS"],
     "pipeline": ["gpipe", "1f1b", "interleaved"],
 }
+
+
+def test_a_file_can_be_shown_whole():
+    """On a page: a screen or two, in columns that need no scrolling sideways."""
+    for name in SCRIPTS:
+        text = Path(script.__file__).with_stem(name).read_text("utf-8")
+        lines = text.splitlines()
+        assert len(lines) <= 120 and max(map(len, lines)) <= 88, name
+        assert f"torchrun --nproc-per-node 4 -m mathlib.parallel.plain.{name}" in text
 
 
 def said(text):
