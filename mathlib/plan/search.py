@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
-from mathlib.checks import InputError, flag, instance, non_negative, one_of, positive, whole
+from mathlib.checks import InputError, below, flag, instance, non_negative, one_of, positive, whole
 from mathlib.layout import RECOMPUTE
 from mathlib.plan.calibration import Interval, most_needed, out_of_memory
 from mathlib.plan.keeps import find_keeps
@@ -77,6 +77,10 @@ class Ranking:
         return bool(self.choices)
 
     def __str__(self) -> str:
+        if not self.tried and self.complete:
+            return (
+                "no layout is as asked: degrees multiply to the devices, replicas divide the batch"
+            )
         if not self.choices:
             most = max(self.full, key=lambda name: self.full[name], default="nothing")
             return f"none of {self.tried:,} layouts fits; mostly too much: {most}"
@@ -162,7 +166,7 @@ def _bounds(name: str, values: Mapping[str, object] | None) -> dict[str, object]
         if axis == "recompute":
             found[axis] = one_of(axis, value, RECOMPUTE)
         else:
-            found[axis] = whole(axis, value, least=0 if axis == "zero" else 1)
+            found[axis] = below(axis, value, 4) if axis == "zero" else whole(axis, value)
     return found
 
 

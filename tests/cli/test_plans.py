@@ -173,11 +173,14 @@ def test_a_plan_keeps_to_what_was_asked(capsys):
         ("--only zera=3", "did you mean zero"),
         ("--only zero", "expected such as"),
         ("--only recompute=some", "recompute = 'some'"),
+        ("--only zero=4", "zero = 4: expected"),
         ("--most recompute=full", "most"),
         ("--most tensor=0", "tensor"),
     ):
         code, _, err = ended(f"{line} {wrong}", capsys)
         assert code == 2 and said in err, err
+    code, out, _ = ended(f"{line} --only tensor=3", capsys)
+    assert code == 1 and "no layout is as asked: degrees multiply to the devices" in out
 
 
 def test_what_fits_keeps_to_it_too(capsys):
