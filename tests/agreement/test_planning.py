@@ -8,11 +8,11 @@ import torch
 from mathlib.compute import flops, params
 from mathlib.meters.live import LiveMeter
 from mathlib.meters.saved import saved_bytes
-from mathlib.plan.calibration import find_rates, interval
+from mathlib.plan.calibration import find_rates
 from mathlib.plan.gap import suspects
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Machine, machine
-from mathlib.plan.step import step
+from mathlib.plan.step import interval, step
 from mathlib.specs import Cluster, Layout, find_cluster, find_model
 
 TOKENS = 2048 * 8192  # Llama 3's step
@@ -26,10 +26,10 @@ def test_llama_3_took_what_was_predicted(devices: int, rate: float) -> None:
     rates = find_rates("h100-sxm", "megatron-core")
     told = {"tensor": 8, "pipeline": 16, "chunks": 8, "zero": 1, "sequence_parallel": True}
     layout = Layout(data=devices // 128, micro_batches=2048 * 128 // devices, **told)
-    time = step(machine(llama, find_cluster("dgx-h100"), rates, tokens=8192), layout).total
-    between = interval(time, "megatron-core")
+    on = machine(llama, find_cluster("dgx-h100"), rates, tokens=8192)
+    between = interval(on, layout)
     assert between.low < printed < between.high
-    assert time == pytest.approx(printed, rel=0.15)
+    assert step(on, layout).total == pytest.approx(printed, rel=0.15)
 
 
 def test_the_flop_of_deepseek_v3_are_those_that_its_authors_count() -> None:
@@ -58,7 +58,7 @@ def test_deepseek_v3_lies_between_exchanges_in_sight_and_hidden() -> None:
         step(*deepseek(**one)).total for one in ({}, DEEPSEEK, DEEPSEEK | {"expert_hidden": 1.0})
     )
     assert hidden < printed < seen < usual
-    whole, lasted = (interval(time, "megatron-core") for time in (usual, seen))
+    whole, lasted = (interval(*deepseek(**one)) for one in ({}, DEEPSEEK))
     assert not whole.low < printed < whole.high  # as if all were sent in 16 bits, to all nodes
     assert lasted.low < printed < lasted.high
     alone = [one.name for one in suspects(*deepseek(**DEEPSEEK), seconds=19.926) if one.needed]

@@ -35,7 +35,8 @@ def test_without_the_reduction_or_with_another_shard_they_are_apart(stage):
     *_, wanted = sharding.by_one("gpt", "SGD")
     for broken in (alone, shifted):
         found = launch.run(broken, 2)
-        assert oracle.distance([history[-1] for history in found], wanted) > 1e-6
+        apart = oracle.distance([history[-1] for history in found], wanted)
+        assert not apart <= 1e-6  # some is no number: what nobody gathered is not initialised
 
 
 def kept(stage):
