@@ -23,7 +23,7 @@ from statistics import mean
 sys.path.append(str(Path(__file__).resolve().parent))
 
 import calibrate  # noqa: E402  (it says where the rest is)
-from published_runs import Published, published, sweeps  # noqa: E402
+from published_runs import Published, sweeps  # noqa: E402
 
 from mathlib.plan.calibration import Rates, _reach  # noqa: E402
 from mathlib.plan.step import _least, _seconds  # noqa: E402
@@ -53,13 +53,13 @@ class LeftOut:
 
 
 def runs() -> list[Published]:
-    return [run for run in [*published()[0], *sweeps()] if run.told and run.seconds]
+    return calibrate.timed() + [run for run in sweeps() if run.told and run.seconds]
 
 
 def others(source: str) -> list[Published]:
     """What is fitted to without it."""
-    every = [run for run in published()[0] if run.told and run.seconds]
-    return [run for run in every if calibrate.fitted_to(run) and run.source != source]
+    every = filter(calibrate.fitted_to, calibrate.timed())
+    return [run for run in every if run.source != source]
 
 
 def left_out(source: str) -> list[LeftOut]:

@@ -92,8 +92,8 @@ def errors(runs: list[Published]) -> list[float]:
 
 def floors(runs: list[Published]) -> list[float]:
     """Errors of one share of the peak a device, fitted to the runs that the constants have."""
-    timed = [run for run in published()[0] if run.told and run.seconds]
-    return [abs(e) for e in calibrate.floor(runs, filter(calibrate.fitted_to, timed))]
+    fitted = filter(calibrate.fitted_to, calibrate.timed())
+    return [abs(e) for e in calibrate.floor(runs, fitted)]
 
 
 def trust(source: str) -> Trust:

@@ -11,22 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import answer_of, ended
+from command_line import COMMANDS, EXAMPLES, answer_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE
 
 import mathlib
 from mathlib.cli import registry
-from mathlib.cli.registry import every_command
-
-COMMANDS = every_command()
-EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
-
-
-@pytest.fixture
-def run(capsys):
-    return lambda command: ended(command, capsys)
 
 
 @pytest.mark.parametrize("line", EXAMPLES)

@@ -3,17 +3,12 @@
 import json
 
 import pytest
-from command_line import answer_of, ended
+from command_line import answer_of
 
 from mathlib import specs
 from mathlib.compute import flops, params
 from mathlib.memory import fit
 from mathlib.traffic import comm, mesh
-
-
-@pytest.fixture
-def run(capsys):
-    return lambda command: ended(command, capsys)
 
 
 def test_params_are_the_librarys(run):

@@ -1,19 +1,10 @@
 """The help fits the terminal and can be pasted; an option that is none comes with the one meant."""
 
 import pytest
-from command_line import ended
+from command_line import COMMANDS, EXAMPLES
 
 from mathlib.cli import terminal
 from mathlib.cli.options import FLAGS, SHAPES
-from mathlib.cli.registry import every_command
-
-COMMANDS = every_command()
-EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
-
-
-@pytest.fixture
-def run(capsys):
-    return lambda command: ended(command, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

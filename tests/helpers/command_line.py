@@ -4,7 +4,10 @@ import json
 import shlex
 
 from mathlib.cli.parser import main, typed_of
-from mathlib.cli.registry import find_command
+from mathlib.cli.registry import every_command, find_command
+
+COMMANDS = every_command()
+EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
 
 
 def args(line):
