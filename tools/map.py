@@ -28,11 +28,16 @@ def cell(names: list[str]) -> str:
     return "<br>".join(f"`{name}`" for name in short)
 
 
+def leaf(name: str) -> str:
+    """module.function, without its rooms"""
+    return ".".join(name.split(".")[-2:])
+
+
 def line(row: whereabouts.Row) -> str:
     equation = f"{{eq}}`{row.equation}`" if row.equation else ""
-    runs = [run.partition(".")[2] for run in row.runs]
+    runs = [leaf(run) for run in row.runs]
     own = [test for test in row.tests if "/agreement/" not in test]
-    function = row.function.partition(".")[2]
+    function = leaf(row.function)
     columns = [equation, f"`{function}`", cell(runs), ", ".join(row.experiments)]
     return f"| {' | '.join([*columns, cell(own), row.section])} |"
 

@@ -21,10 +21,10 @@ from torch.utils.checkpoint import checkpoint
 
 from mathlib.model import oracle
 from mathlib.parallel.ddp import DDP
-from mathlib.parallel.mics import Mics
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.mics import Mics
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage2 import Zero2
+from mathlib.parallel.zero.stage3 import Zero3
 
 SHARDED = {
     "ZeRO-1": lambda m, make, layers, **kw: Zero1(m, make, bucket_bytes=300, **kw),

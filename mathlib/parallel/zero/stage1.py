@@ -18,12 +18,12 @@ from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError
 from mathlib.meters.trace import Trace
-from mathlib.parallel import flat_shards
 from mathlib.parallel.alike import check_unchanged, inventory
 from mathlib.parallel.buckets import bucket_lists
 from mathlib.parallel.ddp import MissingGradients, broadcast
-from mathlib.parallel.flat_shards import SILENT, FlatShard, Scattering, alike
-from mathlib.parallel.sharded_optimizer import MakeOptimizer, grouped, optimizer_over
+from mathlib.parallel.zero import flat_shards
+from mathlib.parallel.zero.flat_shards import SILENT, FlatShard, Scattering, alike
+from mathlib.parallel.zero.sharded_optimizer import MakeOptimizer, grouped, optimizer_over
 
 MIB = 2**20
 WITHOUT_GRADIENT = (
@@ -161,13 +161,31 @@ class Zero1:
         """Every row that this rank has a piece of."""
         return self.shards
 
-    def _reduce(self) -> None:
-        """Leave in every shard's `grad` this rank's piece of the mean over the ranks."""
+    @torch.no_grad()
+    def step(self) -> Tensor | None:
+        """Reduce-scatter the gradients, update this rank's pieces, gather the weights of all;
+        returns the gradient's norm if it is to be clipped.
+        """
+        self._check_unchanged()
         self._refuse_missing(p for s in self.shards for p in s.names if p.grad is None)
         self.sent = deque()
         for s in self.shards:
             self._send(s)
         self._settle(0)
+        norm = self._update()
+        for transfer in [s.publish() for s in self.shards]:
+            transfer.wait()
+        return norm
+
+    def _update(self) -> Tensor | None:
+        """Update the shards by their gradients, and drop these."""
+        for s in self.shards:
+            s.take_edits()
+        bounded = math.isfinite(self.most)
+        norm = flat_shards.clip(self.shards, self.most, self.group) if bounded else None
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return norm
 
     def _send(self, s: FlatShard) -> None:
         """Let a row leave, as soon as there is room on the way."""
@@ -185,25 +203,3 @@ class Zero1:
     def _refuse_missing(self, parameters: Iterable[nn.Parameter]) -> None:
         if lost := sorted(self.names[p] for p in parameters):
             raise MissingGradients(lost, len(self.names), WITHOUT_GRADIENT)
-
-    @torch.no_grad()
-    def step(self) -> Tensor | None:
-        """Update the weights of all ranks; returns the gradient's norm if it is to be
-        clipped.
-        """
-        self._check_unchanged()
-        self._reduce()
-        for s in self.shards:
-            s.take_edits()
-        total = None
-        if math.isfinite(self.most):
-            total = flat_shards.clip(self.shards, self.most, self.group)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self._publish()
-        return total
-
-    def _publish(self) -> None:
-        """Give every rank the new weights."""
-        for transfer in [s.publish() for s in self.shards]:
-            transfer.wait()

@@ -12,10 +12,10 @@ from witness import Storages
 from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.model import gpt, oracle
-from mathlib.parallel.flat_shards import FlatShard
-from mathlib.parallel.mics import Mics
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.flat_shards import FlatShard
+from mathlib.parallel.zero.mics import Mics
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage3 import Zero3
 
 DEEP = gpt.small(layers=12, width=32, context=8, vocab=16)
 WAYS = {"zero3": Zero3, "mics": partial(Mics, shard=2, whole_below=100)}

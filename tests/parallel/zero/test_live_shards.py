@@ -4,9 +4,9 @@ import torch
 
 from mathlib import launch
 from mathlib.model import gpt, oracle
-from mathlib.parallel import live_shards
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero import live_shards
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage3 import Zero3
 
 SHAPE = gpt.small(layers=3, width=64, vocab=128, context=8)
 

@@ -10,8 +10,8 @@ from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters import links
 from mathlib.meters.trace import Trace
-from mathlib.parallel.flat_shards import Scattering, all_gather
-from mathlib.parallel.hierarchical_gather import (
+from mathlib.parallel.zero.flat_shards import Scattering, all_gather
+from mathlib.parallel.zero.hierarchical_gather import (
     StagedGather,
     StagedScatter,
     by_nodes,

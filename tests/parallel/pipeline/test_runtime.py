@@ -9,9 +9,9 @@ from patience import PATIENCE
 from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.model import oracle
-from mathlib.parallel import pipeline
-from mathlib.parallel.pipeline_copies import Copies
-from mathlib.parallel.pipeline_mail import Mail
+from mathlib.parallel.pipeline import runtime
+from mathlib.parallel.pipeline.copies import Copies
+from mathlib.parallel.pipeline.mail import Mail
 from mathlib.schedule import orders
 from mathlib.schedule.actions import Action, Schedule
 
@@ -86,7 +86,7 @@ def unweighted(_):
 
     def loss(self, i, scores):
         targets = self.targets[i].flatten()
-        found = pipeline.F.cross_entropy(scores.flatten(0, 1), targets) / len(self.targets)
+        found = runtime.F.cross_entropy(scores.flatten(0, 1), targets) / len(self.targets)
         self.losses[i] = found.item()
         return found
 
@@ -103,7 +103,7 @@ def late(take):
     return instead
 
 
-PARTS = [(pipeline.Pipeline, "_loss"), (Copies, "add_up"), (Mail, "take")]
+PARTS = [(runtime.Pipeline, "_loss"), (Copies, "add_up"), (Mail, "take")]
 INSTEAD = {"_loss": unweighted, "add_up": lambda _: lambda self: None, "take": late}
 
 
@@ -137,7 +137,7 @@ def refusals():
             pipe.run(one, other)
         said.append(str(refused.value))
     with pytest.raises(InputError) as refused:
-        pipeline.Pipeline({}, good, oracle.OPTIMIZERS["SGD"], width=16)
+        runtime.Pipeline({}, good, oracle.OPTIMIZERS["SGD"], width=16)
     return [*said, str(refused.value)]
 
 

@@ -15,11 +15,11 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import InputError
-from mathlib.parallel import flat_shards
-from mathlib.parallel.flat_shards import Fill, FlatShard, alike
-from mathlib.parallel.sharded_optimizer import MakeOptimizer
-from mathlib.parallel.zero1 import in_backward
-from mathlib.parallel.zero2 import Zero2
+from mathlib.parallel.zero import flat_shards
+from mathlib.parallel.zero.flat_shards import Fill, FlatShard, alike
+from mathlib.parallel.zero.sharded_optimizer import MakeOptimizer
+from mathlib.parallel.zero.stage1 import in_backward
+from mathlib.parallel.zero.stage2 import Zero2
 
 
 class Zero3(Zero2):
@@ -222,9 +222,14 @@ class Zero3(Zero2):
         for part in self.rows:
             self._release(part)
 
-    def _publish(self) -> None:
+    @torch.no_grad()
+    def step(self) -> Tensor | None:
         """Nobody needs the new weights before the next gather; what is whole still has the old."""
+        self._check_unchanged()
+        self._check_arrived()
+        norm = self._update()
         self._release_all()
+        return norm
 
     @torch.no_grad()
     def full_weights(self) -> dict[str, Tensor]:

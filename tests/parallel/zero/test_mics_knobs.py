@@ -14,8 +14,8 @@ from mathlib.checks import InputError
 from mathlib.meters import links, wire
 from mathlib.meters.trace import Trace
 from mathlib.model import gpt, oracle
-from mathlib.parallel.flat_shards import FlatShard
-from mathlib.parallel.mics import Mics, from_sagemaker
+from mathlib.parallel.zero.flat_shards import FlatShard
+from mathlib.parallel.zero.mics import Mics, from_sagemaker
 from mathlib.traffic import hierarchical
 
 DEEP = replace(sharding.MODEL, layers=6)

@@ -13,8 +13,8 @@ from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters.trace import Trace
 from mathlib.model import gpt, oracle
-from mathlib.parallel.flat_shards import FlatShard
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.flat_shards import FlatShard
+from mathlib.parallel.zero.stage3 import Zero3
 
 DEEP = replace(sharding.MODEL, layers=6)
 

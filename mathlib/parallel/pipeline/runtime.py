@@ -18,14 +18,14 @@ from torch.autograd.graph import get_gradient_edge
 
 from mathlib.checks import InputError, listed, one_of
 from mathlib.meters.trace import Trace
-from mathlib.parallel import pipeline_chunks
-from mathlib.parallel.flat_shards import SILENT
-from mathlib.parallel.pipeline_copies import Copies
-from mathlib.parallel.pipeline_mail import Mail
-from mathlib.parallel.pipeline_time import VirtualClock, at_least
-from mathlib.parallel.sharded_optimizer import MakeOptimizer
-from mathlib.parallel.split_backward import LaterWeights
-from mathlib.parallel.weight_versions import Versions
+from mathlib.parallel.pipeline import model_chunks
+from mathlib.parallel.pipeline.clocks import VirtualClock, at_least
+from mathlib.parallel.pipeline.copies import Copies
+from mathlib.parallel.pipeline.mail import Mail
+from mathlib.parallel.pipeline.split_backward import LaterWeights
+from mathlib.parallel.pipeline.weight_versions import Versions
+from mathlib.parallel.zero.flat_shards import SILENT
+from mathlib.parallel.zero.sharded_optimizer import MakeOptimizer
 from mathlib.schedule.actions import Action, Schedule
 from mathlib.schedule.check import validate
 from mathlib.schedule.times import Times
@@ -77,7 +77,7 @@ class Pipeline:
         self.copies = Copies(self.chunks)
         self.replicas = _column(self.rows, self.stage)
         self.actions = schedule.actions[self.stage]
-        self.optimizer = make(list(pipeline_chunks.named(self.chunks).values()))  # type: ignore[arg-type]
+        self.optimizer = make(list(model_chunks.named(self.chunks).values()))  # type: ignore[arg-type]
         self.later = LaterWeights()
         if any(action.kind == "I" for action in self.actions):
             for chunk in self.chunks.values():
@@ -140,11 +140,11 @@ class Pipeline:
 
     def weights(self) -> dict[str, Tensor]:
         """This rank's parameters by their names in the whole model."""
-        return {name: p.detach() for name, p in pipeline_chunks.named(self.chunks).items()}
+        return {name: p.detach() for name, p in model_chunks.named(self.chunks).items()}
 
     def gradients(self) -> dict[str, Tensor | None]:
         """What `run` has left so far, this rank's share of it, by the same names."""
-        return {name: p.grad for name, p in pipeline_chunks.named(self.chunks).items()}
+        return {name: p.grad for name, p in model_chunks.named(self.chunks).items()}
 
     def _parameters(self) -> list[nn.Parameter]:
         return [p for chunk in self.chunks.values() for p in chunk.parameters()]

@@ -9,7 +9,7 @@ from patience import PATIENCE
 from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.model import delayed_sgd, gpt, oracle
-from mathlib.parallel.weight_versions import Versions
+from mathlib.parallel.pipeline.weight_versions import Versions
 from mathlib.schedule import orders, weights
 
 MODEL = pipelines.shape(tied=False)

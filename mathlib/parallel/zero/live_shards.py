@@ -10,7 +10,7 @@ from itertools import count
 from torch import Tensor
 
 from mathlib.meters import live
-from mathlib.parallel.zero1 import Zero1
+from mathlib.parallel.zero.stage1 import Zero1
 
 
 def step_timeline(

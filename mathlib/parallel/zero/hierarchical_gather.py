@@ -19,7 +19,7 @@ from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError, whole
 from mathlib.meters.trace import Trace
-from mathlib.parallel.flat_shards import SILENT, Gather, Scattering, Transfer, all_gather
+from mathlib.parallel.zero.flat_shards import SILENT, Gather, Scattering, Transfer, all_gather
 from mathlib.traffic.mesh import Mesh
 
 Scatter = Callable[..., Any]  # Scattering, or what is called and waited for as it is

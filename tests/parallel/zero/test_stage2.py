@@ -6,8 +6,8 @@ import torch
 
 from mathlib import launch
 from mathlib.model import gpt, oracle
-from mathlib.parallel.flat_shards import Transfer
-from mathlib.parallel.zero2 import Zero2
+from mathlib.parallel.zero.flat_shards import Transfer
+from mathlib.parallel.zero.stage2 import Zero2
 
 
 def after_backward(bucket_bytes: int) -> dict:

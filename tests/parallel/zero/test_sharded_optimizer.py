@@ -8,7 +8,7 @@ from sharded_cases import ClipsItself, Lamb, Sign
 from torch import nn
 
 from mathlib.checks import InputError
-from mathlib.parallel import sharded_optimizer
+from mathlib.parallel.zero import sharded_optimizer
 
 OPTIM = torch.optim
 BY_ELEMENT = [OPTIM.ASGD, OPTIM.Adadelta, OPTIM.Adagrad, OPTIM.Adam, OPTIM.AdamW, OPTIM.Adamax]

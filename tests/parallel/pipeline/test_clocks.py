@@ -3,7 +3,7 @@
 import time
 
 from mathlib.meters.trace import Event
-from mathlib.parallel.pipeline_time import Done, VirtualClock, at_least, idle_share
+from mathlib.parallel.pipeline.clocks import Done, VirtualClock, at_least, idle_share
 from mathlib.schedule.actions import Action
 from mathlib.schedule.flush import gpipe
 from mathlib.schedule.times import Times

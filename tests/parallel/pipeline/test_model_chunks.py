@@ -6,7 +6,7 @@ import torch
 
 from mathlib.checks import InputError
 from mathlib.model import gpt
-from mathlib.parallel import pipeline_chunks
+from mathlib.parallel.pipeline import model_chunks
 from mathlib.schedule import orders
 
 
@@ -15,7 +15,7 @@ from mathlib.schedule import orders
 def test_chunks_in_a_row_are_the_model(order, tied):
     model = pipelines.shape(tied=tied)
     schedule = orders.make(order, stages=2, micro_batches=4)
-    stages = [pipeline_chunks.build(model, schedule, stage, seed=3) for stage in range(2)]
+    stages = [model_chunks.build(model, schedule, stage, seed=3) for stage in range(2)]
     whole = gpt.GPT(model, seed=3)
     x = tokens = pipelines.batch(0)[0]
     for c in range(schedule.model_chunks):
@@ -23,7 +23,7 @@ def test_chunks_in_a_row_are_the_model(order, tied):
     assert torch.equal(x, whole(tokens))
     found = {}
     for chunks in stages:
-        found |= pipeline_chunks.named(chunks)
+        found |= model_chunks.named(chunks)
     wanted = dict(whole.named_parameters())
     assert set(found) == set(wanted)
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
@@ -31,9 +31,9 @@ def test_chunks_in_a_row_are_the_model(order, tied):
 
 def test_both_ends_on_one_stage_share_the_tied_matrix():
     schedule = orders.make("zb-v", stages=2, micro_batches=4)
-    chunks = pipeline_chunks.build(pipelines.shape(), schedule, 0)
+    chunks = model_chunks.build(pipelines.shape(), schedule, 0)
     assert chunks[3].head.weight is chunks[0].tokens.weight
-    chunks = pipeline_chunks.build(pipelines.shape(tied=False), schedule, 0)
+    chunks = model_chunks.build(pipelines.shape(tied=False), schedule, 0)
     assert chunks[3].head.weight is not chunks[0].tokens.weight
 
 
@@ -42,7 +42,7 @@ def test_recomputation_changes_nothing():
     schedule = orders.make("gpipe", stages=1, micro_batches=1)
     results = []
     for recompute in ("none", "selective", "full"):
-        chunk = pipeline_chunks.build(model, schedule, 0, recompute=recompute)[0]
+        chunk = model_chunks.build(model, schedule, 0, recompute=recompute)[0]
         chunk(tokens).sum().backward()
         results.append([p.grad for p in chunk.parameters()])
     for gradients in zip(*results, strict=True):
@@ -61,10 +61,10 @@ def test_recomputation_changes_nothing():
 )
 def test_layers_that_make_no_model_are_refused(layers, said):
     with pytest.raises(InputError, match=said):
-        pipeline_chunks.cut(pipelines.shape(), 3, layers)
+        model_chunks.cut(pipelines.shape(), 3, layers)
 
 
 def test_a_stage_that_is_none_is_refused():
     schedule = orders.make("gpipe", stages=2, micro_batches=2)
     with pytest.raises(InputError, match="stage = 2"):
-        pipeline_chunks.build(pipelines.shape(), schedule, 2)
+        model_chunks.build(pipelines.shape(), schedule, 2)

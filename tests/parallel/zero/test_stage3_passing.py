@@ -8,8 +8,8 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.model import oracle
-from mathlib.parallel.flat_shards import FlatShard
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.flat_shards import FlatShard
+from mathlib.parallel.zero.stage3 import Zero3
 
 
 class Chain(nn.Module):

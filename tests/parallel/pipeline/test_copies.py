@@ -9,8 +9,8 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.checks import InputError
-from mathlib.parallel import pipeline_chunks, pipeline_copies
-from mathlib.parallel.pipeline_copies import Copies
+from mathlib.parallel.pipeline import copies, model_chunks
+from mathlib.parallel.pipeline.copies import Copies
 from mathlib.schedule import orders
 from mathlib.traffic import mesh
 
@@ -19,7 +19,7 @@ def shared(order, stages):
     """Which ranks hold each parameter, by name."""
     schedule = orders.make(order, stages=stages, micro_batches=8)
     stage = dist.get_rank() % stages  # the ranks of a replica are neighbours
-    copies = Copies(pipeline_chunks.build(pipelines.shape(), schedule, stage))
+    copies = Copies(model_chunks.build(pipelines.shape(), schedule, stage))
     return {name: ranks for (_, name), ranks in copies.holders.items()}
 
 
@@ -68,8 +68,8 @@ def test_copies_start_with_the_first_holders_numbers_and_get_the_sum():
 
 def test_copies_that_cannot_be_one_are_refused():
     with pytest.raises(InputError, match="the copies of w differ: .2,., .3,."):
-        pipeline_copies.holders([{(0, "w"): "(2,)"}, {(0, "w"): "(3,)"}])
+        copies.holders([{(0, "w"): "(2,)"}, {(0, "w"): "(3,)"}])
     one, two = nn.Linear(2, 2), nn.Linear(2, 2)
     one.ties = two.ties = {"weight": "both"}
     with pytest.raises(InputError, match="two of this rank hold both, tied"):
-        pipeline_copies.keys({0: one, 1: two})
+        copies.keys({0: one, 1: two})

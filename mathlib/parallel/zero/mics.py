@@ -18,11 +18,16 @@ from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError, non_negative, one_of
 from mathlib.parallel.ddp import broadcast
-from mathlib.parallel.flat_shards import FlatShard, Gather, Scattering, all_gather
-from mathlib.parallel.hierarchical_gather import Scatter, by_nodes, group_along, scatter_by_nodes
-from mathlib.parallel.sharded_optimizer import MakeOptimizer
-from mathlib.parallel.zero1 import in_backward
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.flat_shards import FlatShard, Gather, Scattering, all_gather
+from mathlib.parallel.zero.hierarchical_gather import (
+    Scatter,
+    by_nodes,
+    group_along,
+    scatter_by_nodes,
+)
+from mathlib.parallel.zero.sharded_optimizer import MakeOptimizer
+from mathlib.parallel.zero.stage1 import in_backward
+from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.traffic import mesh
 
 
@@ -150,24 +155,29 @@ class Mics(Zero3):
         self._empty_bucket()
         super()._finish()
 
-    def _reduce(self) -> None:
-        """The accumulation boundary: add up the pieces over the replicas, small tensors
-        over all ranks.
+    @torch.no_grad()
+    def step(self) -> Tensor | None:
+        """Add up over the replicas and update; only small tensors are published, as the
+        next forward gathers all others.
         """
-        super()._reduce()
+        self._check_unchanged()
+        self._check_arrived()
+        self._add_up()
+        norm = self._update()
+        self._release_all()
+        for row in self.shards:
+            if row.kept:
+                row.publish().wait()
+        return norm
+
+    def _add_up(self) -> None:
+        """Pieces of a gradient over the replicas, those of small tensors over all ranks."""
         for row in self.shards:
             group = self.everyone if row.kept else self.replicas
             if dist.get_world_size(group) > 1 and (gradient := row.shard.grad) is not None:
                 what = f"all-reduce of {row.name}"
                 with self.trace.span(what, "communication", gradient.nbytes):
                     dist.all_reduce(gradient, group=group)
-
-    def _publish(self) -> None:
-        """Small tensors are at home here; nobody needs the others before the next gather."""
-        super()._publish()
-        for row in self.shards:
-            if row.kept:
-                row.publish().wait()
 
     def live(self) -> int:
         """Weights that are whole now, or about to be, because they were gathered."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from mathlib.checks import one_of, whole
 from mathlib.meters.trace import Trace
 from mathlib.parallel.messages import DONE, TYPES, Message
-from mathlib.parallel.pipeline_time import VirtualClock
+from mathlib.parallel.pipeline.clocks import VirtualClock
 from mathlib.schedule.actions import KINDS, Action, Schedule
 
 STAMP = 8  # bytes of a time that travels with a message

@@ -6,8 +6,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mathlib.checks import InputError
-from mathlib.parallel import pipeline_chunks
-from mathlib.parallel.split_backward import LaterWeights
+from mathlib.parallel.pipeline import model_chunks
+from mathlib.parallel.pipeline.split_backward import LaterWeights
 from mathlib.schedule import orders
 
 B = pipelines.SEQUENCES
@@ -16,7 +16,7 @@ SCHEDULE = orders.make("gpipe", stages=2, micro_batches=1)
 
 def chunk_and_output(recompute="none", later=None, freeze=False):
     """The second half of the model, on an input of its own."""
-    chunk = pipeline_chunks.build(pipelines.shape(), SCHEDULE, 1, recompute=recompute)[1].double()
+    chunk = model_chunks.build(pipelines.shape(), SCHEDULE, 1, recompute=recompute)[1].double()
     if freeze:
         chunk.blocks["2"].mlp.up.requires_grad_(False)
     if later:

@@ -10,9 +10,9 @@ from collections import deque
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from mathlib.parallel.zero1 import Zero1, in_backward
+from mathlib.parallel.zero.stage1 import Zero1, in_backward
 
 BROKEN_OFF = (
     "a backward has not ended: either it broke off, then run forward again before the next backward"
@@ -92,8 +92,18 @@ class Zero2(Zero1):
         self._settle(0)
         self.backward = None
 
-    def _reduce(self) -> None:
-        """Gradients are where they belong since the end of backward."""
+    @torch.no_grad()
+    def step(self) -> Tensor | None:
+        """As in stage 1, but that the gradients are where they belong since the end of backward."""
+        self._check_unchanged()
+        self._check_arrived()
+        norm = self._update()
+        for transfer in [s.publish() for s in self.shards]:
+            transfer.wait()
+        return norm
+
+    def _check_arrived(self) -> None:
+        """Refuse a backward that broke off, and parameters without a gradient."""
         if self.backward is not None:
             raise RuntimeError(BROKEN_OFF)
         without = (s for s in self.shards if s.shard.grad is None)

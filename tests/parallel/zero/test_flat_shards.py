@@ -7,8 +7,8 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.meters import wire
-from mathlib.parallel import flat_shards
-from mathlib.parallel.flat_shards import FlatShard, Scattering
+from mathlib.parallel.zero import flat_shards
+from mathlib.parallel.zero.flat_shards import FlatShard, Scattering
 from mathlib.traffic import comm
 
 

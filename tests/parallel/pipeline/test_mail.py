@@ -10,7 +10,7 @@ from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.meters.trace import Trace
-from mathlib.parallel.pipeline_mail import Mail
+from mathlib.parallel.pipeline.mail import Mail
 from mathlib.schedule import orders
 from mathlib.schedule.actions import Action, Schedule
 

@@ -17,8 +17,8 @@ from mathlib.meters import wire
 from mathlib.meters.trace import Event, Trace
 from mathlib.model import gpt, oracle
 from mathlib.parallel.ddp import MissingGradients
-from mathlib.parallel.flat_shards import Scattering
-from mathlib.parallel.zero1 import Zero1
+from mathlib.parallel.zero.flat_shards import Scattering
+from mathlib.parallel.zero.stage1 import Zero1
 from mathlib.traffic import volumes
 
 
