@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
@@ -37,17 +38,36 @@ def test_plain_pytest_collects_every_test_file():
     assert collected == FILES
 
 
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_the_parts_of_make_test_are_all_tests_each_once():
+def made(*targets: str) -> list[str]:
+    """What make would do for these targets, line by line."""
+    if not shutil.which("make"):
+        pytest.skip("needs make")
     given = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = [f"--old-file=.venv/{stamp}" for stamp in (".book", ".all")]  # nothing to install
     said = subprocess.run(
-        ["make", "-n", *done, "test"], cwd=ROOT, env=given, capture_output=True, text=True
+        ["make", "-n", *done, *targets], cwd=ROOT, env=given, capture_output=True, text=True
     )
     assert said.returncode == 0, said.stderr
-    commands = [line for line in said.stdout.splitlines() if re.search(r"/pytest\b", line)]
+    return said.stdout.splitlines()
+
+
+def test_the_parts_of_make_test_are_all_tests_each_once():
+    lines = made("test")
+    commands = [line for line in lines if re.search(r"/pytest\b", line)]
     parts = [selected(command) for command in commands if "--nbval" not in command]
     assert len(parts) == 3 and len(commands) == 4, "formulas, runs, site; and the notebooks"
     assert set().union(*parts) == FILES, "a test that no part runs"
     assert sum(map(len, parts)) == len(FILES), "a test that two parts run"
-    assert said.stdout.count(" of 5: ") == 5, "each part says which it is"
+    assert sum(" of 5: " in line for line in lines) == 5, "each part says which it is"
+
+
+def test_the_service_s_jobs_beside_each_other_do_what_make_test_does():
+    (job,) = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text("utf-8"))[
+        "jobs"
+    ].values()
+    (command,) = (step["run"] for step in job["steps"] if "run" in step)
+    assert command == "make ${{ matrix.part }}"
+    assert not {"include", "exclude"} & set(job["strategy"]["matrix"]), "every part on every Python"
+    parts = [line for part in job["strategy"]["matrix"]["part"] for line in made(*part.split())]
+    whole = [line for line in made("test") if not line.startswith("echo ")]
+    assert sorted(parts) == sorted(whole), "a part that no job runs, or that two run"
