@@ -66,22 +66,27 @@ chapters: $(VENV)/.all
 # --- tests, cheapest first; plain `pytest` runs all of tests/ at once, and tests/rules holds that no test is lost here ---
 
 RUNS := tests/launch tests/meters tests/model tests/parallel tests/agreement tests/bench
+NOTEBOOKS := $(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*'))
+TIMED := $(shell grep -l nbval-ignore-output $(NOTEBOOKS))  # only cells that show times have this tag
+
+# of the parts whose rows match; `python bench/minutes.py` measures them anew
+minutes = $(shell awk -F'|' '/$(1)/ { sum += $$3 } END { printf "about %d min", sum < 1 ? 1 : sum + 0.5 }' bench/results/minutes.md)
 
 test: plan part-1 lint part-2 test-formulas part-3 test-runs part-4 test-notebooks part-5 test-site
 	@echo "All tests passed."
 
 plan:
-	@echo "Five parts, about half an hour on two cores; the first time, installing comes before."
+	@echo "Five parts, $(call minutes,[.]) on two cores; the first time, installing comes before."
 part-1:
-	@echo "Part 1 of 5: style, types, spelling (less than a minute)"
+	@echo "Part 1 of 5: style, types, spelling ($(call minutes,lint))"
 part-2:
-	@echo "Part 2 of 5: formulas, pictures, rules (about 3 minutes)"
+	@echo "Part 2 of 5: formulas, pictures, rules ($(call minutes,formulas))"
 part-3:
-	@echo "Part 3 of 5: real runs on several ranks (about 8 minutes)"
+	@echo "Part 3 of 5: real runs on several ranks ($(call minutes,runs))"
 part-4:
-	@echo "Part 4 of 5: every chapter runs and prints what is stored (about 5 minutes)"
+	@echo "Part 4 of 5: every chapter runs and prints what is stored ($(call minutes,notebooks))"
 part-5:
-	@echo "Part 5 of 5: the site in a real browser (about 10 minutes)"
+	@echo "Part 5 of 5: the site in a real browser ($(call minutes,site))"
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
@@ -96,7 +101,8 @@ test-runs: $(VENV)/.all
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile $(RUNS)
 
 test-notebooks: $(VENV)/.all
-	$(BIN)/pytest --nbval --nbval-cell-timeout=120 chapters  # one at a time: some cells measure time
+	$(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(filter-out $(TIMED),$(NOTEBOOKS))
+	$(BIN)/pytest --nbval --nbval-cell-timeout=120 $(TIMED)  # one at a time
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py

@@ -11,8 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import ROOT, code_cells
 
-ROOT = Path(__file__).resolve().parents[2]
+CLOCK = re.compile(
+    r"\b(perf_counter|monotonic|timeit)\b|\btime\.time\b|meters(\.| import .*)(clock|rates)\b"
+)
+NOTEBOOKS = sorted((ROOT / "chapters").rglob("*.ipynb"))
+needs_make = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 FILES = {path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
 
 
@@ -37,17 +42,38 @@ def test_plain_pytest_collects_every_test_file():
     assert collected == FILES
 
 
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_the_parts_of_make_test_are_all_tests_each_once():
+def make_test() -> str:
+    """What `make test` would do."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = [f"--old-file=.venv/{stamp}" for stamp in (".book", ".all")]  # nothing to install
     said = subprocess.run(
         ["make", "-n", *done, "test"], cwd=ROOT, env=given, capture_output=True, text=True
     )
     assert said.returncode == 0, said.stderr
-    commands = [line for line in said.stdout.splitlines() if re.search(r"/pytest\b", line)]
-    parts = [selected(command) for command in commands if "--nbval" not in command]
-    assert len(parts) == 3 and len(commands) == 4, "formulas, runs, site; and the notebooks"
+    return said.stdout
+
+
+def pytest_commands() -> list[str]:
+    return [line for line in make_test().splitlines() if re.search(r"/pytest\b", line)]
+
+
+@needs_make
+def test_the_parts_of_make_test_are_all_tests_each_once():
+    parts = [selected(command) for command in pytest_commands() if "--nbval" not in command]
+    assert len(parts) == 3, "formulas, runs, site"
     assert set().union(*parts) == FILES, "a test that no part runs"
     assert sum(map(len, parts)) == len(FILES), "a test that two parts run"
-    assert said.stdout.count(" of 5: ") == 5, "each part says which it is"
+    assert make_test().count(" of 5: ") == 5, "each part says which it is"
+
+
+@needs_make
+def test_chapters_that_measure_time_run_one_at_a_time():
+    """All chapters are run, each once; what may run side by side looks at no clock on the wall."""
+    both = [shlex.split(c, comments=True) for c in pytest_commands() if "--nbval" in c]
+    (several, one) = ([ROOT / word for word in c if word.endswith(".ipynb")] for c in both)
+    assert sorted(several + one) == NOTEBOOKS and several and one
+    assert "--numprocesses=2" in both[0] and "--dist=loadfile" in both[0]
+    assert not any("--numprocesses" in word for word in both[1])
+    measured = {path for path in NOTEBOOKS if any(CLOCK.search(c.source) for c in code_cells(path))}
+    shown = {path for path in NOTEBOOKS if "nbval-ignore-output" in path.read_text("utf-8")}
+    assert measured | shown <= set(one), "a cell that shows a time: tag it nbval-ignore-output"
