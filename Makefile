@@ -16,7 +16,7 @@ help:
 	@echo "make book      build the site, serve it, print its address"
 	@echo "make test      run every test"
 	@echo "make lab       open copies of the chapters in JupyterLab, in lab/"
-	@echo "make chapters  execute every chapter and store its outputs (ONLY=chapters/01_compute.ipynb for one)"
+	@echo "make chapters  execute every chapter and store its outputs (ONLY=chapters/compute.ipynb for one)"
 	@echo "make html      build the site into $(SITE)"
 	@echo "make lint      style, types, spelling"
 	@echo "make bench     compare with PyTorch's own implementations"
@@ -57,7 +57,7 @@ book: html
 
 lab: $(VENV)/.all
 	@$(BIN)/python tools/plain.py lab
-	@$(BIN)/jupyter trust lab/*.ipynb
+	@find lab -name "*.ipynb" -exec $(BIN)/jupyter trust {} +
 	$(BIN)/jupyter lab lab
 
 chapters: $(VENV)/.all

@@ -10,7 +10,7 @@ are.
 import argparse
 import json
 
-from plain import chapters, plain, written
+from plain import ROOT, contents, plain, written
 
 SOURCE = """# Fetches the book and installs its library where it is missing, on Colab for example.
 from importlib.util import find_spec
@@ -52,8 +52,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("repository", help="its address, https://github.com/<owner>/<name>")
     repository = parser.parse_args().repository
-    for path in chapters():
-        notebook = plain(json.loads(path.read_text("utf-8")), path.stem)
+    for path in contents.notebooks(ROOT):
+        notebook = plain(json.loads(path.read_text("utf-8")), contents.page(ROOT, path))
         path.write_text(written(with_first_cell(notebook, repository)), encoding="utf-8")
 
 

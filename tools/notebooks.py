@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: every chapter")
     parser.add_argument("--no-run", action="store_true", help="only normalise what is stored")
     args = parser.parse_args()
-    for path in args.notebooks or sorted((ROOT / "chapters").glob("[0-9]*.ipynb")):
+    for path in args.notebooks or sorted((ROOT / "chapters").rglob("*.ipynb")):
         print(f"{path.name}", file=sys.stderr)
         if args.no_run:
             path.write_text(

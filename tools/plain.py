@@ -11,15 +11,17 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from html import escape
 from pathlib import Path
+from posixpath import relpath
 
 from pybtex.database import Entry, parse_file
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "book/_ext"))
-from figures import captioned, chapter_number, places  # noqa: E402
+import contents  # noqa: E402
+from figures import before, captioned, places  # noqa: E402
 
 ROLE = re.compile(r"\{(cite|doc|eq|fig|ref|term)\}`([^`]*)`")
 TITLED = re.compile(r"(.*?)\s*<(.*)>", re.S)  # words <target>
@@ -32,10 +34,6 @@ UNFOLDS = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>"
 IN_CODE = "The next cell works it out."
 
 
-def chapters() -> list[Path]:
-    return sorted((ROOT / "chapters").glob("[0-9]*.ipynb"))
-
-
 def sources(path: Path) -> list[str]:
     cells = json.loads(path.read_text("utf-8"))["cells"]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
@@ -45,8 +43,9 @@ def sources(path: Path) -> list[str]:
 def numbers() -> dict[str, str]:
     """Of every equation, exercise and figure of the book, as the site gives them."""
     found = {name: number for name, (_, number) in places(ROOT).items()}
-    for path in chapters():
-        text, chapter = "\n\n".join(sources(path)), chapter_number(path.stem)
+    for path in contents.notebooks(ROOT):
+        text = "\n\n".join(sources(path))
+        chapter = before(ROOT, contents.page(ROOT, path))
         for labels in (re.findall(r"\$\$ \((eq-[\w-]+)\)", text), EXERCISE.findall(text)):
             names = [label if isinstance(label, str) else label[0] for label in labels]
             found |= {name: f"{chapter}{n}" for n, name in enumerate(names, 1)}
@@ -71,8 +70,8 @@ def paper(key: str) -> str:
     return f"[{said}]({address})" if address else said
 
 
-def said(role: re.Match[str]) -> str:
-    """What a role says on the page."""
+def said(page: str, role: re.Match[str]) -> str:
+    """What a role says on a page."""
     kind, inside = role.groups()
     titled = TITLED.fullmatch(inside)
     words, target = titled.groups() if titled else (inside, inside)
@@ -81,7 +80,7 @@ def said(role: re.Match[str]) -> str:
     if kind in ("eq", "fig"):
         return f"({numbers()[inside]})" if kind == "eq" else f"Figure {numbers()[inside]}"
     if kind == "doc" and target.startswith("/chapters/"):
-        return f"[{words}]({target.removeprefix('/chapters/')}.ipynb)"
+        return f"[{words}]({relpath(target, f'/{page}/..')}.ipynb)"
     return words if titled or kind == "term" else f"Exercise {numbers()[inside]}"
 
 
@@ -92,12 +91,12 @@ def admonition(found: re.Match[str]) -> str:
     return "\n".join(f"> {line}".rstrip() for line in f"**{title}**\n\n{body}".split("\n"))
 
 
-def without_directives(text: str) -> str:
+def without_directives(text: str, page: str = "chapters/compute") -> str:
     """Markdown without any directive but the borders of solutions."""
     text = EQUATION.sub(lambda m: f"$${m[1]} \\tag{{{numbers()[m[2]]}}}\n$$", text)
     text = ADMONITION.sub(admonition, text)
     text = EXERCISE.sub(lambda m: f"**Exercise {numbers()[m[1]]}**\n{m[2]}", text)
-    return ROLE.sub(said, LABEL.sub("", text))
+    return ROLE.sub(partial(said, page), LABEL.sub("", text))
 
 
 def answers(text: str, begun: str) -> Iterator[str]:
@@ -132,15 +131,15 @@ def figure_cell(cell: dict, first: int, chapter: str) -> tuple[list[dict], int]:
     return [{**made, "source": [f"*{words}*"]}], first + count
 
 
-def plain(notebook: dict, stem: str) -> dict:
+def plain(notebook: dict, page: str) -> dict:
     """The notebook with Markdown that every frontend shows; code and outputs as they are."""
-    cells, opened, figure, chapter = [], "", 1, chapter_number(stem)
+    cells, opened, figure, chapter = [], "", 1, before(ROOT, page)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             below, figure = figure_cell(cell, figure, chapter)
             cells += [cell, *below]
             continue
-        text = without_directives("".join(cell["source"]))
+        text = without_directives("".join(cell["source"]), page)
         pieces = "\n\n".join(answers(text, opened))
         opened = last_opened(text, opened)
         if pieces:
@@ -152,25 +151,24 @@ def written(notebook: dict) -> str:
     return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def copy(path: Path, folder: Path) -> None:
+def copy(path: Path, target: Path, page: str) -> None:
     """Write a chapter's copy if it is missing or older; the one before is kept."""
-    target = folder / path.name
+    target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         if target.stat().st_mtime_ns >= path.stat().st_mtime_ns:
             return
-        (folder / "earlier").mkdir(exist_ok=True)
-        target.replace(folder / "earlier" / path.name)
+        (target.parent / "earlier").mkdir(exist_ok=True)
+        target.replace(target.parent / "earlier" / target.name)
     notebook = json.loads(path.read_text("utf-8"))
-    target.write_text(written(plain(notebook, path.stem)), encoding="utf-8")
+    target.write_text(written(plain(notebook, page)), encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    folder.mkdir(exist_ok=True)
-    for path in chapters():
-        copy(path, folder)
+    for path in contents.notebooks(ROOT):
+        copy(path, folder / path.relative_to(ROOT / "chapters"), contents.page(ROOT, path))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "helpers")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tools", "tests/helpers", "book/_ext")]
+import contents  # noqa: E402
+
 FAR = 20  # cells of code
 HEADS = (
     *("words", "px", "cells", "open", "folded", "defs", "asserts", "globals", "far"),
@@ -92,34 +94,38 @@ def binds(tree: ast.Module) -> Iterator[str]:
                 yield node.id
 
 
-def heights(chapters: list[Path]) -> dict[str, int]:
+def heights(chapters: list[Path]) -> dict[Path, int]:
     """Of the built pages; none where there is no site or no browser."""
     from browser import flags, installed
     from pages import SITE, quiet
     from playwright.sync_api import sync_playwright
 
-    built = {path.stem: SITE / "chapters" / f"{path.stem}.html" for path in chapters}
+    built = {path: SITE / path.relative_to(ROOT).with_suffix(".html") for path in chapters}
     if not installed() or not all(page.exists() for page in built.values()):
         return {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=installed(), args=flags())
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         found = {}
-        for stem, file in built.items():
+        for path, file in built.items():
             page.goto(file.as_uri())
             quiet(page)
-            found[stem] = page.evaluate("document.documentElement.scrollHeight")
+            found[path] = page.evaluate("document.documentElement.scrollHeight")
         browser.close()
     return found
 
 
+def named(path: Path) -> str:
+    return f"trials/{path.stem}" if path.parent.name == "trials" else path.stem
+
+
 def main() -> None:
-    chapters = sorted(map(Path, sys.argv[1:])) or sorted((ROOT / "chapters").glob("*.ipynb"))
+    chapters = [Path(name).resolve() for name in sys.argv[1:]] or contents.notebooks(ROOT)
     tall = heights(chapters)
     print(f"{'chapter':20}" + "".join(f"{head:>9}" for head in HEADS))
     for path in chapters:
-        found: dict[str, object] = {"px": tall.get(path.stem, ""), **sizes(path)}
-        print(f"{path.stem:20}" + "".join(f"{found[head]:>9}" for head in HEADS))
+        found: dict[str, object] = {"px": tall.get(path, ""), **sizes(path)}
+        print(f"{named(path):20}" + "".join(f"{found[head]:>9}" for head in HEADS))
 
 
 if __name__ == "__main__":

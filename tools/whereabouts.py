@@ -8,12 +8,16 @@ from that place on call, tests are those of the module's name.
 import ast
 import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "book/_ext"))
+import contents  # noqa: E402
+
 PACKAGE = ROOT / "mathlib"
 FORMULAS = ("compute", "memory", "traffic", "schedule", "plan")
 RUNS = ("meters", "model", "parallel")
@@ -55,9 +59,8 @@ def places(docstring: str) -> list[tuple[str, str]]:
 
 @cache
 def notebooks() -> dict[str, Path]:
-    """The chapters by their word."""
-    paths = sorted((ROOT / "chapters").glob("[0-9]*_*.ipynb"))
-    return {path.stem.partition("_")[2]: path for path in paths}
+    """The chapters by their word, in the book's order."""
+    return {path.stem: path for path in contents.notebooks(ROOT) if path.parent.name != "trials"}
 
 
 @cache

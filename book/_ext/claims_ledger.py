@@ -9,6 +9,7 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
+import contents
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
@@ -58,8 +59,8 @@ def stored_verdicts(chapter: Path) -> list[Verdict]:
 def all_verdicts(root: Path) -> dict[str, tuple[Verdict, str]]:
     """Verdict and chapter (as a page's name) of every claim that a chapter has settled."""
     return {
-        v.claim: (v, f"chapters/{chapter.stem}")
-        for chapter in sorted((root / "chapters").glob("[0-9]*.ipynb"))
+        v.claim: (v, contents.page(root, chapter))
+        for chapter in contents.notebooks(root)
         for v in stored_verdicts(chapter)
     }
 
@@ -162,12 +163,13 @@ class ClaimsLedger(Directive):
 
     def run(self) -> list[nodes.Node]:
         env: BuildEnvironment = self.state.document.settings.env
-        chapters = sorted((Path(env.srcdir) / "chapters").glob("[0-9]*.ipynb"))
+        root = Path(env.srcdir)
+        chapters = contents.notebooks(root)
         for chapter in chapters:
             env.note_dependency(str(chapter))
-        pages = [f"chapters/{chapter.stem}" for chapter in chapters]
+        pages = [contents.page(root, chapter) for chapter in chapters]
         address_of = {p: env.app.builder.get_relative_uri(env.docname, p) for p in pages}
-        return [nodes.raw("", ledger(Path(env.srcdir), address_of), format="html")]
+        return [nodes.raw("", ledger(root, address_of), format="html")]
 
 
 def setup(app: Sphinx) -> dict:

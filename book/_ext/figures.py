@@ -8,6 +8,7 @@ figure has, or two have, ends the build.
 import re
 from pathlib import Path
 
+import contents
 from docutils import nodes
 from docutils.parsers.rst.states import Inliner
 from sphinx.application import Sphinx
@@ -38,19 +39,20 @@ def names_in(chapter: Path) -> list[str]:
 def places(root: Path) -> dict[str, Place]:
     """Page and number of every named figure of the book."""
     found: dict[str, Place] = {}
-    for chapter in sorted((root / "chapters").glob("[0-9]*.ipynb")):
+    for chapter in contents.notebooks(root):
+        page = contents.page(root, chapter)
         for number, name in enumerate(names_in(chapter), 1):
             if name in found:
                 raise ExtensionError(f"{chapter.name}: a figure named {name!r} exists already")
             if name:
-                found[name] = f"chapters/{chapter.stem}", f"{chapter_number(chapter.stem)}{number}"
+                found[name] = page, f"{before(root, page)}{number}"
     return found
 
 
-def chapter_number(page: str) -> str:
-    """What stands before a figure's own number: "4." for 04_collectives; nothing elsewhere."""
-    digits = re.match(r"\d+", page.rpartition("/")[2])
-    return f"{int(digits[0])}." if digits else ""
+def before(root: Path, page: str) -> str:
+    """What stands before a figure's own number: "4." in chapter 4, nothing outside chapters."""
+    chapter = contents.number(root, page)
+    return f"{chapter}." if chapter else ""
 
 
 def fig(
@@ -60,28 +62,31 @@ def fig(
     return [FigureLink(raw, figure=text.strip())], []
 
 
-def numbered(html: str, page: str, before: int) -> tuple[str, int]:
-    """The HTML with a number in each caption, and how many figures the page has so far."""
+def numbered(html: str, chapter: str, count: int) -> tuple[str, int]:
+    """The HTML with a number in each caption, and how many figures the page has so far.
+
+    `chapter` is what stands before each number, `count` how many the page had.
+    """
 
     def number(found: re.Match[str]) -> str:
-        nonlocal before
+        nonlocal count
         if CAPTION not in found[2]:
             return found[0]
-        before += 1
-        label = f'<span class="mlx-figure-number">Figure {chapter_number(page)}{before}.</span> '
+        count += 1
+        label = f'<span class="mlx-figure-number">Figure {chapter}{count}.</span> '
         return found[0].replace(CAPTION, CAPTION + label, 1)
 
-    return FIGURE.sub(number, html), before
+    return FIGURE.sub(number, html), count
 
 
 def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Numbers into captions, links where references stand."""
     if app.builder.format != "html":
         return
-    count = 0
+    count, chapter = 0, before(Path(app.confdir), page)
     for raw in list(doctree.findall(nodes.raw)):
         if "html" in raw.get("format", "") and CAPTION in raw.astext():
-            html, count = numbered(raw.astext(), page, count)
+            html, count = numbered(raw.astext(), chapter, count)
             raw.replace_self(nodes.raw("", html, **raw.attributes))
     links = list(doctree.findall(FigureLink))
     known = places(Path(app.confdir)) if links else {}

@@ -1,4 +1,4 @@
-"""Where a section is: {at}`01_compute, One product` links to it, and a name that is none stops
+"""Where a section is: {at}`compute, One product` links to it, and a name that is none stops
 the build.
 
 Glossary entries name the section that introduces the word. Letters of the notation page are led to
@@ -7,7 +7,9 @@ the table of the first chapter that uses them, without being named.
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from pathlib import Path
 
+import contents
 from docutils import nodes
 from docutils.parsers.rst.states import Inliner
 from sphinx.application import Sphinx
@@ -24,13 +26,14 @@ class At(nodes.Inline, nodes.TextElement):
 def at(
     name: str, rawtext: str, text: str, lineno: int, inliner: Inliner, *_: object
 ) -> tuple[list[nodes.Node], list[nodes.Node]]:
-    """{at}`01_compute, One product`"""
+    """{at}`compute, One product`"""
     page, _, section = text.partition(", ")
     return [At(rawtext, "", page=f"chapters/{page}", section=section)], []
 
 
 def chapters(env: BuildEnvironment) -> list[str]:
-    return sorted(page for page in env.found_docs if page.startswith("chapters/"))
+    root = Path(env.srcdir)
+    return [contents.page(root, chapter) for chapter in contents.notebooks(root)]
 
 
 def sections(env: BuildEnvironment, page: str) -> dict[str, str]:

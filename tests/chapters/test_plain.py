@@ -4,9 +4,10 @@ import json
 import os
 import re
 
+import contents
 import nbformat
 import pytest
-from pages import CHAPTERS, each_chapter
+from pages import CHAPTERS, ROOT, each_chapter
 from plain import copy, numbers, paper, plain, without_directives, written
 
 ONLY_THE_SITE = re.compile(r"\{[a-z:-]+\}`|^\s*(?:```|:::)|\$\$ \(|^\([\w-]+\)=|\{solution-", re.M)
@@ -17,7 +18,7 @@ PROSE = re.compile(r"(?!```|:|\$\$|\(|$)")  # neither directive, equation nor la
 
 def copied(path):
     before = json.loads(path.read_text("utf-8"))
-    return before, plain(before, path.stem)
+    return before, plain(before, contents.page(ROOT, path))
 
 
 def texts(notebook):
@@ -55,7 +56,7 @@ def test_answers_unfold_and_all_else_stands_open(path):
     ("site", "said"),
     [
         ("the {term}`tokens <token>` of a {term}`rank`", "the tokens of a rank"),
-        ("{doc}`chapter 8 </chapters/08_pipeline>`", "[chapter 8](08_pipeline.ipynb)"),
+        ("{doc}`pipelines </chapters/pipeline>`", "[pipelines](pipeline.ipynb)"),
         ("{doc}`the plan </book/plan>`, {ref}`below <there>`", "the plan, below"),
         ("by {eq}`eq-product` and {fig}`three-products`", "by (1.1) and Figure 1.1"),
         ("({ref}`acts-whole`)", f"(Exercise {numbers()['acts-whole']})"),
@@ -79,17 +80,16 @@ def test_papers_are_named_as_the_site_names_them_and_linked():
 
 def test_a_readers_copy_is_never_lost(tmp_path):
     chapter, folder = tmp_path / CHAPTERS[0].name, tmp_path / "lab"
-    folder.mkdir()
+    mine, page = folder / chapter.name, contents.page(ROOT, CHAPTERS[0])
     chapter.write_text(CHAPTERS[0].read_text("utf-8"), "utf-8")
     os.utime(chapter, ns=(1, 1))
-    copy(chapter, folder)
-    mine = folder / chapter.name
-    made = written(plain(json.loads(chapter.read_text("utf-8")), chapter.stem))
+    copy(chapter, mine, page)
+    made = written(plain(json.loads(chapter.read_text("utf-8")), page))
     assert mine.read_text("utf-8") == made
     mine.write_text("changed", "utf-8")
-    copy(chapter, folder)
+    copy(chapter, mine, page)
     assert mine.read_text("utf-8") == "changed"
     os.utime(chapter, ns=(2, mine.stat().st_mtime_ns + 1))
-    copy(chapter, folder)
+    copy(chapter, mine, page)
     assert mine.read_text("utf-8") == made
     assert (folder / "earlier" / chapter.name).read_text("utf-8") == "changed"

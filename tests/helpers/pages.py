@@ -1,7 +1,9 @@
 """What the book consists of, for its tests: pages, notebooks, their cells."""
 
+from functools import partial
 from pathlib import Path
 
+import contents
 import nbformat
 import pytest
 import yaml
@@ -9,8 +11,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 PREFIX = "/below/a/sub-path/"
-CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
-each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+CHAPTERS = contents.notebooks(ROOT)  # and trials
+each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=partial(contents.page, ROOT))
 
 
 def toc_pages() -> list[str]:

@@ -63,7 +63,7 @@ def test_all_runs_of_a_kind(kind: str, limit: float) -> None:
 
 
 def test_the_sets_of_the_playbook_have_more_noise_than_a_planner_could_remove() -> None:
-    """Chapter 14 prints these figures: the same layouts in ZeRO's stages 0 and 1."""
+    """The planning chapter prints these figures: the same layouts in ZeRO's stages 0 and 1."""
     pairs, found = trust.pairs(), trust.twins()
     assert len(pairs) == 117 and len(found) == 32
     for n, words in ((8, "0.5%"), (64, "42%"), (512, "95%")):
@@ -104,7 +104,7 @@ def test_eight_of_ten_runs_of_a_source_left_out_lie_in_the_interval() -> None:
     assert (
         f"{every.known:.0%} {inside['aleph-alpha']:.0%} {inside['playbook']:.0%}" == "84% 95% 36%"
     )
-    assert len(inside) == 26 and sum(share == 1 for share in inside.values()) == 14  # chapter 14
+    assert len(inside) == 26 and sum(share == 1 for share in inside.values()) == 14  # planning
 
 
 def test_the_intervals_are_those_of_the_sources_that_were_left_out() -> None:

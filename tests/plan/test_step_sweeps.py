@@ -58,7 +58,7 @@ def test_the_layout_that_is_predicted_to_be_the_best_is_nearly() -> None:
 
 def test_where_the_model_does_not_know_why() -> None:
     """The Playbook's pipelines and its 512 devices took several times as long as predicted; its
-    runs on one node and without stages did not. Chapter 14 prints these figures.
+    runs on one node and without stages did not. The planning chapter prints these figures.
     """
     found = defaultdict(list)
     for run in [run for run in RUNS if run.source == "playbook"]:
@@ -67,7 +67,7 @@ def test_where_the_model_does_not_know_why() -> None:
         found[run.layout.world].append(ratio)
     assert median(found["one stage"]) > 0.85 and median(found["stages"]) < 0.4
     assert 0.9 < median(found[8]) < 1.2 and median(found[512]) < 0.15
-    on_a_node = median(abs(ratio - 1) for ratio in found[8])  # chapter 14 says what follows
+    on_a_node = median(abs(ratio - 1) for ratio in found[8])  # planning says what follows
     assert f"{on_a_node:.0%}" == "10%" and f"{1 / median(found[512]):.0f}" == "14"
     took = [1 / ratio for ratio in found["one stage"] + found["stages"]]
     low, *_, high = quantiles(took, n=10, method="inclusive")
@@ -122,7 +122,7 @@ def constant(runs: list[Published], form: str) -> float:
 
 
 def test_what_the_playbook_lacks_is_a_wait_for_each_micro_batch() -> None:
-    """Chapter 14 prints these figures. On 512 devices one constant, found on three models, is tried
+    """Planning prints these figures. On 512 devices one constant, found on three models, is tried
     on the fourth; no other form of what is missing comes near.
     """
     book = [run for run in RUNS if run.source == "playbook"]

@@ -21,8 +21,8 @@ from mathlib.specs import table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from calibrate import fitted_to
 
-COMPUTE = Path(__file__).resolve().parents[2] / "chapters" / "01_compute.ipynb"
-PLANNING = Path(__file__).resolve().parents[2] / "chapters" / "14_planning.ipynb"
+COMPUTE = Path(__file__).resolve().parents[2] / "chapters" / "compute.ipynb"
+PLANNING = Path(__file__).resolve().parents[2] / "chapters" / "planning.ipynb"
 
 
 def runs_of(*sources: str) -> list[Published]:

@@ -102,7 +102,7 @@ def opened(browser: Browser, origin: str, name: str, **options: object) -> Itera
 
 @pytest.fixture
 def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
-    """`visit("chapters/01_compute", viewport=..., java_script_enabled=...)` opens a page in a fresh
+    """`visit("chapters/compute", viewport=..., java_script_enabled=...)` opens a page in a fresh
     profile.
     """
     with ExitStack() as pages:

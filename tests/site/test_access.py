@@ -60,7 +60,7 @@ def test_old_browsers_find_an_icon():
     assert icon[:6] == b"\0\0\1\0\1\0" and icon[22:30] == b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.mark.parametrize("name", ["chapters/04_collectives", "book/index", "search"])
+@pytest.mark.parametrize("name", ["chapters/collectives", "book/index", "search"])
 def test_every_tab_stop_can_be_seen(visit, name):
     page = visit(name).page
     page.add_style_tag(content=STILL)
@@ -76,7 +76,7 @@ def test_every_tab_stop_can_be_seen(visit, name):
 
 
 def test_settings_are_called_by_the_experiments_name_and_are_large_enough(visit):
-    page = visit("chapters/04_collectives", viewport={"width": 390, "height": 844}).page
+    page = visit("chapters/collectives", viewport={"width": 390, "height": 844}).page
     names = page.eval_on_selector_all(
         "div.mlx-controls", "es => es.map((e) => e.getAttribute('aria-label'))"
     )
@@ -94,7 +94,7 @@ def test_settings_are_called_by_the_experiments_name_and_are_large_enough(visit)
 def test_a_phone_shows_the_main_settings_and_folds_the_rest(visit):
     phone, desk = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
     for size, folded in ((phone, True), (desk, False)):
-        page = visit("chapters/04_collectives", viewport=size).page
+        page = visit("chapters/collectives", viewport=size).page
         more = page.locator(".mlx-more").first
         assert more.evaluate("e => !e.open") == folded
         rows = page.locator(".mlx:has(.mlx-more) .mlx-controls > .mlx-control")

@@ -1,11 +1,14 @@
 """Code on the page: it fits, has colours, names its file, and folds where it is not the point."""
 
+from functools import partial
+
+import contents
 import pytest
 from finish import CODE, COLOURED, TOKEN
 from folding import only_imports, words
 from listings import LISTING, dress, without_address
 from pages import CHAPTERS as BOOKS
-from pages import code_cells, toc_pages
+from pages import ROOT, code_cells, toc_pages
 
 CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
 WIDE = {"width": 1280, "height": 900}
@@ -55,7 +58,7 @@ def test_a_line_of_88_characters_and_a_folded_one_of_100_fit_the_column_and_can_
 
 def test_a_record_that_no_device_has_made_leaves_no_cell(site):
     for path in BOOKS:
-        text = (site / f"chapters/{path.stem}.html").read_text("utf-8")
+        text = (site / f"{contents.page(ROOT, path)}.html").read_text("utf-8")
         asks = [cell for cell in code_cells(path) if cell.source.startswith("recorded(")]
         shown = sum(bool(cell.outputs) for cell in asks)
         assert text.count("<pre>recorded(") == shown, path.stem
@@ -98,10 +101,10 @@ def test_each_quiet_line_belongs_to_a_result(desk):
     assert desk.page.evaluate(LINES_ALONE) == []
 
 
-@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", BOOKS, ids=partial(contents.page, ROOT))
 def test_what_one_line_unfolds_is_in_the_order_it_ran(look, path):
     cells = [cell.source.strip() for cell in code_cells(path)]
-    page = look(f"chapters/{path.stem}").page
+    page = look(contents.page(ROOT, path)).page
     lines = [[cells.index(code.strip()) for code in line] for line in page.evaluate(UNFOLDING)]
     assert any(len(line) > 1 for line in lines)
     assert [line for line in lines if line != sorted(line)] == []

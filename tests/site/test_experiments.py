@@ -358,7 +358,7 @@ SAYS = """([id, values]) => {
 
 def test_a_page_says_a_value_with_its_unit_as_python_does(visit):
     """The rule stands twice, in controls.mjs and in Range.show."""
-    page = visit("chapters/01_compute").page
+    page = visit("chapters/compute").page
     ranges = [c for c in registry()["cost"].controls if c.spec()["kind"] in ("range", "slider")]
     places = [range(len(c.offers())) if isinstance(c, Choice) else c.offers() for c in ranges]
     said = page.evaluate(SAYS, ["cost", [list(values) for values in places]])
@@ -375,8 +375,8 @@ def spoken(html: str) -> str:
 @pytest.mark.parametrize(
     ("name", "id", "label", "texts"),
     [
-        ("chapters/10_precision", "bits", "A number", ["0.15", "0.", "7", "6", "65", "65504"]),
-        ("chapters/09_schedules", "build", "Stage 1", ["FFFBFBFBFBFBFBFBB", "I", LINE]),
+        ("chapters/precision", "bits", "A number", ["0.15", "0.", "7", "6", "65", "65504"]),
+        ("chapters/schedules", "build", "Stage 1", ["FFFBFBFBFBFBFBFBB", "I", LINE]),
     ],
 )
 def test_what_is_typed_first_is_answered_before_python_is_there(visit, name, id, label, texts):

@@ -140,7 +140,7 @@ def test_search_finds_under_the_policy(strict):
     settle(page, heard)
 
 
-@pytest.mark.parametrize("name", ["chapters/04_collectives", "book/plan"])
+@pytest.mark.parametrize("name", ["chapters/collectives", "book/plan"])
 @pytest.mark.parametrize("how", ["blocked by the policy", "no WebAssembly"])
 def test_without_webassembly_what_came_with_the_site_can_still_be_used(chromium, name, how):
     """The same policy without 'wasm-unsafe-eval', or a browser without any: what is stored is

@@ -13,7 +13,7 @@ from mathlib.checks import InputError
 from mathlib.show.experiments import registry
 from mathlib.show.prediction import guessed, judge
 
-CHAPTER = "chapters/04_collectives"  # several experiments on one page
+CHAPTER = "chapters/collectives"  # several experiments on one page
 ENDED = "root => ['live', 'failed'].includes(root.dataset.state)"
 HEAVY = re.compile(r"/(pyodide|live|answers)-[0-9a-f]+/.*(packed|pyodide)")
 PYTHON = re.compile(r"wasm\.packed$")
@@ -408,7 +408,7 @@ def test_a_guess_is_judged_as_a_notebook_judges_it(look):
 
 
 def test_a_guess_with_another_unit_is_refused_in_a_line(visit):
-    question = visit("chapters/01_compute").page.locator('[data-predict*="million FLOP"]').first
+    question = visit("chapters/compute").page.locator('[data-predict*="million FLOP"]').first
     question.locator("input").fill("5%")
     question.locator("button").click()
     assert question.locator("[role=status]").inner_text().endswith("alone or with million FLOP.")

@@ -64,7 +64,8 @@ def test_page_is_there_and_needs_nobody_else(desk):
 
 
 def test_every_chapter_is_in_the_table_of_contents():
-    chapters = {f"chapters/{path.stem}" for path in (ROOT / "chapters").glob("*.ipynb")}
+    files = (ROOT / "chapters").rglob("*.ipynb")
+    chapters = {path.relative_to(ROOT).with_suffix("").as_posix() for path in files}
     assert chapters == {page for page in PAGES if page.startswith("chapters/")}
 
 
@@ -186,7 +187,7 @@ def test_predict_first_takes_a_guess_then_unfolds(visit):
 
 
 def test_a_guess_at_a_count_is_told_by_how_many(visit):
-    page = visit("chapters/05_data_parallel").page
+    page = visit("chapters/data_parallel").page
     question = page.locator(".mlx-predict[data-predict*='\"measured\": 2,']")
     question.locator("input").fill("3")
     question.locator("input").press("Enter")
@@ -232,7 +233,7 @@ def test_contents_follow_a_jump(visit):
     """What the contents mark is the section that is read, also where no heading was passed on the
     way, forward or back.
     """
-    page = visit("chapters/05_data_parallel", viewport={"width": 1280, "height": 900}).page
+    page = visit("chapters/data_parallel", viewport={"width": 1280, "height": 900}).page
     ids = page.evaluate(
         "[...document.querySelectorAll('#pst-page-toc-nav a')].map((e) => e.hash.slice(1))"
     )

@@ -49,13 +49,13 @@ def test_a_page_is_light_before_the_first_touch_and_asks_for_nothing_it_does_not
 
 
 def test_a_style_sheet_sets_no_variable_that_nobody_asks_for(look):
-    found, spare = look("chapters/04_collectives").page.evaluate(UNASKED)
+    found, spare = look("chapters/collectives").page.evaluate(UNASKED)
     assert found > 50
     assert len(spare) < 3, spare
 
 
 def test_the_menu_above_a_page_opens_without_scripts(visit):
-    page = visit("chapters/04_collectives", java_script_enabled=False).page
+    page = visit("chapters/collectives", java_script_enabled=False).page
     menu = page.locator(".bd-header-article details")
     assert not menu.locator("a").first.is_visible()
     menu.locator("summary").click()

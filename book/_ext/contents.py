@@ -1,0 +1,45 @@
+"""The order of the book, as _toc.yml has it. Files are named by their word alone."""
+
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+
+def numbered(root: Path) -> list[str]:
+    """The pages that have a chapter's number, in reading order."""
+    return [page for part in parts(root) if part.get("numbered") for page in pages_of(part)]
+
+
+def notebooks(root: Path) -> list[Path]:
+    """Chapters, then trials, in reading order."""
+    pages = [page for part in parts(root) for page in pages_of(part)]
+    files = [root / f"{page}.ipynb" for page in pages if page.startswith("chapters/")]
+    return [file for file in files if file.exists()]
+
+
+def number(root: Path, page: str) -> str:
+    """A chapter's number, "T4" for the trial of chapter 4; nothing for any other page."""
+    chapter, chapters = page.replace("/trials/", "/"), numbered(root)
+    if chapter not in chapters:
+        return ""
+    return ("" if chapter == page else "T") + str(chapters.index(chapter) + 1)
+
+
+def page(root: Path, notebook: Path) -> str:
+    """A notebook's page, as Sphinx names it."""
+    return notebook.relative_to(root).with_suffix("").as_posix()
+
+
+def parts(root: Path) -> list[dict]:
+    file = root / "_toc.yml"
+    return _read(file, file.stat().st_mtime_ns)["parts"]
+
+
+def pages_of(part: dict) -> list[str]:
+    return [entry["file"] for entry in part["chapters"]]
+
+
+@cache
+def _read(file: Path, changed: int) -> dict:
+    return yaml.safe_load(file.read_text("utf-8"))
