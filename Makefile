@@ -94,11 +94,11 @@ lint: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-test-formulas: $(VENV)/.all
-	$(BIN)/pytest --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
+test-formulas: $(VENV)/.all  # without nbval, which takes three seconds to load
+	$(BIN)/pytest -pno:nbval --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
 
 test-runs: $(VENV)/.all
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile $(RUNS)
+	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile $(RUNS)
 
 test-notebooks: $(VENV)/.all
 	$(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(filter-out $(TIMED),$(NOTEBOOKS))
