@@ -101,7 +101,7 @@ test-runs: $(VENV)/.all
 	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile $(RUNS)
 
 test-notebooks: $(VENV)/.all
-	$(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(filter-out $(TIMED),$(NOTEBOOKS))
+	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(filter-out $(TIMED),$(NOTEBOOKS))
 	$(BIN)/pytest --nbval --nbval-cell-timeout=120 $(TIMED)  # one at a time
 
 test-site: html $(VENV)/.all
