@@ -65,7 +65,7 @@ chapters: $(VENV)/.all
 
 # --- tests, cheapest first; plain `pytest` runs all of tests/ at once, and tests/rules holds that no test is lost here ---
 
-RUNS := tests/launch tests/meters tests/model tests/parallel tests/agreement tests/bench
+RUNS := tests/parallel tests/agreement tests/launch tests/bench tests/meters tests/model  # long files first, so that both workers end alike
 NOTEBOOKS := $(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*'))
 TIMED := $(shell grep -l nbval-ignore-output $(NOTEBOOKS))  # only cells that show times have this tag
 
@@ -98,7 +98,7 @@ test-formulas: $(VENV)/.all  # without nbval, which takes three seconds to load
 	$(BIN)/pytest -pno:nbval --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
 
 test-runs: $(VENV)/.all
-	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile $(RUNS)
+	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(RUNS)
 
 test-notebooks: $(VENV)/.all
 	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(filter-out $(TIMED),$(NOTEBOOKS))
