@@ -191,7 +191,8 @@ def test_no_interval_is_quicker_than_the_products_of_a_step_alone() -> None:
 
 OTHER = {  # of each axis of a way: another value
     "data": 16, "tensor": 4, "pipeline": 4, "chunks": 2, "sequence_parallel": True,
-    "micro_batch": 2, "micro_batches": 16, "recompute": "full", "context": 2, "expert": 4, "expert_tensor": 1,
+    "micro_batch": 2, "micro_batches": 16, "recompute": "full", "context": 2,
+    "expert": 4, "expert_tensor": 1,
 }  # fmt: skip
 
 

@@ -50,22 +50,20 @@ def allowed(here):
     return set(order[: order.index(here) + 1]) - set(ROOMS[here])
 
 
-def imports(tree):
+def imports(tree, at_top=True):
     """(module, at module level) of every import in a file."""
-    inside = {
-        id(node)
-        for f in ast.walk(tree)
-        if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for node in ast.walk(f)
-    }
-    for node in ast.walk(tree):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
+        function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        yield from imports(node, at_top and not function)
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names = [node.module]
             if node.module.split(".")[0] == "mathlib":
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
-        yield from ((name, id(node) not in inside) for name in names)
+        yield from ((name, at_top) for name in names)
 
 
 def wrongs(here, source):
