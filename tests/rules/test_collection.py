@@ -23,7 +23,11 @@ def selected(command: str) -> set[Path]:
     named = [Path(word) for word in words if not word.startswith("-")] or [Path("tests")]
     assert all((ROOT / folder).is_dir() for folder in [*left_out, *named])
     options = {word for word in words if word.startswith("-") and "--ignore=" not in word}
-    options -= {"--numprocesses=2", "--dist=loadfile"}  # who runs them, not which
+    options -= {
+        "--numprocesses=2",
+        "--dist=loadfile",
+        "--dist=loadgroup",
+    }  # who runs them, not which
     assert not options, f"{options} may leave tests out"
     inside = {file for file in FILES if set(named) & set(file.parents)}
     return {file for file in inside if not set(left_out) & set(file.parents)}
