@@ -3,6 +3,7 @@ byte by byte.
 
 counted()     every message and collective that this rank's Python code hands to torch.distributed
 tcp()         bytes that this rank's own TCP connections sent, from the kernel's TCP_INFO (Linux)
+sent()        both, without gloo's headers: what a formula predicts
 
 gloo announces a message and heads its data, 96 bytes from the sender; the receiver says that it is
 ready, 48 bytes. So the two counts agree to the byte: tcp = sent + 96 * messages sent + 48 *
@@ -25,9 +26,17 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from mathlib.checks import one_of
+
 # Bytes gloo adds to a message, at its sender and at its receiver: 48 for each of the announcement,
 # the message, the answer (gloo/transport/tcp/pair.h: six numbers of 8 bytes in Op's preamble).
 ANNOUNCED, READY = 96, 48
+RINGS = {  # times that gloo sends a collective's payload around a ring, messages to each other rank
+    "allreduce_": (2, 4),
+    "_allgather_base_": (1, 2),
+    "alltoall_base_": (1, 1),
+}
+MESSAGES = ("send", "recv_", "recv_any_source_")
 
 
 @dataclass
@@ -191,3 +200,25 @@ def tcp(group: dist.ProcessGroup | None = None) -> Iterator[Wire]:
     with by_connection(group) as sent:
         yield wire
     wire.sent = sum(sent.values())
+
+
+@dataclass
+class Sent:
+    """Bytes that this rank sent, without headers: by its program's calls, and by the system."""
+
+    program: float = 0.0
+    system: float = 0.0
+
+
+@contextlib.contextmanager
+def sent() -> Iterator[Sent]:
+    """Both counts of a block whose collectives are over all ranks: begin it on all of them."""
+    found, N = Sent(), dist.get_world_size()
+    with tcp() as system, counted() as program:
+        yield found
+    found.program, headers = program.sent, program.on_wire - program.sent
+    for name in program.calls.keys() - set(MESSAGES):
+        rounds, messages = RINGS[one_of("collective", name, RINGS)]
+        found.program += rounds * program.payload[name] * (N - 1) / N
+        headers += (N - 1) * messages * program.calls[name] * (ANNOUNCED + READY)
+    found.system = system.sent - headers

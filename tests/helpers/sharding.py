@@ -10,11 +10,11 @@ from torch import nn
 from mathlib import launch
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel.mics import Mics
 from mathlib.parallel.plain import ddp, mics, zero
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.mics import Mics
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage2 import Zero2
+from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.traffic import volumes
 
 BATCH, STEPS = 20, 3  # sequences: 3 ranks have unequal parts
@@ -134,18 +134,17 @@ def histories(cases):
     return [by_ranks(**case) for case in cases]
 
 
-def furthest(ranks, cases):
-    """How far any rank is from one process after any step, for each case; one launch for all."""
-    by_rank = launch.run(histories, ranks, cases)
-    wanted = [by_one(c["problem"], c["optimizer"], c.get("clip", float("inf"))) for c in cases]
-    return [
-        max(
-            oracle.distance([after], one)
-            for found in by_rank
-            for after, one in zip(found[number], steps, strict=True)
-        )
-        for number, steps in enumerate(wanted)
-    ]
+def apart(ranks, cases):
+    """The cases in which a rank, after any step, is not where one process is, and how far, which
+    may be no number; one launch for all.
+    """
+    by_rank, found = launch.run(histories, ranks, cases), []
+    for number, case in enumerate(cases):
+        wanted = by_one(case["problem"], case["optimizer"], case.get("clip", float("inf")))
+        steps = [torch.cat(history[number]) for history in by_rank]
+        far = oracle.distance(steps, torch.cat(wanted))
+        found += [] if far < oracle.EQUAL else [(far, case)]
+    return found
 
 
 def sent(stage, parts=1, shard=None, **options):
