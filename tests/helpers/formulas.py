@@ -335,7 +335,14 @@ OWN: dict[str, dict[str, object]] = {
     "units.show": {"value": 2e9, "kind": "byte"},
     "sweeps.find_sweep": {"name": "13b-2k-32"},
     "ways.ways": {"node": 8, "sequences": 8, "devices": 4},
-    "search.search": {"sequences": 8, "devices": 4, "risk": 0.5, "first": False, "tell": print}
+    "search.search": {
+        "sequences": 8,
+        "devices": 4,
+        "risk": 0.5,
+        "variants": False,
+        "first": False,
+        "tell": print,
+    }
     | KEPT_TO,
     "planner.fewest": {"within": 1e3, "least_devices": 1, "most_devices": 8},
     "planner.longest": {"devices": 2, "multiple": 8, "most_tokens": 16},
