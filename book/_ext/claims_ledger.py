@@ -17,7 +17,7 @@ from sphinx.environment import BuildEnvironment
 from stored import html_outputs
 
 from mathlib.show import says
-from mathlib.show.ledger import Verdict, claims, quotation, verdicts_in
+from mathlib.show.ledger import SCALE, Verdict, claims, quotation, verdicts_in
 
 SOURCES = {  # what each is called in a filter, in full, and in the bibliography
     "interview": (
@@ -42,13 +42,7 @@ SOURCES = {  # what each is called in a filter, in full, and in the bibliography
         "pipelineblog2024",
     ),
 }
-KINDS = {  # of verdicts: what one is called, and what several are
-    "holds": ("holds", "hold"),
-    "depends": ("holds under a condition", "hold under a condition"),
-    "wrong": ("is wrong", "are wrong"),
-    "undecided": ("is undecided", "are undecided"),
-    "open": ("is open", "are open"),
-}
+KINDS = {word.replace(" ", "-"): word for word in (*SCALE, "open")}  # the style sheet's names
 
 
 def stored_verdicts(chapter: Path) -> list[Verdict]:
@@ -67,7 +61,7 @@ def all_verdicts(root: Path) -> dict[str, tuple[Verdict, str]]:
 
 def kind(verdict: Verdict | None) -> str:
     """One of KINDS."""
-    return verdict.kind()[0] if verdict else "open"
+    return verdict.kind() if verdict else "open"
 
 
 def counts(root: Path) -> dict[str, int]:
@@ -84,7 +78,8 @@ def count_bar(found: dict[str, int]) -> str:
         if n:
             boxes.append(f'<rect class="mlx-{name}" x="{x}" y="0" width="{n}" height="1"/>')
             words.append(
-                f'<span class="mlx-count mlx-{name}"><b>{n}</b> {KINDS[name][n > 1]}</span>'
+                f'<span class="mlx-count"><b>{n}</b> '
+                f'<span class="mlx-word mlx-{name}">{KINDS[name]}</span></span>'
             )
         x += n
     return (
@@ -96,19 +91,15 @@ def count_bar(found: dict[str, int]) -> str:
 
 def row(claim: str, verdict: Verdict | None, address: str) -> str:
     """One claim: number, text and verdict, and on opening the evidence with a link to the run."""
-    entry, of = claims()[claim], kind(verdict)
-    said = verdict.words if verdict else "open"
-    word = verdict.kind()[1] if verdict else "open"
+    entry = claims()[claim]
+    said = verdict.said_html() if verdict else '<b class="mlx-word mlx-open">Open.</b>'
     more = f"<p>Will be tried: {says.html(entry['test'])}.</p>"
     if verdict:
-        more = (
-            f"<p><b>Verdict: {says.html(said)}.</b> {verdict.evidence_html()} "
-            f'<a href="{address}#claim-{claim}">See the run</a></p>'
-        )
+        more = f'{verdict.evidence_html()}<p><a href="{address}#claim-{claim}">See the run</a></p>'
     return (
         f'<details class="mlx-claim" id="ledger-{claim}" data-source="{entry["source"]}" '
-        f'data-verdict="{of}"><summary><b>{claim}</b> <span>{says.html(entry["claim"])}</span> '
-        f'<em class="mlx-word mlx-{of}">{word}</em></summary>'
+        f'data-verdict="{kind(verdict)}"><summary><b>{claim}</b> '
+        f"<span>{says.html(entry['claim'])}</span> <em>{said}</em></summary>"
         f"{quotation(claim)}{more}</details>"
     )
 
@@ -146,8 +137,7 @@ def ledger(root: Path, address_of: dict[str, str]) -> str:
             f"<small>{len(rows)} claims</small></p>"
             f"{''.join(rows)}</section>"
         )
-    words = {name: one for name, (one, _) in KINDS.items() if found[name]}
-    words = {name: one.removeprefix("is ") for name, one in words.items()}
+    words = {name: word for name, word in KINDS.items() if found[name]}
     sources = {name: short for name, (short, *_) in SOURCES.items()}
     return (
         f'<div class="mlx-ledger"><p class="mlx-total"><b>{len(claims())} claims</b></p>'

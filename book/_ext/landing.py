@@ -86,11 +86,12 @@ class Result(FromChapters):
         if claim not in said:
             raise ExtensionError(f"result {claim}: no chapter has settled this claim")
         verdict, page = said[claim]
-        found = re.search(self.options["find"], verdict.evidence)
+        evidence = "\n".join(verdict.facts())
+        found = re.search(self.options["find"], evidence)
         if not found:
             raise ExtensionError(
                 f"result {claim}: find = {self.options['find']!r} is not in its evidence, "
-                f"{verdict.evidence!r}"
+                f"{evidence!r}"
             )
         figures = {name: short(figure) for name, figure in found.groupdict().items()}
         number = escape(self.options["show"].format(**figures))

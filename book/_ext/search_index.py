@@ -17,7 +17,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
-from mathlib.show.ledger import claims, verdicts_in
+from mathlib.show.ledger import Verdict, claims, verdicts_in
 
 FILE = "sections.json"
 NOT_TEXT = (nodes.literal_block, nodes.raw, nodes.title, nodes.comment, nodes.target)
@@ -61,12 +61,17 @@ def words(node: nodes.Node) -> Iterator[str]:
         elif isinstance(child, nodes.Element) and child.get("nb_element") == "cell_code":
             for raw in child.findall(nodes.raw):
                 for said in verdicts_in(raw.astext()):
-                    yield f" {said.claim}: {claims()[said.claim]['claim']}. {said.evidence} "
+                    yield f" {said.claim}: {claims()[said.claim]['claim']}. {in_words(said)} "
         elif isinstance(child, addnodes.pending_xref) and child["refdomain"] in ("cite", "math"):
             continue  # a key of the bibliography, a label of a formula: numbers come later
         elif not isinstance(child, NOT_TEXT) and not places.title_of(child):
             yield from words(child)
             yield " " if isinstance(child, BLOCKS) else ""
+
+
+def in_words(said: Verdict) -> str:
+    """A verdict with its evidence, as text."""
+    return " ".join((said.said(), *said.facts()))
 
 
 def text_of(node: nodes.Node) -> str:
@@ -124,7 +129,7 @@ def of_ledger(app: Sphinx) -> Iterator[dict[str, Any]]:
     settled = all_verdicts(Path(app.srcdir))
     for claim, entry in claims().items():
         said = settled[claim][0] if claim in settled else None
-        verdict = f"{said.words}. {said.evidence}" if said else "open"
+        verdict = in_words(said) if said else "open"
         yield {
             "url": f"{app.builder.get_target_uri('book/ledger')}#ledger-{claim}",
             "page": "The claims ledger",

@@ -5,6 +5,8 @@ The verdict stands in the chapter and nowhere else. data/claims.toml holds what 
 never how it ended.
 """
 
+import json
+import re
 import tomllib
 from functools import cache
 from html import escape
@@ -14,8 +16,8 @@ from importlib.resources import files
 from mathlib.checks import InputError, one_of
 from mathlib.show.says import html
 
-FORMS = ("holds", "holds when ", "wrong, rather ", "undecided, because ")
-KINDS = ("holds", "depends", "wrong", "undecided")
+SCALE = ("holds", "roughly", "only if", "wrong", "undecided")
+HEADLINE, CONDITION = 25, 12  # words at most
 LANGUAGES = {"interview": "zh-Hant", "ddp": "zh-Hans", "sagemaker": "de", "pipeline": "zh-Hans"}
 
 
@@ -44,64 +46,93 @@ def quotation(claim: str) -> str:
 
 
 class Verdict:
-    """What became of one claim, with the evidence that decided it."""
+    """What became of one claim, in a word of the scale and a headline, with the evidence that
+    decided it: paragraphs, or facts.
+    """
 
-    def __init__(self, claim: str, words: str, evidence: str):
-        self.claim, self.words, self.evidence = claim, words, evidence
+    def __init__(self, claim: str, scale: str, headline: str, evidence: str | list[str]):
+        self.claim, self.scale, self.headline = claim, scale, headline
+        self.evidence = evidence
 
     def __str__(self) -> str:
+        facts = self.evidence if isinstance(self.evidence, str) else "\n- ".join(self.facts())
         return (
-            f"{self.claim}: {claims()[self.claim]['claim']}\nVerdict: {self.words}\nEvidence: "
-            f"{self.evidence}"
+            f"{self.claim}: {claims()[self.claim]['claim']}\nVerdict: {self.said()}\nEvidence: "
+            f"{facts}"
         )
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        kind, word = self.kind()
         data = (
-            f'data-claim="{self.claim}" data-words="{escape(self.words)}" '
-            f'data-evidence="{escape(self.evidence)}"'
+            f'data-claim="{self.claim}" data-scale="{self.scale}" '
+            f'data-headline="{escape(self.headline)}" '
+            f'data-evidence="{escape(json.dumps(self.evidence, ensure_ascii=False))}"'
         )
-        row, more = claims()[self.claim], html(self.words.removeprefix(word))
+        row = claims()[self.claim]
         return (
-            f'<section class="mlx-verdict mlx-{kind}" id="claim-{self.claim}" {data} '
+            f'<section class="mlx-verdict mlx-{self.kind()}" id="claim-{self.claim}" {data} '
             f'aria-label="Claim {self.claim}">'
             f'<p class="mlx-claim"><b>{self.claim}</b> {html(row["claim"])} '
             f"<small>({escape(row['source'])})</small></p>{quotation(self.claim)}"
-            f'<p class="mlx-said"><b class="mlx-word">{word}</b>'
-            f"{more and more + '.'}</p>"
+            f'<p class="mlx-said">{self.said_html()}</p>'
             '<details class="mlx-evidence"><summary>The evidence</summary>'
-            f"<p>{self.evidence_html()}</p></details></section>"
+            f"{self.evidence_html()}</details></section>"
         )
+
+    def said(self) -> str:
+        """The verdict in a line: Holds. Plan with it. Or: Only if N > 2. Plan with it."""
+        return f"{self._word()} {self.headline}"
+
+    def said_html(self) -> str:
+        """The same, its word marked with the scale's colour and sign."""
+        return f'<b class="mlx-word mlx-{self.kind()}">{self._word()}</b> {html(self.headline)}'
+
+    def _word(self) -> str:
+        return self.scale.capitalize() + ("" if self.scale == "only if" else ".")
+
+    def facts(self) -> list[str]:
+        """The evidence in parts: its facts, or its paragraphs, between which a line is empty."""
+        return self.evidence.split("\n\n") if isinstance(self.evidence, str) else self.evidence
 
     def evidence_html(self) -> str:
-        """The evidence for between <p> and </p>; an empty line begins a paragraph."""
-        return "</p>\n<p>".join(html(part) for part in self.evidence.split("\n\n"))
+        """Paragraphs, or a list of facts."""
+        if isinstance(self.evidence, str):
+            return "\n".join(f"<p>{html(part)}</p>" for part in self.facts())
+        return "<ul>" + "".join(f"<li>{html(fact)}</li>" for fact in self.facts()) + "</ul>"
 
-    def kind(self) -> tuple[str, str]:
-        """What the verdict is, and the words that say so."""
-        form = next(form for form in reversed(FORMS) if self.words.startswith(form))
-        return KINDS[FORMS.index(form)], form.partition(",")[0].strip()
+    def kind(self) -> str:
+        """The word of the scale as style sheets name it."""
+        return self.scale.replace(" ", "-")
 
 
-def verdict(claim: str, words: str, *, check: bool, evidence: str) -> Verdict:
+def verdict(
+    claim: str, scale: str, headline: str, *, check: bool, evidence: str | list[str]
+) -> Verdict:
     """The verdict on a claim, refused unless `check`, computed in the same cell, is true.
 
-    `words` is "holds", "holds when ...", "wrong, rather ..." or "undecided, because ...";
-    `evidence` says in a sentence what was computed.
+    `scale` is "holds", "roughly", "only if", "wrong" or "undecided". `headline` says in at most 25
+    words what to do with the claim; after "only if" its first sentence is the condition, in at most
+    12. `evidence` says what was computed: sentences, or a list of facts.
     """
     one_of("claim", claim, claims())
-    if not (words == FORMS[0] or words.startswith(FORMS[1:])):
-        raise InputError(
-            f"words = {words!r}: expected 'holds', 'holds when ...', 'wrong, rather ...' or "
-            "'undecided, because ...'"
-        )
-    if not evidence.strip():
-        raise InputError("evidence = '': expected a sentence with the computed numbers")
+    one_of("scale", scale, SCALE)
+    _short("headline", headline, HEADLINE)
+    if scale == "only if":
+        _short("condition", re.split(r"(?<=[.!?]) ", headline)[0], CONDITION)
+    said = Verdict(claim, scale, headline, evidence)
+    if not all(fact.strip() for fact in said.facts() or [""]):
+        raise InputError(f"evidence = {evidence!r}: expected sentences with the computed numbers")
     if not check:
-        raise AssertionError(f"{claim}: the evidence does not support {words!r} ({evidence})")
-    return Verdict(claim, words, evidence)
+        raise AssertionError(f"{claim}: the evidence does not support {said.said()!r} ({evidence})")
+    return said
+
+
+def _short(name: str, text: str, most: int) -> None:
+    if not 0 < len(text.split()) <= most:
+        raise InputError(
+            f"{name} = {text!r}: expected 1 to {most} words, and these are {len(text.split())}"
+        )
 
 
 class _Finder(HTMLParser):
@@ -112,13 +143,10 @@ class _Finder(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         if "data-claim" in given:
-            self.found.append(
-                Verdict(
-                    given["data-claim"] or "",
-                    given["data-words"] or "",
-                    given["data-evidence"] or "",
-                )
-            )
+            names = ("data-claim", "data-scale", "data-headline")
+            claim, scale, headline = (given[name] or "" for name in names)
+            evidence = json.loads(given["data-evidence"] or "")
+            self.found.append(Verdict(claim, scale, headline, evidence))
 
 
 def verdicts_in(html: str) -> list[Verdict]:

@@ -95,7 +95,7 @@ def test_results_are_read_from_the_runs_they_link_to(look):
         verdict, chapter = settled[claim]
         assert target == f"../{chapter}.html#claim-{claim}"
         numbers = re.findall(r"\d+(?:\.\d+)?", result.inner_text())
-        known = [short(n) for n in re.findall(r"\d+(?:\.\d+)?", verdict.evidence)]
+        known = [short(n) for n in re.findall(r"\d+(?:\.\d+)?", " ".join(verdict.facts()))]
         shown = re.findall(r"\d+(?:\.\d+)?", result.locator("b").inner_text())
         assert shown and all(n in known for n in shown)
         assert all(len(n.replace(".", "").lstrip("0")) <= 3 for n in numbers if "." in n)
@@ -172,7 +172,7 @@ def test_the_ledger_is_filtered_by_source_and_verdict_without_scripts(visit):
     assert page.locator(".mlx-claim:visible").count() == counts(ROOT)["holds"]
     page.locator("label:has(#source-ddp)").click()
     both = [
-        c for c, (v, _) in all_verdicts(ROOT).items() if v.words == "holds" and c.startswith("D")
+        c for c, (v, _) in all_verdicts(ROOT).items() if v.scale == "holds" and c.startswith("D")
     ]
     assert page.locator(".mlx-claim:visible").count() == len(both) > 0
     page.locator("label:has(#verdict-all)").click()
@@ -201,17 +201,22 @@ def test_evidence_opens_and_leads_to_the_run(visit):
     page = visit("book/ledger").page
     claim, (verdict, chapter) = next(iter(all_verdicts(ROOT).items()))
     row = page.locator(f"#ledger-{claim}")
-    assert not row.locator("> p").is_visible()
-    row.locator("> summary").click()
-    assert verdict.evidence in row.locator("> p").inner_text().replace("\u00a0", " ")
+    summary, fact = row.locator("> summary"), row.locator("> :is(p, li)").first
+    assert not fact.is_visible()
+    assert verdict.headline.split()[-1] in summary.inner_text(), "the headline stands in the row"
+    summary.click()
+    assert verdict.facts()[0] in fact.inner_text().replace("\u00a0", " ")
     assert row.locator("a").get_attribute("href") == f"../{chapter}.html#claim-{claim}"
 
 
-def test_verdicts_have_colours_of_their_own(look):
+def test_verdicts_have_colours_and_signs_of_their_own(look):
     page = look("book/ledger").page
     seen = {
-        kind: page.locator(f"em.mlx-{kind}").first.evaluate("e => getComputedStyle(e).color")
+        kind: page.locator(f"em .mlx-{kind}").first.evaluate(
+            "e => [getComputedStyle(e).color, getComputedStyle(e, '::before').content]"
+        )
         for kind, n in counts(ROOT).items()
         if n
     }
-    assert len(set(seen.values())) == len(seen)
+    for either in zip(*seen.values(), strict=True):
+        assert len(set(either)) == len(seen), "nor do they differ by colour alone"

@@ -3,7 +3,7 @@
 import re
 from html import unescape
 
-from claims_ledger import all_verdicts
+from claims_ledger import KINDS, all_verdicts, counts
 from pages import ROOT
 
 from mathlib.show import says
@@ -24,9 +24,12 @@ def test_the_page_repeats_the_chapters(site):
             assert read(unbroken(said)) in page, "the source's words stay as they are"
         assert f"{claim} {read(unbroken(says.html(row['claim'])))}" in page
     for said, _ in settled.values():
-        assert read(unbroken(says.html(said.words))) in page
-        assert read(unbroken(says.html(said.evidence))) in page
-    assert f"{len(claims()) - len(settled)} are open" in page
+        row = f"{says.html(claims()[said.claim]['claim'])} {says.html(said.said())}"
+        assert read(unbroken(row)) in page
+        for fact in said.facts():
+            assert read(unbroken(says.html(fact))) in page
+    for kind, n in counts(ROOT).items():
+        assert not n or f"{n} {KINDS[kind]}" in page
 
 
 def test_what_the_book_says_is_typeset(site):
