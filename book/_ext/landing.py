@@ -115,7 +115,8 @@ class ChapterCard(FromChapters):
         self.env.note_dependency(str(drawing))
         notebook = stored.notebook(chapter)
         subject = heading(notebook).partition(": ")[0]
-        settled = len(stored_verdicts(chapter))
+        both = chapter, root / f"chapters/trials/{name}.ipynb"
+        settled = sum(len(stored_verdicts(path)) for path in both if path.exists())
         tried = f" · {settled} claim{'s' if settled != 1 else ''} settled" if settled else ""
         return (
             f'<a class="mlx-card" href="{self.address(f"chapters/{name}")}">'

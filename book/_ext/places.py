@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-LETTER = "letter"  # how a chapter's table of the letters that it uses begins
+LETTER = ("letter", "symbol")  # how a chapter's table of the letters that it uses begins
 
 
 class At(nodes.Inline, nodes.TextElement):
@@ -83,7 +83,7 @@ def _letters_of(doctree: nodes.document) -> Iterator[tuple[str, str]]:
     """Each letter of a table that begins with the word, and the section that it stands in."""
     for table in doctree.findall(nodes.table):
         rows = list(table.findall(nodes.row))
-        if rows[0][0].astext() != LETTER:
+        if rows[0][0].astext() not in LETTER:
             continue
         section: nodes.Node = table
         while not isinstance(section, nodes.section):

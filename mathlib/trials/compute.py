@@ -28,7 +28,7 @@ class Rule:
 
     title: str
     total: int  # parameters
-    active: int  # of them, those that one token uses
+    active: float  # of them, those that one token uses
     met: int  # of these, those that it is multiplied with
     body: int  # without tables for tokens and positions
     forward: float  # FLOP of a token, counted, all pairs
@@ -90,7 +90,8 @@ def today(tokens: int = 4096) -> dict[str, Rule]:
 
 def swept(base: str = "gpt2") -> dict[str, list[tuple[float, float]]]:
     """FLOP over 6P without embeddings by the formula, one number of a model changed at a time."""
-    spec, lines = specs.find_model(base), {}
+    spec = specs.find_model(base)
+    lines: dict[str, list[tuple[float, float]]] = {}
     for name, what in SWEPT.items():
         lines[name] = []
         for times in (0.25, 0.5, 1, 2, 4, 8, 16):
@@ -100,9 +101,7 @@ def swept(base: str = "gpt2") -> dict[str, list[tuple[float, float]]]:
     return lines
 
 
-def at_lengths(
-    names: Sequence[str], lengths: Sequence[int]
-) -> dict[str, list[tuple[int, float]]]:
+def at_lengths(names: Sequence[str], lengths: Sequence[int]) -> dict[str, list[tuple[int, float]]]:
     """FLOP over 6P by the formula, only pairs that the mask keeps, against sequence length."""
     lines = {}
     for spec in map(specs.find_model, names):
@@ -115,7 +114,7 @@ def at_lengths(
 def doubles_at(model: str) -> float:
     """The sequence length at which attention, all pairs, costs as much as all weights."""
     spec = specs.find_model(model)
-    width = spec.head_dim
+    width: float = spec.head_dim
     if spec.latent:
         width = (spec.latent.nope_dim + spec.latent.rope_dim + spec.latent.value_dim) / 2
     return params.met(spec) / (2 * spec.layers * spec.heads * width)

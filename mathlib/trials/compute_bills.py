@@ -4,7 +4,7 @@ Each number is the share of a device's rate that is lost from the smaller to the
 model by one program; below 0 a device became faster.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations
 
 from mathlib import specs
@@ -12,13 +12,14 @@ from mathlib.compute import reported
 from mathlib.trials import compute_rates
 
 Lost = dict[str, list[float]]  # by source
-Series = Sequence[Sequence[float]]  # devices, rate of one
+Series = Iterable[tuple[float, float]]  # devices, rate of one
 SLOW = ("1b", "a100-40gb", 10)  # Mosaic's run on 32 devices was slower than those on 16 and 64
 
 
 def lost(series: Series) -> list[float]:
     """From each number of devices to each larger one."""
-    return [1 - more / few for (_, few), (_, more) in combinations(sorted(series), 2)]
+    rates = [rate for _, rate in sorted(series)]
+    return [1 - more / few for few, more in combinations(rates, 2)]
 
 
 def lost_of_all(many: Iterable[Series]) -> list[float]:

@@ -4,7 +4,7 @@ of the rest is waiting. Behind C05 and C06.
 Rates are FLOP/s of one device, executed and with all pairs unless a name says otherwise.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from mathlib import specs
 from mathlib.compute import flops, params, reported
@@ -37,8 +37,12 @@ class Rate:
         """FLOP/s of a device, as executed or with another recomputation charged; `causal` where
         the kernel skips masked pairs.
         """
-        how = {"recompute": recompute or self.recompute, "causal": causal and "flash" in self.kernel}
-        return flops.training(self.model, **how).total / self.model.context * self.tokens
+        work = flops.training(
+            self.model,
+            recompute=recompute or self.recompute,
+            causal=causal and "flash" in self.kernel,
+        )
+        return work.total / self.model.context * self.tokens
 
     @property
     def needed(self) -> float:
@@ -54,7 +58,7 @@ class Rate:
 
 
 def runs() -> list[Rate]:
-    """477 runs: all that four kinds of source print for A100s with 80 GB."""
+    """477 runs of four kinds of source."""
     return [*_mosaic(), *_layouts(), *_older(), *_large()]
 
 
@@ -223,7 +227,7 @@ def waiting_of_missed() -> list[float]:
 
 
 def _waiting(step: PublishedStep, wait: float) -> float:
-    shape: Mapping[str, int] = step.shape
-    model = specs.Model(step.name, vocab=specs.find_model("gpt2").vocab, **shape)
+    words, shape = specs.find_model("gpt2").vocab, step.shape
+    model = specs.Model(step.name, vocab=words, **shape)  # type: ignore[arg-type]
     done = flops.training(model).total * step.samples["1f1b"]
     return wait / (1 - done / specs.find_device("a100-80gb").half)

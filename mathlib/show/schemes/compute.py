@@ -7,21 +7,21 @@ from mathlib import specs, units
 from mathlib.checks import InputError, one_of
 from mathlib.compute import flops, params, reported
 from mathlib.parts import Part, Parts
-from mathlib.show import says, svg
+from mathlib.show import says
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.roles import look
 from mathlib.show.tables import Shown
 
 SIX = (
-    "A linear layer is one product forward and two backward, each of the same size: "
-    "two operations a weight and token, then four."
+    "A linear layer takes one matmul forward and two backward, all of the same size: "
+    "2 FLOP for each weight and token, then 4."
 )
 ROWS, INNER, COLUMNS = 4, 3, 5  # cells drawn for r tokens, i inputs, o outputs
 
 
 def linear_layer(*, caption: str = SIX, name: str = "") -> Shown:
-    """The three products of a linear layer with their shapes: 2 + 4 = 6."""
+    """The three matmuls of a linear layer with their shapes: 2 + 4 = 6."""
     return figure(_linear_layer, caption=caption, name=name)
 
 
@@ -124,6 +124,7 @@ def block(
 Box = tuple[str, float, str]  # what, how much, its group
 
 
+NAMED = {"vocabulary": "LM head"}
 OUTSIDE = ("embedding", "positions", "vocabulary", "head")  # of the layers
 WHOLE = (*OUTSIDE, "norms")
 
@@ -140,7 +141,7 @@ def _boxes(whole: Parts) -> Iterator[Box]:
         for name, amount in inside.items():
             size = amount.total if isinstance(amount, Parts) else amount
             if size or group == "embedding":
-                yield name, size, group
+                yield NAMED.get(name, name), size, group
 
 
 def _by_the_way(rows: list[Box]) -> list[Box]:
@@ -230,12 +231,3 @@ def _utilisation(width: float, rows: Mapping[str, Mapping[str, float]]) -> str:
         inside = ", ".join(f"{part} {says.percent(share)}" for part, share in shares.items())
         told.append(f"{words}: {inside}")
     return page.done(". ".join(told))
-
-
-def hours(rows: Mapping[str, Parts], *, title: str, caption: str = "", name: str = "") -> Shown:
-    """What device-hours go into, a bar for each way to run a job."""
-    bars = [(row, {part: parts.amount(part) for part in parts}) for row, parts in rows.items()]
-    most = max(rows, key=lambda row: rows[row].total)
-    said = caption or f"{most} pays most: {rows[most].total:,.0f} hours."
-    drawn = svg.bars(bars, title=title, show=says.number, caption=said, name=name)
-    return Shown(drawn, said)
