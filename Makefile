@@ -65,23 +65,28 @@ chapters: $(VENV)/.all
 
 # --- tests, cheapest first; plain `pytest` runs all of tests/ at once, and tests/rules holds that no test is lost here ---
 
-RUNS := tests/launch tests/meters tests/model tests/parallel tests/agreement tests/bench
+RUNS := tests/parallel tests/agreement tests/launch tests/bench tests/meters tests/model  # long files first, so that both workers end alike
+NOTEBOOKS := $(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*'))
+TIMED := $(shell grep -l nbval-ignore-output $(NOTEBOOKS))  # only cells that show times have this tag
+
+# of the parts whose rows match; `python bench/minutes.py` measures them anew
+minutes = $(shell awk -F'|' '/$(1)/ { sum += $$3 } END { printf "about %d min", sum < 1 ? 1 : sum + 0.5 }' bench/results/minutes.md)
 
 test: plan part-1 lint part-2 test-formulas part-3 test-runs part-4 test-notebooks part-5 test-site
 	@echo "All tests passed."
 
 plan:
-	@echo "Five parts, about half an hour on two cores; the first time, installing comes before."
+	@echo "Five parts, $(call minutes,[.]) on two cores; the first time, installing comes before."
 part-1:
-	@echo "Part 1 of 5: style, types, spelling (less than a minute)"
+	@echo "Part 1 of 5: style, types, spelling ($(call minutes,lint))"
 part-2:
-	@echo "Part 2 of 5: formulas, pictures, rules (about 3 minutes)"
+	@echo "Part 2 of 5: formulas, pictures, rules ($(call minutes,formulas))"
 part-3:
-	@echo "Part 3 of 5: real runs on several ranks (about 8 minutes)"
+	@echo "Part 3 of 5: real runs on several ranks ($(call minutes,runs))"
 part-4:
-	@echo "Part 4 of 5: every chapter runs and prints what is stored (about 5 minutes)"
+	@echo "Part 4 of 5: every chapter runs and prints what is stored ($(call minutes,notebooks))"
 part-5:
-	@echo "Part 5 of 5: the site in a real browser (about 10 minutes)"
+	@echo "Part 5 of 5: the site in a real browser ($(call minutes,site))"
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
@@ -89,14 +94,15 @@ lint: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-test-formulas: $(VENV)/.all
-	$(BIN)/pytest --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
+test-formulas: $(VENV)/.all  # without nbval, which takes three seconds to load
+	$(BIN)/pytest -pno:nbval --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
 
 test-runs: $(VENV)/.all
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile $(RUNS)
+	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(RUNS)
 
 test-notebooks: $(VENV)/.all
-	$(BIN)/pytest --nbval --nbval-cell-timeout=120 chapters  # one at a time: some cells measure time
+	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(filter-out $(TIMED),$(NOTEBOOKS))
+	$(BIN)/pytest --nbval --nbval-cell-timeout=120 $(TIMED)  # one at a time
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py

@@ -18,8 +18,9 @@ from mathlib import launch
 from mathlib.meters import slow_wires
 from mathlib.model import data, gpt
 from mathlib.model.oracle import flat_gradient, loss, my_part
-from mathlib.parallel import pipeline_chunks, tensor_slices
-from mathlib.parallel.pipeline import Pipeline
+from mathlib.parallel import tensor_slices
+from mathlib.parallel.pipeline import model_chunks
+from mathlib.parallel.pipeline.runtime import Pipeline
 from mathlib.schedule import orders
 from mathlib.schedule.times import Times
 
@@ -78,7 +79,7 @@ def by_tensor() -> Step:
 
 def by_pipeline() -> Step:
     schedule = orders.make("1f1b", stages=RANKS, micro_batches=MICRO_BATCHES)
-    chunks = pipeline_chunks.build(SHAPE, schedule, dist.get_rank())
+    chunks = model_chunks.build(SHAPE, schedule, dist.get_rank())
     pace = Times(forward=NAP, backward=2 * NAP)
     pipe = Pipeline(chunks, schedule, torch.optim.SGD, width=SHAPE.width, pace=pace)
     return lambda: pipe.run(*data.batch(SEQUENCES, SHAPE.context))

@@ -121,7 +121,7 @@ def mutants_of(path: Path) -> list[Mutant]:
     source = path.read_bytes()
     tree, lines = ast.parse(source), source.splitlines(keepends=True)
     begins = [sum(map(len, lines[:i])) for i in range(len(lines) + 1)]
-    module = ".".join(path.relative_to(ROOT / "mathlib").with_suffix("").parts)
+    module = named(path)
     found = []
     for node in places(tree):
         for other in variants(node):
@@ -154,7 +154,7 @@ def tests_of(module: str) -> tuple[list[str], list[str]]:
     """
     room, _, leaf = module.rpartition(".")
     tests = ROOT / "tests"
-    of_room = sorted((tests / room).glob("*.py"))
+    of_room = sorted((tests / room.replace(".", "/")).glob("*.py"))
     mirror = [f for f in of_room if f.name.startswith(f"test_{leaf}")] or of_room
     named = rf"\b{room}\.{leaf}\b|mathlib\.{room} import [\w\s,(]*\b{leaf}\b"
     general = [*sorted(tests.glob("rules/test_*.py")), *sorted(tests.glob("agreement/test_*.py"))]
@@ -260,15 +260,23 @@ def all_tried(mutants: list[Mutant], only_own: bool = False) -> list[tuple[Mutan
     return results
 
 
+def modules() -> list[Path]:
+    """The files of all rooms, folders inside them too."""
+    return [p for room in ROOMS for p in sorted((ROOT / "mathlib" / room).rglob("[!_]*.py"))]
+
+
+def named(path: Path) -> str:
+    """room.module"""
+    return ".".join(path.relative_to(ROOT / "mathlib").with_suffix("").parts)
+
+
 def chosen(wanted: list[str], sample: int, seed: int, skip: int = 0) -> list[Mutant]:
     """Mutants of the named rooms or modules, less those known to change nothing, in random order:
     if somebody stops the run, what has been tried is a sample as well. Each mutant draws its own
     lot, so that the order stays when other lines change.
     """
-    files = [p for room in ROOMS for p in sorted((ROOT / "mathlib" / room).glob("[!_]*.py"))]
-    files = [
-        p for p in files if {p.parent.name, f"{p.parent.name}.{p.stem}"} & set(wanted or ROOMS)
-    ]
+    names = wanted or ROOMS
+    files = [p for p in modules() if any(f"{named(p)}.".startswith(f"{name}.") for name in names)]
     equal = {one["mutant"] for one in tomllib.loads(EQUAL.read_text("utf-8")).get("equal", [])}
     every = [m for path in files for m in mutants_of(path) if m.name not in equal]
     every.sort(key=lambda mutant: random.Random(f"{seed} {mutant.name}").random())

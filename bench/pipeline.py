@@ -19,9 +19,9 @@ from torch.distributed.pipelining import PipelineStage, schedules
 from mathlib import launch
 from mathlib.meters.trace import Event, Trace
 from mathlib.model import data, gpt
-from mathlib.parallel import pipeline_chunks
-from mathlib.parallel.pipeline import Pipeline
-from mathlib.parallel.pipeline_time import at_least
+from mathlib.parallel.pipeline import model_chunks
+from mathlib.parallel.pipeline.clocks import at_least
+from mathlib.parallel.pipeline.runtime import Pipeline
 from mathlib.schedule import orders
 from mathlib.schedule.actions import Schedule
 from mathlib.schedule.simulate import simulate
@@ -54,7 +54,7 @@ def schedule_of(order: str, ranks: int) -> Any:
 
 def ours(order: str, model: Model, pace: Times | None) -> Step:
     schedule = schedule_of(order, dist.get_world_size())
-    chunks = pipeline_chunks.build(model, schedule, dist.get_rank())
+    chunks = model_chunks.build(model, schedule, dist.get_rank())
     pipe = Pipeline(chunks, schedule, make, width=model.width, pace=pace)
     batch = data.batch(MICRO_BATCHES, model.context)
     return lambda: (pipe.run(*batch), pipe.step())
@@ -62,7 +62,7 @@ def ours(order: str, model: Model, pace: Times | None) -> Step:
 
 def theirs(order: str, model: Model, pace: Times | None) -> Step:
     schedule, device = schedule_of(order, dist.get_world_size()), torch.device("cpu")
-    chunks = pipeline_chunks.build(model, schedule, dist.get_rank())
+    chunks = model_chunks.build(model, schedule, dist.get_rank())
     n = schedule.model_chunks
     stages = [PipelineStage(chunk, c, n, device) for c, chunk in chunks.items()]
     if pace:
@@ -120,7 +120,7 @@ class Costs(NamedTuple):
 def noted(model: Model, count: int) -> list[list[Event]]:
     """What this rank did in each of several GPipe steps, after one to warm up."""
     schedule, notes = schedule_of("gpipe", dist.get_world_size()), Trace(dist.get_rank())
-    chunks = pipeline_chunks.build(model, schedule, dist.get_rank())
+    chunks = model_chunks.build(model, schedule, dist.get_rank())
     pipe = Pipeline(chunks, schedule, make, width=model.width, pace=SLOW, trace=notes)
     steps = []
     for _ in range(count + 1):

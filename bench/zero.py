@@ -24,9 +24,9 @@ from torch.nn.parallel import DistributedDataParallel
 from mathlib import launch
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel import checkpoint
-from mathlib.parallel.mics import Mics
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.mics import Mics
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.specs import Model
 
 ADAMW = {"lr": 1e-3, "fused": True}

@@ -1,7 +1,10 @@
 """What holds for all tests: hypothesis tries the same cases every time; ranks get a test's
 functions by value, since they need them and not pytest and the rest of the test's module; and a run
-whose time is not the test's matter may take a busy machine's.
+whose time is not the test's matter may take a busy machine's. A process computes with one thread:
+two workers with two each on two cores wait for each other most of the time.
 """
+
+import os
 
 import cloudpickle
 import pytest
@@ -9,6 +12,8 @@ from hypothesis import settings
 from patience import PATIENCE
 
 from mathlib.launch import launcher
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch reads it when it is loaded
 
 # Thousands of cases on a busy machine: a slow case is no failure.
 settings.register_profile("book", deadline=None, derandomize=True)

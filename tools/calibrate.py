@@ -130,15 +130,18 @@ def improve(
             named[name] = before
 
 
-def floor(tested: Iterable[Published], fitted: Iterable[Published]) -> list[float]:
-    """Errors of one share of the peak a device, the median of the runs that it is fitted to; not on
-    devices that have none.
-    """
-    shares = defaultdict(list)
+def shares(fitted: Iterable[Published]) -> dict[tuple[str, str], float]:
+    """One share of the peak for each device and precision, the median of these runs."""
+    found = defaultdict(list)
     for run in fitted:
-        shares[run.device.name, run.precision].append(share(run))
+        found[run.device.name, run.precision].append(share(run))
+    return {key: median(own) for key, own in found.items()}
+
+
+def floor(tested: Iterable[Published], shares: dict[tuple[str, str], float]) -> list[float]:
+    """Errors of one share of the peak a device; not on devices that have none."""
     return [
-        share(run) / median(own) - 1
+        share(run) / own - 1
         for run in tested
         if (own := shares.get((run.device.name, run.precision)))
     ]
@@ -176,7 +179,7 @@ def report(table: Table, runs: list[Published]) -> None:
             f"worst {max(size):.0%}"
         )
     fitted, tested = ([run for run in runs if fitted_to(run) == part] for part in (True, False))
-    plain = [abs(e) for e in floor(tested, fitted)]
+    plain = [abs(e) for e in floor(tested, shares(fitted))]
     print(
         f"one share of the peak a device instead: median {median(plain):.1%}, mean "
         f"{sum(plain) / len(plain):.1%}"

@@ -19,6 +19,26 @@ code; `python -m mathlib where "ring"` prints the same rows. A formula without a
 of one, or a unit, or it waits for a chapter that is not written yet. The room of a formula is that
 of its test: `flops.forward`, tested in `compute/test_flops`, stands in `mathlib/compute/flops.py`.
 Formula and run are set side by side in `tests/agreement/`, a file for each chapter.
+
+## Which model of memory, which of time
+
+Several modules answer what looks like one question. They differ in what they take into account.
+
+| You ask | Module | It takes into account |
+|---|---|---|
+| How many bytes at each moment of a step, on one device? | `memory.moments` | forward, backward and update, one after the other; splits by tensor and pipeline ranks |
+| The same where ZeRO shards | `memory.sharded` | what is gathered, sent and received meanwhile |
+| Does it fit, and what would make it fit? | `memory.fit` | the fullest of these moments against a device and its reserve |
+| Which of a million layouts fit? | `plan.room` | the end of a forward alone, within a tenth of `memory.fit` |
+| What does a framework's own estimator say? | `memory.estimators` | what that program's authors put into it |
+| What do a run's FLOP cost, in days and money? | `compute.cost` | one measured or assumed rate for the whole run |
+| What may one operation take at least? | `compute.roofline` | arithmetic or memory, whichever is slower |
+| How much of data parallelism hides behind backward? | `traffic.overlap` | buckets, one link, equal layers |
+| The same where ZeRO shards | `traffic.sharded_time` | gathers ahead of each layer, the rank and its wire on two clocks |
+| How long does a pipeline's order take? | `schedule.simulate` | every action and message of every stage |
+| Into what does device-time go as devices are added? | `plan.bill` | computing, bubble, exchange and what failures take, for one job |
+| At how many GPUs does communication take over? | `plan.tipping` | ZeRO with the batch kept: bandwidth, and latency for each message |
+| How long is a step of my layout? | `plan.step` | all of it, with constants fitted on published runs, and an interval |
 """
 
 
@@ -28,11 +48,16 @@ def cell(names: list[str]) -> str:
     return "<br>".join(f"`{name}`" for name in short)
 
 
+def leaf(name: str) -> str:
+    """module.function, without its rooms"""
+    return ".".join(name.split(".")[-2:])
+
+
 def line(row: whereabouts.Row) -> str:
     equation = f"{{eq}}`{row.equation}`" if row.equation else ""
-    runs = [run.partition(".")[2] for run in row.runs]
+    runs = [leaf(run) for run in row.runs]
     own = [test for test in row.tests if "/agreement/" not in test]
-    function = row.function.partition(".")[2]
+    function = leaf(row.function)
     columns = [equation, f"`{function}`", cell(runs), ", ".join(row.experiments)]
     return f"| {' | '.join([*columns, cell(own), row.section])} |"
 

@@ -92,8 +92,12 @@ def errors(runs: list[Published]) -> list[float]:
 
 def floors(runs: list[Published]) -> list[float]:
     """Errors of one share of the peak a device, fitted to the runs that the constants have."""
-    fitted = filter(calibrate.fitted_to, calibrate.timed())
-    return [abs(e) for e in calibrate.floor(runs, fitted)]
+    return [abs(e) for e in calibrate.floor(runs, shares())]
+
+
+@cache
+def shares() -> dict[tuple[str, str], float]:
+    return calibrate.shares(filter(calibrate.fitted_to, calibrate.timed()))
 
 
 def trust(source: str) -> Trust:

@@ -20,7 +20,7 @@ import contents  # noqa: E402
 
 PACKAGE = ROOT / "mathlib"
 FORMULAS = ("compute", "memory", "traffic", "schedule", "plan")
-RUNS = ("meters", "model", "parallel")
+RUNS = ("meters", "model", "parallel", "parallel/pipeline", "parallel/zero")
 STAGE_SETTING = {"gpt", "data", "oracle"}  # in every run, so they tell nothing about one
 PLACE = re.compile(r"^\s*Chapter: (.+)$", re.M)
 
@@ -45,7 +45,12 @@ def functions(rooms: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
         for path in sorted((PACKAGE / room).glob("[!_]*.py")):
             for node in ast.parse(path.read_text("utf-8")).body:
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_":
-                    yield f"{room}.{path.stem}", node.name, ast.get_docstring(node) or ""
+                    yield dotted(path), node.name, ast.get_docstring(node) or ""
+
+
+def dotted(path: Path) -> str:
+    """room.module"""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
 def places(docstring: str) -> list[tuple[str, str]]:
@@ -103,7 +108,7 @@ def uses(word: str) -> list[tuple[str, set[str]]]:
     code = [(section, source) for section, kind, source in cells(word) if kind == "code"]
     for _, source in code:
         for module, names in re.findall(
-            r"from mathlib\.\w+\.(\w+) import \(?([^()]+?)\)?$", source, re.M
+            r"from mathlib(?:\.\w+)+\.(\w+) import \(?([^()]+?)\)?$", source, re.M
         ):
             imported |= {name.strip(): module for name in names.split(",") if name.strip()}
     return [(section, names_used(source, imported)) for section, source in code]
@@ -118,7 +123,7 @@ def run_functions() -> dict[str, str]:
             if path.stem not in STAGE_SETTING:
                 for node in ast.parse(path.read_text("utf-8")).body:
                     if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_":
-                        found[f"{path.stem}.{node.name}"] = f"{room}.{path.stem}.{node.name}"
+                        found[f"{path.stem}.{node.name}"] = f"{dotted(path)}.{node.name}"
     return found
 
 
@@ -150,8 +155,8 @@ def experiments() -> dict[str, set[str]]:
 
 def tests_of(module: str, word: str) -> list[str]:
     """Tests that bear the module's name, and the chapter's agreement of formula and run."""
-    room, _, leaf = module.partition(".")
-    own = sorted((ROOT / "tests" / room).glob(f"test_{leaf}*.py"))
+    room, _, leaf = module.rpartition(".")
+    own = sorted((ROOT / "tests" / room.replace(".", "/")).glob(f"test_{leaf}*.py"))
     shared = (ROOT / "tests" / "agreement").glob(f"test_{word}.py")
     return [path.relative_to(ROOT).as_posix() for path in [*own, *shared]]
 
@@ -170,7 +175,7 @@ def rows() -> list[Row]:
     """All formulas, and those functions of the runs that an equation belongs to."""
     found = []
     for module, name, doc in functions(FORMULAS + RUNS):
-        short = f"{module.partition('.')[2]}.{name}"
+        short = f"{module.rpartition('.')[2]}.{name}"
         for word, equation in places(doc):
             section = section_of(word, equation, short)
             found.append(

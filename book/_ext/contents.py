@@ -31,13 +31,22 @@ def page(root: Path, notebook: Path) -> str:
     return notebook.relative_to(root).with_suffix("").as_posix()
 
 
+def every_page(root: Path) -> list[str]:
+    """The front page, then all others in reading order."""
+    return [_toc(root)["root"], *(page for part in parts(root) for page in pages_of(part))]
+
+
 def parts(root: Path) -> list[dict]:
-    file = root / "_toc.yml"
-    return _read(file, file.stat().st_mtime_ns)["parts"]
+    return _toc(root)["parts"]
 
 
 def pages_of(part: dict) -> list[str]:
     return [entry["file"] for entry in part["chapters"]]
+
+
+def _toc(root: Path) -> dict:
+    file = root / "_toc.yml"
+    return _read(file, file.stat().st_mtime_ns)
 
 
 @cache

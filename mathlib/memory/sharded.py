@@ -3,7 +3,7 @@
 P parameters · S ranks ZeRO shards over · e bytes of an element
 A row is what travels as one (`rows`). While its gradients leave, there is the row that is sent,
 and what arrives: as much again in an all-to-all, a piece of it in a reduce-scatter. So
-`mathlib.parallel.zero1` to `zero3` run, with what one process has (`moments`) beside it.
+`mathlib.parallel.zero` run, with what one process has (`moments`) beside it.
 """
 
 from collections.abc import Callable

@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from mathlib.checks import InputError
 from mathlib.parallel.boxes import Held, LoadBoxes, SaveBoxes, whole
 from mathlib.parallel.checkpoint_state import check_fit, make_states, state_of, tensors
-from mathlib.parallel.zero1 import Zero1
+from mathlib.parallel.zero.stage1 import Zero1
 
 WRITING = ".writing"  # what a folder's name ends with until all of it is there
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from mathlib.checks import InputError
 from mathlib.parallel.alike import told_by_all
 from mathlib.parallel.boxes import Held, stretch, whole
-from mathlib.parallel.flat_shards import FlatShard
-from mathlib.parallel.zero1 import Zero1
+from mathlib.parallel.zero.flat_shards import FlatShard
+from mathlib.parallel.zero.stage1 import Zero1
 
 
 def _pieces(row: FlatShard, flat: Tensor) -> Iterator[tuple[str, Held]]:

@@ -18,7 +18,7 @@ from torch.distributed import ProcessGroup
 
 from mathlib.checks import divides
 from mathlib.model.gpt import GPT, Block, plain_attention
-from mathlib.parallel.pipeline_chunks import Chunk
+from mathlib.parallel.pipeline.model_chunks import Chunk
 
 Group = ProcessGroup | None
 Cut = TypeVar("Cut", GPT, Chunk)

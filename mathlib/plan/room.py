@@ -14,7 +14,7 @@ from mathlib.memory import activations, states
 from mathlib.memory.saved_tensors import Saving
 from mathlib.plan import work
 from mathlib.plan.keeps import Keeps
-from mathlib.plan.work import HERE, Away, Held, Way
+from mathlib.plan.work import HERE, Away, Held, Way, split
 from mathlib.records import dataclass, field, replace
 from mathlib.specs import Layout, Model
 
@@ -96,7 +96,7 @@ class Room:
         change nothing where layers are alike.
         """
         chunks = way.chunks if len(self.kinds) > 1 else 1
-        key = (*way[:3], *way[10:], chunks, away.states, away.weights)
+        key = (*split(way), chunks, away.states, away.weights)
         if key not in self.standing:
             self.standing[key] = [self._standing(way, *one, away) for one in shards]
         return self.standing[key]

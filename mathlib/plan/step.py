@@ -41,7 +41,7 @@ def _seconds(on: Machine, way: Way, away: Away = HERE) -> tuple[float, ...]:
 
 def _times(on: Machine, way: work.Way, shards: list[Shard], away: Away = HERE) -> list[float]:
     """Seconds of a step with each ZeRO stage and group of a family, all else as in `way`."""
-    key = (*way[:3], way.micro_batches, *way[10:], away.states)
+    key = (*work.split(way), way.micro_batches, away.states)
     exchanged = on.shared.get(key)
     if exchanged is None:
         exchanged = on.shared[key] = [_shared(on, way, *one, away) for one in shards]

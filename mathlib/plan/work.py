@@ -6,6 +6,7 @@ Amounts are of one micro-batch forward, on one device of a stage, averaged over 
 they take is `plan.calibration` and `plan.step`.
 """
 
+from operator import attrgetter
 from typing import NamedTuple
 
 from mathlib.compute import params
@@ -45,6 +46,10 @@ class Way(NamedTuple):
     def expert_split(self) -> int:
         """As a Layout's."""
         return self.expert_tensor or self.tensor
+
+
+# Which weights a device holds, and who exchanges them: what families of layouts are known by.
+split = attrgetter("data", "tensor", "pipeline", "context", "expert", "expert_tensor")
 
 
 class Away(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mathlib.show import plot, says, svg
-from mathlib.show.tables import Shown
+from mathlib.show.figures import Chart
 
 
 def curves(
@@ -16,12 +16,13 @@ def curves(
     caption: str = "",
     name: str = "",
     **axes: Any,
-) -> Shown:
+) -> Chart:
     """Curves over plain numbers; `log_x`, `log_y`, `limit`, `band`, `mark` as in plot.Curves."""
     given = {"title": title, "x_title": x_title, "y_title": y_title}
-    show = {"show_x": says.short, "show_y": says.short} | axes
-    drawn = plot.lines(series, caption=caption, name=name, **given, **show)
-    return Shown(drawn, f"{title}: {y_title} against {x_title}, " + ", ".join(series))
+    told: dict[str, Any] = {"show_x": says.short, "show_y": says.short} | given | axes
+    words = f"{title}: {y_title} against {x_title}, " + ", ".join(series)
+    html = plot.lines(series, caption=caption, name=name, **told)
+    return Chart(html, words, title, "curves", plot.Curves(series, **told))
 
 
 def byte_bars(
@@ -32,21 +33,37 @@ def byte_bars(
     limit_label: str = "limit",
     caption: str = "",
     name: str = "",
-) -> Shown:
+) -> Chart:
     """Stacked bars of bytes by part; a cross marks each bar beyond the limit."""
     told: dict[str, Any] = {"title": title, "caption": caption, "name": name}
     told |= {"limit": limit, "limit_label": limit_label}
-    return _bars(rows, says.size, **told)
+    return bars(rows, says.size, "bytes", **told)
 
 
 def time_bars(
     rows: Mapping[str, Mapping[str, float]], *, title: str, caption: str = "", name: str = ""
-) -> Shown:
+) -> Chart:
     """Stacked bars of seconds by part."""
-    return _bars(rows, says.time, title=title, caption=caption, name=name)
+    return bars(rows, says.time, "time", title=title, caption=caption, name=name)
 
 
-def _bars(rows: Mapping[str, Mapping[str, float]], show: plot.Show, **told: Any) -> Shown:
-    drawn = svg.bars(list(rows.items()), show=show, **told)
-    said = ", ".join(f"{row} {show(sum(parts.values()))}" for row, parts in rows.items())
-    return Shown(drawn, f"{told['title']}: {said}")
+def bars(
+    rows: Mapping[str, Mapping[str, float]],
+    show: plot.Show,
+    unit: str,
+    *,
+    title: str,
+    limit: float | None = None,
+    limit_label: str = "limit",
+    caption: str = "",
+    name: str = "",
+    words: str = "",
+) -> Chart:
+    """Stacked bars of any unit; `words` are said of them instead of their sums."""
+    lines, bound = list(rows.items()), {"limit": limit, "limit_label": limit_label}
+    told: dict[str, Any] = {"title": title, "caption": caption, "name": name} | bound
+    html = svg.bars(lines, show=show, **told)
+    said = ", ".join(f"{row} {show(sum(parts.values()))}" for row, parts in lines)
+    return Chart(
+        html, words or f"{title}: {said}", title, "bars", lines, show, unit, *bound.values()
+    )

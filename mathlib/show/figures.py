@@ -8,6 +8,7 @@ refers to it by that name: {fig}`ring`.
 import re
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 from mathlib.checks import InputError
 from mathlib.show.kit.sheet import NARROW, WIDE
@@ -15,6 +16,22 @@ from mathlib.show.tables import Shown
 
 Draw = Callable[[float], str]  # a width -> SVG that fills it
 NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class Chart(Shown):
+    """A picture of data, which matplotlib can draw as well: `kind` is a function of
+    mathlib.show.axes, `data` what it takes.
+    """
+
+    def __init__(self, html: str, words: str, title: str, kind: str, *data: Any):
+        super().__init__(html, words)
+        self._drawn = title, kind, data
+
+    def axes(self, ax: Any = None) -> Any:
+        """Draw it on these axes, or on axes of its own: `chart.axes().figure.savefig("a.pdf")`."""
+        from mathlib.show import axes
+
+        return axes.drawn(ax, *self._drawn)
 
 
 def both(draw: Draw) -> str:

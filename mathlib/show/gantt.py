@@ -16,11 +16,10 @@ from mathlib.checks import InputError, instance
 from mathlib.schedule.actions import Action
 from mathlib.schedule.simulate import Timeline
 from mathlib.show import says, svg
-from mathlib.show.figures import both, figure_html
+from mathlib.show.figures import Chart, both, figure_html
 from mathlib.show.kit import letters
 from mathlib.show.kit.sheet import Sheet, ink, number, place
 from mathlib.show.roles import ROLES, Look, look, mixed
-from mathlib.show.tables import Shown
 
 LANE, STRIP, GAP = 26, 22, 9  # heights: of boxes, of what is held, between stages
 MANY = 400  # actions: more have no hints
@@ -71,7 +70,7 @@ def schedule_chart(
     caption: str = "",
     name: str = "",
     **seen: Any,
-) -> Shown:
+) -> Chart:
     """One timeline, or several with a heading each, on one scale of time and one of memory.
 
     `seen`: `now` (a marker; later actions are pale), `follow` (a micro-batch; the others are pale),
@@ -79,7 +78,8 @@ def schedule_chart(
     `brackets` (beneath the lanes of the timeline with that heading; one alone has the heading "").
     """
     html = schedule_html(timelines, title=title, caption=caption, name=name, **seen)
-    return Shown(html, f"{title}. {_said(_named(timelines), Seen(**seen))}")
+    told = _named(timelines), Seen(**seen)
+    return Chart(html, f"{title}. {_said(*told)}", title, "schedule", *told)
 
 
 def schedule_html(
@@ -108,7 +108,7 @@ def _named(timelines: Timeline | Mapping[str, Timeline]) -> Mapping[str, Timelin
 
 def _sheet(width: float, timelines: Mapping[str, Timeline], title: str, seen: Seen) -> str:
     page = Sheet(width)
-    y = page.legend(_legend(timelines.values(), seen), page.title(title)) + 2
+    y = page.legend(legend(timelines.values(), seen), page.title(title)) + 2
     frame = _frame(page, timelines.values(), seen)
     for heading, one in timelines.items():
         if heading:
@@ -148,7 +148,7 @@ def box_look(kind: str, later: float = 0.0) -> Look:
     return mixed(colour, 255, later * WHITE[kind]), hatch
 
 
-def _later(timeline: Timeline, s: int) -> Callable[[Action], float]:
+def later(timeline: Timeline, s: int) -> Callable[[Action], float]:
     """How light an action of a stage is: by its chunk, or where there are two by its direction."""
     schedule = timeline.schedule
     if len(schedule.placements) > 1:
@@ -158,7 +158,7 @@ def _later(timeline: Timeline, s: int) -> Callable[[Action], float]:
     return lambda action: part[action.chunk]
 
 
-def _legend(timelines: Any, seen: Seen) -> list[tuple[str, Look]]:
+def legend(timelines: Any, seen: Seen) -> list[tuple[str, Look]]:
     kinds = {a.kind for one in timelines for row in one.schedule.actions for a in row}
     entries = [(NAMES[kind], box_look(kind)) for kind in "FBIW" if kind in kinds]
     if {"B", "I"} <= kinds:  # one colour: both send a gradient back
@@ -187,13 +187,13 @@ def _heading(page: Sheet, heading: str, one: Timeline, seen: Seen, y: float) -> 
     """A timeline's name, and beneath it what came out."""
     page.text(0, y + page.size + 4, heading, bold=True)
     y += page.size + 8
-    for line in letters.lines(_came_out(one, seen), page.width - 4, page.small):
+    for line in letters.lines(came_out(one, seen), page.width - 4, page.small):
         page.text(0, y + page.small, line, size=page.small, quiet=True)
         y += page.small + 4
     return y + 4
 
 
-def _came_out(one: Timeline, seen: Seen) -> str:
+def came_out(one: Timeline, seen: Seen) -> str:
     ideal, total = one.bubble_over_ideal, one.bubble_over_total
     bubble = f"bubble {share(ideal)} of the ideal time, {share(total)} of the total"
     return f"{seen.show(one.total)} in all; {bubble}"
@@ -232,9 +232,13 @@ def _lane(page: Sheet, one: Timeline, s: int, frame: Frame, seen: Seen, y: float
     page.area(f"M{place(frame.left, y)}h{number(wide)}v{LANE}H{number(frame.left)}z", NOTHING, 0.07)
     _idle(page, one, s, frame, seen, y)
     hints = not page.narrow and sum(map(len, one.ends)) <= MANY
-    later, pale, said = _later(one, s), dict[str, list[str]](), dict[str, list[tuple[float, str]]]()
-    for action, begin, end in _timed(one, s):
-        style = box_look(action.kind, later(action))
+    lighter, pale, said = (
+        later(one, s),
+        dict[str, list[str]](),
+        dict[str, list[tuple[float, str]]](),
+    )
+    for action, begin, end in timed(one, s):
+        style = box_look(action.kind, lighter(action))
         x, box = frame.x(begin), (end - begin) * frame.unit
         if begin >= seen.now or seen.follow not in (None, action.micro_batch):
             path = f"M{place(x, y)}h{number(box)}v{LANE}h-{number(box)}z"
@@ -253,27 +257,34 @@ def _lane(page: Sheet, one: Timeline, s: int, frame: Frame, seen: Seen, y: float
         page.area("".join(paths), (colour, ""), PALE)
     for colour, words in said.items():
         page.scattered(y + LANE / 2 + 4.5, words, colour)
-    for time in _updates(one, s):
+    for time in updates(one, s):
         if time <= seen.now:
             page.rect(frame.x(time) - 1.5, y - 2, 3, LANE + 4, ROLES["weights"], hatched=False)
 
 
 def _idle(page: Sheet, one: Timeline, s: int, frame: Frame, seen: Seen, y: float) -> None:
     """Where the stage has nothing to do, as far as the marker."""
-    free, paths = [0.0, *one.ends[s]], ""
-    for begin, end in zip(free, [*one.begins[s], one.total], strict=True):
-        wide = (min(end, seen.now) - begin) * frame.unit
+    paths = ""
+    for begin, end in free(one, s, seen.now):
+        wide = (end - begin) * frame.unit
         if wide > 0.05:
             paths += f"M{place(frame.x(begin), y)}h{number(wide)}v{LANE}h-{number(wide)}z"
     if paths:
         page.area(paths, ROLES["idle"], IDLE)
 
 
-def _timed(one: Timeline, s: int) -> Iterator[tuple[Action, float, float]]:
+def free(one: Timeline, s: int, now: float) -> Iterator[tuple[float, float]]:
+    """When a stage has nothing to do, as far as now."""
+    for begin, end in zip([0.0, *one.ends[s]], [*one.begins[s], one.total], strict=True):
+        if min(end, now) > begin:
+            yield begin, min(end, now)
+
+
+def timed(one: Timeline, s: int) -> Iterator[tuple[Action, float, float]]:
     return zip(one.schedule.actions[s], one.begins[s], one.ends[s], strict=True)
 
 
-def _updates(one: Timeline, s: int) -> Iterator[float]:
+def updates(one: Timeline, s: int) -> Iterator[float]:
     """When a stage's weights change: all together at the end, or each stage for itself."""
     schedule, back, finished = one.schedule, Counter[int](), 0
     if schedule.weights == "flush":
@@ -282,7 +293,7 @@ def _updates(one: Timeline, s: int) -> Iterator[float]:
             yield one.total
         return
     chunks = len(schedule.chunks_of(s))
-    for (kind, i, _), _, end in _timed(one, s):
+    for (kind, i, _), _, end in timed(one, s):
         back[i] += kind in "BW"
         if kind in "BW" and back[i] == chunks:
             finished += 1
@@ -318,18 +329,24 @@ def _messages(
     page: Sheet, one: Timeline, frame: Frame, seen: Seen, top: float, pitch: float
 ) -> None:
     """A line for each message, from the end of what made it to its arrival."""
-    takes, paths = one.times.message + one.times.sending, []
-    for s in range(one.schedule.stages):
-        for action, _, end in _timed(one, s):
-            target = one.schedule.sends_to(action)
-            followed = seen.follow in (None, action.micro_batch)
-            if target is None or end > seen.now or not followed:
-                continue
-            down = target > s
-            a, b = top + s * pitch + LANE * down, top + target * pitch + LANE * (not down)
-            paths.append(f"M{place(frame.x(end), a)}L{place(frame.x(end + takes), b)}")
+    paths = []
+    for s, target, sent, comes in messages(one, seen):
+        down = target > s
+        a, b = top + s * pitch + LANE * down, top + target * pitch + LANE * (not down)
+        paths.append(f"M{place(frame.x(sent), a)}L{place(frame.x(comes), b)}")
     if paths:
         page.line("".join(paths), colour=ROLES["communication"][0], width=1.4)
+
+
+def messages(one: Timeline, seen: Seen) -> Iterator[tuple[int, int, float, float]]:
+    """(stage, the stage it sends to, when it is sent, when it arrives) of what is shown."""
+    takes = one.times.message + one.times.sending
+    for s in range(one.schedule.stages):
+        for action, _, end in timed(one, s):
+            target = one.schedule.sends_to(action)
+            followed = seen.follow in (None, action.micro_batch)
+            if target is not None and end <= seen.now and followed:
+                yield s, target, end, end + takes
 
 
 def _marker(page: Sheet, x: float, words: str, top: float, low: float) -> None:
@@ -379,5 +396,5 @@ def _said(timelines: Mapping[str, Timeline], seen: Seen) -> str:
             for s in range(one.schedule.stages)
         )
         who = f"{heading}: " if heading else ""
-        found.append(f"{who}{_came_out(one, seen)}; stages hold at most {held} micro-batches")
+        found.append(f"{who}{came_out(one, seen)}; stages hold at most {held} micro-batches")
     return ". ".join(found) + "."

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from mathlib.show import says
-from mathlib.show.figures import both, figure_html
+from mathlib.show.figures import Chart, both, figure_html
 from mathlib.show.kit import letters
 from mathlib.show.kit.sheet import Sheet, number, outline, place
 from mathlib.show.roles import ROLES
-from mathlib.show.tables import Shown
 
 GAP, MOST_SIDE = 22, 190
 LOOK = (ROLES["communication"][0], "")
@@ -19,7 +18,7 @@ Sent = Sequence[Mapping[int, int]]  # [rank]: receiver to bytes
 
 def links(
     sent: Mapping[str, Sent], *, node: int, title: str, caption: str = "", name: str = ""
-) -> Shown:
+) -> Chart:
     """`sent[name][rank]` maps a receiver to bytes; darker is more. Heavy lines part nodes of `node`
     ranks.
     """
@@ -28,7 +27,8 @@ def links(
     ]
     told = [f"{words} between nodes" for words in said]
     draw = partial(_links, sent=sent, node=node, title=title, said=". ".join(told) + ".")
-    return Shown(figure_html(both(draw), caption, name), f"{title}: " + "; ".join(told))
+    html, words = figure_html(both(draw), caption, name), f"{title}: " + "; ".join(told)
+    return Chart(html, words, title, "links", sent, node, told)
 
 
 def _links(width: float, sent: Mapping[str, Sent], node: int, title: str, said: str) -> str:

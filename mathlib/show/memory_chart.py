@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from mathlib.show import says, svg
-from mathlib.show.figures import both, figure_html
+from mathlib.show.figures import Chart, both, figure_html
 from mathlib.show.kit.sheet import Sheet, number, place
 from mathlib.show.roles import looks
-from mathlib.show.tables import Shown
 
 HIGH = 230.0  # of the areas
 SHORT = {"forward": "fwd", "backward": "bwd"}
@@ -38,7 +37,7 @@ def memory_line(
     axis: str = AXIS,
     caption: str = "",
     name: str = "",
-) -> Shown:
+) -> Chart:
     """Bytes alive after every allocation and release; `marks` are (event at which a phase ended,
     its name). `peak` marks the fullest event with its bytes. `limit` is a line with its bytes,
     named at the left, where a step is still low.
@@ -47,7 +46,8 @@ def memory_line(
     draw = partial(_memory_line, rows=rows, marks=marks, title=title, limit=limit, axis=axis)
     draw = partial(draw, peak=peak, limit_label=limit_label)
     html = figure_html(both(partial(draw, said=said)), caption, name)
-    return Shown(html, f"{title}. {said}")
+    told = rows, marks, limit, limit_label, peak, axis
+    return Chart(html, f"{title}. {said}", title, "memory", *told)
 
 
 def _memory_line(
@@ -62,7 +62,7 @@ def _memory_line(
     said: str,
 ) -> str:
     page = Sheet(width)
-    styles = looks(_kinds(rows))
+    styles = looks(kinds(rows))
     top = max([*(sum(row.values()) for row in rows), limit or 0]) or 1
     y = page.legend(list(styles.items()), page.title(title)) + 26
     page.text(0, y - 13, "bytes alive", size=page.small, quiet=True)
@@ -86,19 +86,19 @@ def _memory_line(
     return page.svg(title, said + ".", low + 7)
 
 
-def _kinds(rows: Sequence[Row]) -> list[str]:
+def kinds(rows: Sequence[Row]) -> list[str]:
     """The kinds that live at some moment."""
     return [kind for kind in rows[0] if any(row[kind] for row in rows)]
 
 
-def _fullest(rows: Sequence[Row]) -> int:
+def fullest(rows: Sequence[Row]) -> int:
     """The event after which the most bytes are alive."""
     return max(range(len(rows)), key=lambda event: sum(rows[event].values()))
 
 
 def _peak(page: Sheet, rows: Sequence[Row], frame: Frame) -> None:
     """A dot on the fullest event, and its bytes on that side that has room."""
-    event = _fullest(rows)
+    event = fullest(rows)
     most = sum(rows[event].values())
     x, y = frame.left + (event + 0.5) * frame.event, frame.bottom - most * frame.byte
     words = says.size(most)
@@ -110,9 +110,9 @@ def _peak(page: Sheet, rows: Sequence[Row], frame: Frame) -> None:
 
 def _said(rows: Sequence[Row], marks: Sequence[Mark]) -> str:
     """The peak in words: how much, when, and what it is made of."""
-    peak = _fullest(rows)
+    peak = fullest(rows)
     phase = next(name for end, name in marks if peak < end)
-    inside = ", ".join(f"{kind} {says.size(rows[peak][kind])}" for kind in _kinds(rows))
+    inside = ", ".join(f"{kind} {says.size(rows[peak][kind])}" for kind in kinds(rows))
     return f"Peak {says.size(sum(rows[peak].values()))} during {phase}: {inside}"
 
 
@@ -151,7 +151,7 @@ def _phases(page: Sheet, marks: Sequence[Mark], frame: Frame) -> None:
 def _areas(page: Sheet, rows: Sequence[Row], frame: Frame) -> None:
     """One band a kind, each on top of those before it."""
     base = [0.0] * len(rows)
-    for kind, style in looks(_kinds(rows)).items():
+    for kind, style in looks(kinds(rows)).items():
         upper = [low + row[kind] for low, row in zip(base, rows, strict=True)]
         points = _steps(upper, frame) + _steps(base, frame)[::-1]
         page.area("M" + "L".join(points) + "Z", style)

@@ -6,24 +6,28 @@ from html import escape
 from mathlib import units
 from mathlib.parts import Parts
 from mathlib.show import says, svg
-from mathlib.show.figures import both, figure_html
-from mathlib.show.tables import Shown
+from mathlib.show.figures import Chart, both, figure_html
 
 
-def parts_bar(parts: Parts, *, caption: str, name: str = "") -> Shown:
+def parts_bar(parts: Parts, *, caption: str, name: str = "") -> Chart:
     """A sum as a figure of a chapter, with the sentence it proves."""
-    return Shown(parts_picture(parts, caption, name), str(parts))
+    html, told = parts_picture(parts, caption, name), (partial(_show, parts), parts.kind)
+    return Chart(html, str(parts), parts.title, "bars", [_row(parts)], *told)
+
+
+def _show(parts: Parts, value: float) -> str:
+    return says.typeset(units.show(value, parts.kind, parts.binary, says.DIGITS))
+
+
+def _row(parts: Parts) -> svg.Row:
+    return "total", {name: parts.amount(name) for name in parts}
 
 
 def parts_picture(parts: Parts, caption: str = "", name: str = "") -> str:
     """A sum as one stacked bar, and beneath it every part with its amount and share, parts of parts
     indented.
     """
-
-    def show(value: float) -> str:
-        return says.typeset(units.show(value, parts.kind, parts.binary, says.DIGITS))
-
-    row = ("total", {name: parts.amount(name) for name in parts})
+    show, row = partial(_show, parts), _row(parts)
     draw = partial(
         svg.stacked, rows=[row], title=parts.title, show=show, limit=None, limit_label=""
     )

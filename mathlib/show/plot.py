@@ -236,9 +236,14 @@ def _curve(page: Sheet, chart: Curves, name: str, x: Axis, y: Axis) -> None:
     for a, b in curve[:: ceil_div(len(curve), MARKED)]:
         hint = f"{name}: {chart.show_x(a)}, {chart.show_y(b)}"
         page.mark(x.place(a), y.place(b), marker, colour, hint)
-    least = min(b for _, b in curve)
-    for a, _ in [p for p in curve if p[1] <= least * (1 + 1e-9)] if chart.lowest else ():
-        page.line(f"M{place(x.place(a) - 9, y.place(least))}{RING}", colour=colour, width=1.8)
+    for a, low in least(curve) if chart.lowest else ():
+        page.line(f"M{place(x.place(a) - 9, y.place(low))}{RING}", colour=colour, width=1.8)
+
+
+def least(curve: Points) -> list[tuple[float, float]]:
+    """A curve's lowest points."""
+    low = min(b for _, b in curve)
+    return [(a, low) for a, b in curve if b <= low * (1 + 1e-9)]
 
 
 def _names(page: Sheet, chart: Curves, x: Axis, y: Axis, direct: bool) -> None:

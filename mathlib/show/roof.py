@@ -6,11 +6,10 @@ from functools import partial
 
 from mathlib.checks import InputError, positive
 from mathlib.show import says
-from mathlib.show.figures import both, figure_html
+from mathlib.show.figures import Chart, both, figure_html
 from mathlib.show.kit.sheet import Sheet, number, place
 from mathlib.show.plot import MARKERS, Axis, frame
 from mathlib.show.roles import SPARE, UNNAMED, look, looks
-from mathlib.show.tables import Shown
 
 HIGH = 270.0  # of the frame
 X_TITLE, Y_TITLE = "intensity: FLOP for each byte", "FLOP/s"
@@ -73,14 +72,15 @@ def roof_chart(
     title: str,
     caption: str = "",
     name: str = "",
-) -> Shown:
+) -> Chart:
     """The picture as the last line of a cell."""
     given = {"title": title, "caption": caption, "name": name}
     words = f"{title}: ridge at {says.number(peak / bandwidth)} FLOP a byte; " + ", ".join(groups)
-    return Shown(roof_html(groups, peak=peak, bandwidth=bandwidth, **given), words)
+    html = roof_html(groups, peak=peak, bandwidth=bandwidth, **given)
+    return Chart(html, words, title, "roofline", Roof(groups, peak, bandwidth, title))
 
 
-def _styles(groups: Iterable[str]) -> dict[str, str]:
+def styles(groups: Iterable[str]) -> dict[str, str]:
     """A part of the model has its own colour, any other group one that means nothing else."""
     told = looks(groups)
     return {
@@ -92,10 +92,10 @@ def _styles(groups: Iterable[str]) -> dict[str, str]:
 def _roof(width: float, chart: Roof) -> str:
     page = Sheet(width)
     x, y = chart.axes()
-    styles = _styles(chart.groups)
+    colours = styles(chart.groups)
     top = page.title(chart.title)
-    if len(styles) > 1:
-        top = page.legend([(name, (colour, "")) for name, colour in styles.items()], top)
+    if len(colours) > 1:
+        top = page.legend([(name, (colour, "")) for name, colour in colours.items()], top)
     page.text(0, top + 12, Y_TITLE, size=page.small, quiet=True)
     top += 26
     numbers = [says.speed(tick).removesuffix("FLOP/s") for tick in y.ticks]
@@ -107,7 +107,7 @@ def _roof(width: float, chart: Roof) -> str:
         marker = MARKERS[number_ % len(MARKERS)]
         for what, a, b in group:
             hint = f"{what}: {says.number(a)} FLOP a byte, {says.speed(b)}"
-            page.mark(x.place(a), y.place(b), marker, styles[name], hint)
+            page.mark(x.place(a), y.place(b), marker, colours[name], hint)
     return page.svg(chart.title, chart.said(), y.start + 44)
 
 

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Protocol
 
 from mathlib.show import says, svg
-from mathlib.show.figures import both, figure_html
+from mathlib.show.figures import Chart, both, figure_html
 from mathlib.show.kit.sheet import Sheet, ink, number, place
 from mathlib.show.roles import looks
-from mathlib.show.tables import Shown
 
 ROOM = 0.04  # of the time, for a number beside a box
 
@@ -74,7 +73,7 @@ def ranks_timeline(
     until: str = "",
     caption: str = "",
     name: str = "",
-) -> Shown:
+) -> Chart:
     """A line for each rank's own work, and lines for its messages: two at once where two are in
     flight. `carries` says which role the messages of a name have, if not communication.
     `messages` names their lines, and the last word of each stands in its box; a dotted line
@@ -84,6 +83,7 @@ def ranks_timeline(
         rank: [e for e in events if e.rank == rank] for rank in sorted({e.rank for e in events})
     }
     groups = [_rank(rank, own, carries or {}, messages) for rank, own in ranks.items()]
+    ends: list[float] = []
     if messages:
         ends = [max((e.end for e in own if e.what == until), default=0) for own in ranks.values()]
         draw = partial(_numbered, groups=groups, ends=ends, title=title, messages=messages)
@@ -95,7 +95,8 @@ def ranks_timeline(
     for e in events:
         busy[e.kind] += e.end - e.start
     said = ", ".join(f"{kind} {says.time(time)}" for kind, time in busy.items())
-    return Shown(drawn, f"{title}. All ranks together: {said}")
+    words = f"{title}. All ranks together: {said}"
+    return Chart(drawn, words, title, "timeline", groups, ends, messages)
 
 
 def _numbered(

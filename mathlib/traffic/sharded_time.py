@@ -2,7 +2,7 @@
 
 L layers · N ranks · m micro_batches · W bandwidth · alpha latency · K payload: all layers' weights
 Layers are equal; the wire carries one message after the other, in the order in which the program
-asks for them. As `mathlib.parallel.zero1` to `zero3` ask: the next layer's gather before a layer
+asks for them. As `mathlib.parallel.zero` ask: the next layer's gather before a layer
 computes, a layer's gradients when its backward is done.
 """
 

@@ -5,7 +5,7 @@ import pytest
 from mathlib import launch
 from mathlib.meters import links
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel.mics import Mics
+from mathlib.parallel.zero.mics import Mics
 from mathlib.traffic import hierarchical, volumes
 
 MODEL = gpt.small(layers=3, width=32, context=16, vocab=len(data.vocabulary()))

@@ -19,7 +19,7 @@ import json, os, sys
 from pathlib import Path
 import torch, torch.distributed as dist
 from mathlib import launch
-from mathlib.parallel import flat_shards, hierarchical_gather
+from mathlib.parallel.zero import flat_shards, hierarchical_gather
 
 def on_the_cable():
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]

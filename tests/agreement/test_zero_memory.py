@@ -7,10 +7,10 @@ from patience import PATIENCE
 from mathlib import launch
 from mathlib.memory import sharded
 from mathlib.model import gpt
-from mathlib.parallel import live_shards
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero import live_shards
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage2 import Zero2
+from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.specs import Layout
 
 BUCKET = 100_000

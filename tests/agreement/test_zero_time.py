@@ -10,10 +10,10 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.model import oracle
-from mathlib.parallel.flat_shards import FlatShard, Scattering
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.flat_shards import FlatShard, Scattering
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage2 import Zero2
+from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.traffic import comm, sharded_time
 
 LAYERS, LAYER, OUTSIDE = 5, 4 * 72, 4 * 96  # bytes of a layer and of what stands in none

@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +21,30 @@ BENCH = Path(__file__).parents[2] / "bench"
 def bench(monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
     return importlib.import_module
+
+
+def test_the_minutes_of_a_part_are_kept_and_said(bench, monkeypatch, tmp_path):
+    minutes, given = bench("minutes"), (BENCH / "results/minutes.md").read_text("utf-8")
+    assert [line.split(" | ")[0] for line in given.splitlines()[4:]] == [
+        f"| {part}" for part in minutes.PARTS
+    ]
+    monkeypatch.setattr(minutes, "TABLE", tmp_path / "minutes.md")
+    minutes.TABLE.write_text(given)
+    ran = []
+    git = lambda command, **_: (ran.append(command), SimpleNamespace(stdout="abc1234\n"))[1]  # noqa: E731
+    monkeypatch.setattr(minutes, "machine", lambda: {"cpu": "some"})
+    monkeypatch.setattr(minutes.subprocess, "run", git)
+    minutes.main(["runs"])
+    assert ran[1:] == [["make", "test-runs"]]
+    now = minutes.TABLE.read_text().splitlines()
+    (changed,) = set(now) - set(given.splitlines())
+    assert changed.startswith("| runs | 0.0 | abc1234 | some, ") and len(now) == 4 + len(
+        minutes.PARTS
+    )
+    monkeypatch.undo()
+    said = subprocess.run(["make", "part-3"], cwd=BENCH.parent, capture_output=True, text=True)
+    (kept,) = [line.split(" | ")[1] for line in given.splitlines() if line.startswith("| runs")]
+    assert f"(about {int(float(kept) + 0.5)} min)" in said.stdout
 
 
 def test_a_ratio_is_that_of_a_typical_round(bench):

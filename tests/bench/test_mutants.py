@@ -122,16 +122,14 @@ def test_scores_are_by_module_and_kept_beside_the_days_others(mutants, monkeypat
 
 
 def test_every_module_has_tests_and_what_is_equal_is_still_there(mutants):
-    files = [p for room in mutants.ROOMS for p in (ROOT / "mathlib" / room).glob("[!_]*.py")]
+    files = mutants.modules()
     text = mutants.EQUAL.read_text("utf-8")
     equal = mutants.tomllib.loads(text).get("equal", [])
     named = {one["mutant"].split(":")[0] for one in equal}
     there = {
         mutant.name
         for path in files
-        for mutant in (
-            mutants.mutants_of(path) if f"{path.parent.name}.{path.stem}" in named else []
-        )
+        for mutant in (mutants.mutants_of(path) if mutants.named(path) in named else [])
     }
     assert {one["mutant"] for one in equal} <= there, "a line that has changed since"
     assert all(one["why"] for one in equal)

@@ -161,7 +161,8 @@ def test_binder_and_colab_install_what_chapters_and_library_import():
     needed = {
         brings[name][0].lower() for name in set().union(*map(imported, sources)) - {"mathlib"}
     }
-    everything = (ROOT / "requirements.txt").read_text().splitlines()
+    lists = (ROOT / "requirements.txt", ROOT / "book/requirements.txt")
+    everything = [line for one in lists for line in one.read_text("utf-8").splitlines()]
     binder = (ROOT / ".binder/requirements.txt").read_text().splitlines()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     colab = extras["optional-dependencies"]["notebooks"]

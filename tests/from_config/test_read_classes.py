@@ -102,12 +102,15 @@ def test_a_key_that_changes_transformers_count_changes_ours_alike_or_is_refused(
     for key in sorted(own(config) | asked_of(whole) - {"model_type"}):
         for place, value in enumerate(others(whole.get(key))):
             changed = whole | {key: value}
-            theirs, ours = transformers_count(config, changed), our_count(changed)
+            ours = our_count(changed)
+            covers = place == 0 and whole.get(key) is not None and key not in UNCOVERED
+            if ours is None and not covers:
+                continue  # refused, and whatever transformers says is fine
+            theirs = transformers_count(config, changed)
             assert None in (theirs, ours) or theirs == ours, f"{key} = {value}"
             if value is None and key == "num_key_value_heads" and key in asked_of(whole):
                 assert theirs or not ours, f"{key} = null is refused by transformers"
-            idle = theirs == usual and place == 0 and whole.get(key) is not None
-            assert ours or not idle or key in UNCOVERED, f"{key} = {value} changes nothing"
+            assert ours or theirs != usual, f"{key} = {value} changes nothing"
 
 
 @pytest.mark.parametrize(("kind", "key", "value"), EXTRA)

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch import nn
 
 from mathlib.parallel import checkpoint
-from mathlib.parallel.zero2 import Zero2
+from mathlib.parallel.zero.stage2 import Zero2
 
 RANKS = 2
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import contents
 import nbformat
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
@@ -17,8 +16,7 @@ each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=partial(contents.pa
 
 def toc_pages() -> list[str]:
     """Every page the table of contents promises, without its ending."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    return [toc["root"], *(entry["file"] for part in toc["parts"] for entry in part["chapters"])]
+    return contents.every_page(ROOT)
 
 
 def code_cells(path: Path) -> list[nbformat.NotebookNode]:

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch.distributed.pipelining import PipelineStage, schedules
 
 from mathlib.model import gpt
-from mathlib.parallel import pipeline_chunks
-from mathlib.parallel.pipeline import Pipeline
+from mathlib.parallel.pipeline import model_chunks
+from mathlib.parallel.pipeline.runtime import Pipeline
 from mathlib.schedule.actions import Action, Schedule, looped, v_shaped
 
 # torch's class: chunks a stage, and whether they go there and back
@@ -75,7 +75,7 @@ def by_torch(name, m, mean=False):
     v, back = THEIRS[name]
     placement = v_shaped(stages=p) if back else looped(stages=p, chunks=v)
     plan = Schedule("chunks", 1, [placement], [[] for _ in range(p)])
-    chunks = pipeline_chunks.build(MODEL, plan, rank)
+    chunks = model_chunks.build(MODEL, plan, rank)
     stages = [PipelineStage(k.double(), c, p * v, device) for c, k in chunks.items()]
     done = []
     for stage in stages:
@@ -86,12 +86,12 @@ def by_torch(name, m, mean=False):
     run = kind(stages[0] if v == 1 else stages, m, loss_fn=loss, scale_grads=mean)
     given = [tokens] if 0 in chunks else []
     run.step(*given, **({"target": targets} if p * v - 1 in chunks else {}))
-    return {n: p.grad for n, p in pipeline_chunks.named(chunks).items()}, done, placement
+    return {n: p.grad for n, p in model_chunks.named(chunks).items()}, done, placement
 
 
 def by_us(schedule, m):
     """Our gradients for this schedule."""
-    chunks = pipeline_chunks.build(MODEL, schedule, dist.get_rank())
+    chunks = model_chunks.build(MODEL, schedule, dist.get_rank())
     chunks = {c: chunk.double() for c, chunk in chunks.items()}
     pipe = Pipeline(chunks, schedule, torch.optim.SGD, width=MODEL.width)
     pipe.run(*batch(m))

@@ -13,8 +13,8 @@ from patience import PATIENCE
 from mathlib import launch
 from mathlib.meters import live, wire
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel import pipeline_chunks
-from mathlib.parallel.pipeline import Pipeline
+from mathlib.parallel.pipeline import model_chunks
+from mathlib.parallel.pipeline.runtime import Pipeline
 from mathlib.parallel.plain import pipeline
 
 SEQUENCES, CONTEXT, STEPS = 10, 8, 3
@@ -57,7 +57,7 @@ class Plain(pipeline.Pipeline):
     def __init__(self, chunks, schedule, make, *, width, ranks):
         super().__init__(chunks, schedule, width)
         self.rows = [list(range(schedule.stages))]
-        self.optimizer = make(pipeline_chunks.named(chunks).values())
+        self.optimizer = make(model_chunks.named(chunks).values())
 
     def run(self, *given, counted=None):
         return {0: super().run(*(s if torch.is_tensor(s) else torch.cat(s) for s in given))}
@@ -72,7 +72,7 @@ class Plain(pipeline.Pipeline):
         self.optimizer.zero_grad()
 
     def weights(self):
-        return {name: p.detach() for name, p in pipeline_chunks.named(self.chunks).items()}
+        return {name: p.detach() for name, p in model_chunks.named(self.chunks).items()}
 
 
 def make(model, schedule, optimizer, *, ranks=None, build=None, plain=False, **options):
@@ -80,7 +80,7 @@ def make(model, schedule, optimizer, *, ranks=None, build=None, plain=False, **o
     rows = ranks or [list(range(dist.get_world_size()))]
     stage = next(row.index(dist.get_rank()) for row in rows if dist.get_rank() in row)
     cut = uneven(model.layers, schedule.model_chunks)
-    chunks = pipeline_chunks.build(model, schedule, stage, layers=cut, **build or {})
+    chunks = model_chunks.build(model, schedule, stage, layers=cut, **build or {})
     chunks = {c: chunk.double() for c, chunk in chunks.items()}
     make = oracle.OPTIMIZERS[optimizer]
     kind = Plain if plain else Pipeline

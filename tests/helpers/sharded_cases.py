@@ -21,10 +21,10 @@ from torch.utils.checkpoint import checkpoint
 
 from mathlib.model import oracle
 from mathlib.parallel.ddp import DDP
-from mathlib.parallel.mics import Mics
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.mics import Mics
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage2 import Zero2
+from mathlib.parallel.zero.stage3 import Zero3
 
 SHARDED = {
     "ZeRO-1": lambda m, make, layers, **kw: Zero1(m, make, bucket_bytes=300, **kw),
@@ -148,6 +148,7 @@ class Case:
     close: float = oracle.EQUAL
     beside: str = "one"
     ways: list[str] = field(default_factory=lambda: WAYS)
+    most_ranks: int = 5  # on how many it is tried at most
     told: dict[str, str] = field(default_factory=dict)
 
 
@@ -527,7 +528,8 @@ AWAY = "RuntimeError: unsupported operation: more than one element of the writte
 TWICE = dict.fromkeys(["DDP", "FSDP2"], "ValueError: some parameters appear in more than one")
 NO_MASTERS = "RuntimeError: aten.nonzero"  # our optimizer of one process cannot read a DTensor
 CLOSURE = "TypeError: LBFGS.step"
-GATHERED = ["ZeRO-3", "MiCS"]  # whose weights compiled code would miss; compiling takes seconds
+GATHERED = ["ZeRO-3", "MiCS"]  # whose weights compiled code would miss
+COMPILED = {"ways": GATHERED, "most_ranks": 2}  # on each of them, compiling takes seconds
 BF16 = {"dtype": torch.bfloat16, "close": 0.03, "options": {"master": True}, "make": written_by}
 
 CASES: dict[str, Case] = {
@@ -656,10 +658,10 @@ CASES: dict[str, Case] = {
         told=ours(CHANGED, DDP=CHANGED),
     ),
     # compiled
-    "compiled layers": Case(build=lambda: CompiledLayers(in_place=False), ways=GATHERED),
-    "layers compiled in place": Case(build=lambda: CompiledLayers(in_place=True), ways=GATHERED),
-    "compiled around": Case(wrapped=compiled("around"), ways=GATHERED),
-    "compiled in place": Case(wrapped=compiled("in place"), ways=GATHERED),
+    "compiled layers": Case(build=lambda: CompiledLayers(in_place=False), **COMPILED),
+    "layers compiled in place": Case(build=lambda: CompiledLayers(in_place=True), **COMPILED),
+    "compiled around": Case(wrapped=compiled("around"), **COMPILED),
+    "compiled in place": Case(wrapped=compiled("in place"), **COMPILED),
     # the model
     "tied weights": Case(build=Tied, told={"FSDP2": "ValueError: Parameter .* is shared"}),
     "a layer used twice": Case(build=Twice),
@@ -731,10 +733,15 @@ def verdict(way: str, case: Case, wanted: list[list[Tensor]]) -> str:
     return "equal" if far < case.close else oracle.judged(far)
 
 
+def cases(ranks: int) -> dict[str, Case]:
+    """Those that are tried on so many ranks."""
+    return {name: case for name, case in CASES.items() if ranks <= case.most_ranks}
+
+
 def table() -> dict[tuple[str, str], str]:
     """What this rank says of each case, by case and way."""
     said = {}
-    for name, case in CASES.items():
+    for name, case in cases(dist.get_world_size()).items():
         # where one process cannot train either, nobody is said to be equal
         wanted = trained(case.beside, case) if "equal" in expected(name).values() else []
         said |= {(name, way): verdict(way, case, wanted) for way in case.ways}

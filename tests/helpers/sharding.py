@@ -10,11 +10,11 @@ from torch import nn
 from mathlib import launch
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel.mics import Mics
 from mathlib.parallel.plain import ddp, mics, zero
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.mics import Mics
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage2 import Zero2
+from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.traffic import volumes
 
 BATCH, STEPS = 20, 3  # sequences: 3 ranks have unequal parts

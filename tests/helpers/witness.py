@@ -15,10 +15,10 @@ from torch.nn.parallel import DistributedDataParallel
 from mathlib.meters import wire
 from mathlib.meters.storages import Storages
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel.mics import Mics
-from mathlib.parallel.zero1 import Zero1
-from mathlib.parallel.zero2 import Zero2
-from mathlib.parallel.zero3 import Zero3
+from mathlib.parallel.zero.mics import Mics
+from mathlib.parallel.zero.stage1 import Zero1
+from mathlib.parallel.zero.stage2 import Zero2
+from mathlib.parallel.zero.stage3 import Zero3
 
 # No biases and a vocabulary of 64, so that every first dimension can be divided among 2 and 4:
 # FSDP2 cuts each parameter there, and pads it.

@@ -38,6 +38,10 @@ def test_a_rank_stands_where_the_launcher_stands(tmp_path, monkeypatch):
     assert launch.run(look, 1, threads=2)[0][3] == 2
 
 
+def test_the_process_of_the_tests_computes_with_one_thread_too():
+    assert torch.get_num_threads() == int(os.environ["OMP_NUM_THREADS"])
+
+
 def test_what_is_printed_without_an_end_of_line_is_shown(capsys):
     def speak() -> None:
         sys.stdout.write("half a line")

@@ -12,7 +12,7 @@ from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.model import gpt, oracle
 from mathlib.parallel import checkpoint
-from mathlib.parallel.zero1 import Zero1
+from mathlib.parallel.zero.stage1 import Zero1
 
 on_ranks = partial(launch.run, timeout=PATIENCE)  # seconds of a busy machine
 MODEL = gpt.small(width=16, context=8, vocab=64)

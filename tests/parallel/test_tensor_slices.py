@@ -8,7 +8,8 @@ from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel import pipeline_chunks, tensor_slices
+from mathlib.parallel import tensor_slices
+from mathlib.parallel.pipeline import model_chunks
 from mathlib.schedule import orders
 from mathlib.traffic import volumes
 
@@ -82,7 +83,7 @@ def a_stage() -> tuple[set, float]:
     """The last of two stages, cut: names of its parameters, and how far it is from the whole."""
     schedule = orders.make("1f1b", stages=2, micro_batches=1)
     x = torch.randn(2, SHAPE.context, SHAPE.width, generator=torch.Generator().manual_seed(0))
-    one, other = (pipeline_chunks.build(SHAPE, schedule, 1)[1] for _ in range(2))
+    one, other = (model_chunks.build(SHAPE, schedule, 1)[1] for _ in range(2))
     made = tensor_slices.cut(other)(x)
     return set(tensor_slices.whole_weights(other)), oracle.distance([made], one(x))
 

@@ -187,3 +187,26 @@ def test_no_interval_is_quicker_than_the_products_of_a_step_alone() -> None:
     bound, free = Layout(data=8, zero=3, micro_batches=4), Layout(data=8, tensor=8)
     shares = [step.interval(on, lay).low / step.step(on, lay).total for lay in (bound, free)]
     assert shares[0] > 1.05 * shares[1], "the first has hardly anything but products"
+
+
+OTHER = {  # of each axis of a way: another value
+    "data": 16, "tensor": 4, "pipeline": 4, "chunks": 2, "sequence_parallel": True,
+    "micro_batch": 2, "micro_batches": 16, "recompute": "full", "context": 2,
+    "expert": 4, "expert_tensor": 1,
+}  # fmt: skip
+
+
+def test_no_axis_is_missing_where_families_of_layouts_share_an_answer() -> None:
+    """What a search remembers of one way is never told of another that differs in it."""
+    assert {*OTHER, "zero", "shard"} == set(work.Way._fields)
+    rates, mixtral = find_rates("h100-sxm"), find_model("mixtral-8x7b")
+    shards = [(0, 1), (1, 2), (3, 2)]
+    first = work.Way(8, 2, 2, 1, 0, 1, False, 1, 8, "none", 1, 2, 0)
+
+    def asked(on: step.Machine, way: work.Way) -> tuple[object, object]:
+        return step._times(on, way, shards), on.room.of_family(way, shards)
+
+    for axis, other in OTHER.items():
+        used, fresh = (step.machine(mixtral, NODE, rates, tokens=2048) for _ in range(2))
+        way = first._replace(**{axis: other})
+        assert asked(used, first) and asked(used, way) == asked(fresh, way), axis

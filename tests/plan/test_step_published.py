@@ -80,7 +80,7 @@ def test_a_model_of_the_layout_beats_one_share_of_the_peak() -> None:
     errors = [error(run) for run in TESTED]
     tested = [run for run in RUNS if not calibrate.fitted_to(run)]
     fitted = [run for run in RUNS if calibrate.fitted_to(run)]
-    floor = [abs(one) for one in calibrate.floor(tested, fitted)]
+    floor = [abs(one) for one in calibrate.floor(tested, calibrate.shares(fitted))]
     assert median(errors) < 0.08 < 0.2 < median(floor)
     assert mean(errors) < mean(floor) / 2
 

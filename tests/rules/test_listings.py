@@ -5,7 +5,6 @@ import inspect
 import textwrap
 from importlib import import_module
 
-import pytest
 from pages import CHAPTERS, code_cells
 
 from mathlib.show.experiments import registry
@@ -56,21 +55,13 @@ def shown_by_cells():
                             yield path.stem, named(argument, names), columns
 
 
-LISTED = {
-    f"{f.__module__.removeprefix('mathlib.')}.{f.__qualname__}": (where, f, columns)
-    for where, f, columns in [*behind_experiments(), *shown_by_cells()]
-}
-
-
-@pytest.mark.parametrize("name", LISTED)
-def test_a_listing_fits_its_column(name):
-    where, function, columns = LISTED[name]
-    code = textwrap.dedent(inspect.getsource(function)).splitlines()
-    wide = [line for line in code if len(line) > columns]
-    assert not wide, f"{where} lists {name}; at most {columns} columns:\n" + "\n".join(wide)
-
-
-def test_both_kinds_of_listing_are_found():
-    places = {where for where, *_ in [*behind_experiments(), *shown_by_cells()]}
+def test_every_listing_fits_its_column():
+    places = set()
+    for where, function, columns in [*behind_experiments(), *shown_by_cells()]:
+        code = textwrap.dedent(inspect.getsource(function)).splitlines()
+        wide = [line for line in code if len(line) > columns]
+        said = f"{where} lists {function.__qualname__}; at most {columns} columns:\n"
+        assert not wide, said + "\n".join(wide)
+        places.add(where)
     assert any(where.startswith("explore") for where in places)
     assert any(not where.startswith("explore") for where in places)

@@ -4,6 +4,7 @@ in every line that turns an argument into a letter.
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def is_letter(name: str) -> bool:
     return len(name) == 1 and name.isalpha() or name in GREEK
 
 
+@cache
 def page() -> tuple[dict[str, str], dict[str, set[str]]]:
     """What the page says of each letter, all rows together; and the letters of a library name."""
     said: dict[str, str] = {}
@@ -79,10 +81,15 @@ def source_name(value: ast.expr) -> str:
     return ""
 
 
+@cache
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text("utf-8"))
+
+
 @pytest.mark.parametrize("module", MODULES, ids=IDS)
 def test_a_legend_says_what_the_page_says(module):
     said, _ = page()
-    text = ast.get_docstring(ast.parse(module.read_text("utf-8"))) or ""
+    text = ast.get_docstring(parsed(module)) or ""
     for letter, word in legend(text):
         assert letter in said, f"the page does not know {letter} {word}"
         assert word.rstrip("s") in said[letter], (
@@ -93,7 +100,7 @@ def test_a_legend_says_what_the_page_says(module):
 @pytest.mark.parametrize("module", MODULES, ids=IDS)
 def test_a_letter_of_the_code_is_that_of_the_page(module):
     said, letters = page()
-    tree = ast.parse(module.read_text("utf-8"))
+    tree = parsed(module)
     told = {letter for letter, _ in legend(ast.get_docstring(tree) or "")}
     for letter, name in unpacked(tree):
         wanted = letters.get(name)
@@ -105,7 +112,7 @@ def test_a_letter_of_the_code_is_that_of_the_page(module):
 
 
 def test_legends_and_unpacking_lines_are_found():
-    trees = [ast.parse(module.read_text("utf-8")) for module in MODULES]
+    trees = [parsed(module) for module in MODULES]
     legends = [legend(ast.get_docstring(tree) or "") for tree in trees]
     assert sum(map(len, legends)) > 100 and sum(map(bool, legends)) > 15
     assert sum(len(unpacked(tree)) for tree in trees) > 60

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from mathlib import launch
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel import pipeline_chunks
+from mathlib.parallel.pipeline import model_chunks
 from mathlib.schedule import orders
 
 MODEL = gpt.small(vocab=len(data.vocabulary()))
@@ -46,9 +46,9 @@ def pipeline(order: str, build: Callable) -> None:
         p, stage = dist.get_world_size(), dist.get_rank()
         model = replace(MODEL, layers=2 * p, tied=False)
         schedule = orders.make(order, stages=p, micro_batches=p)
-        chunks = pipeline_chunks.build(model, schedule, stage)
+        chunks = model_chunks.build(model, schedule, stage)
         way = build(chunks, schedule, model.width)
-        optimizer = torch.optim.Adam(pipeline_chunks.named(chunks).values())
+        optimizer = torch.optim.Adam(model_chunks.named(chunks).values())
         for _ in range(STEPS):
             with wire.counted() as sent:
                 loss = way.run(*data.batch(SEQUENCES, model.context))
