@@ -94,7 +94,7 @@ PARTS = {  # role: names of parts that look like it
     ),
     "communication": (
         *("transfer", "bytes", "inside", "across", "gathering inputs again", "gradient buckets"),
-        *("to other nodes", "rows on their way", "saving"),
+        *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
         *("memory traffic", "messages", "passes, slower than a stream", "messages between stages"),
         *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
         "exchange with the host",

@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from mathlib import specs
-from mathlib.compute import reported
+from mathlib.compute import flops, params, reported
+from mathlib.parts import Parts
+from mathlib.plan import bill
+from mathlib.traffic import nccl
 from mathlib.trials import compute_rates
 
 Lost = dict[str, list[float]]  # by source
@@ -102,3 +105,28 @@ def _grid(grown: bool) -> list[tuple[float, float, float]]:
         for b in best
         if a[:3] == b[:3] and b[3] > a[3] and b[4] == a[4] * (b[3] / a[3] if grown else 1)
     ]
+
+
+HOURS = 1000  # of an A100 that a GPT of 1.3 billion parameters computes at 45% of the peak
+
+
+def modelled(devices: int, millions: int) -> tuple[Parts, Parts]:
+    """Hours that such a job pays if gradients are summed in one ring a step, with so many millions
+    of tokens in it, and devices fail as often as Llama 3's: all of backward hides it, or nothing.
+    """
+    model, peak = specs.find_model("gpt3-xl"), specs.find_device("a100-80gb").half
+    work = HOURS * 3600 * 0.45 * peak
+    ring = specs.table("nccl")["ring Simple"]  # of eight messages one leaves the node
+    job = {
+        "flop": work,
+        "achieved": 0.45 * peak,
+        "devices": devices,
+        "steps": round(work / flops.per_token(model) / (millions * 2**20)),
+        "gradient_bytes": 2 * params.count(model).total,
+        "bandwidth": specs.find_cluster("p4de.24xlarge").node_bandwidth,
+        "latency": nccl.PLATEAU * (7 * ring["inside"] + ring["across"]) / 8,
+        "time_between_failures": 16_384 * 54 * 86400 / 419,
+        "time_per_failure": 1800,
+    }
+    hidden, open_ = (bill.device_time(**job, behind=b).scaled(1 / 3600) for b in (2 / 3, 0))
+    return hidden, open_

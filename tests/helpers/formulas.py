@@ -385,6 +385,7 @@ OWN: dict[str, dict[str, object]] = {
     "asynchronous.two_versions": {"accumulate": 2},
     "weights.versions": {"schedule": SCHEDULE},
     "weights.versions_kept": {"schedule": SCHEDULE},
+    "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
 LEFT_OUT = {  # and why
     "work.": "amounts for a search, which checks nothing; tests/plan/test_work.py",

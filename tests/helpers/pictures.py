@@ -6,6 +6,7 @@ from mathlib.compute.autodiff import Value
 from mathlib.explore.autograd import squared_error
 from mathlib.memory import kept
 from mathlib.meters.arrivals import Event
+from mathlib.plan import bill
 from mathlib.show.schemes import (
     activations,
     attention,
@@ -79,6 +80,10 @@ SCHEMES = {
     "compute.block, parameters": lambda: compute.block("llama3-8b", of="parameters"),
     "compute.block, experts": lambda: compute.block("deepseek-v3"),
     "compute.utilisation": lambda: compute.utilisation("Megatron 1008B"),
+    "compute.hours": lambda: compute.hours(
+        {"16 devices": bill.device_time(flop=3.6e18, achieved=1e15, devices=16, stages=8)},
+        title="Device-hours",
+    ),
     "memory.life_of_a_step": lambda: memory.life_of_a_step("gpt2-xl", layout=Layout(micro_batch=8)),
     "memory.life_of_a_step, Llama": lambda: memory.life_of_a_step(
         "llama2-7b", recipe="adam-bf16", layout=Layout(data=8, zero=1)

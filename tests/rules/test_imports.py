@@ -132,7 +132,7 @@ def test_the_rules_see_a_wrong_arrow(here, source):
         ("base", "import math, tomllib"),
         ("parallel", "from mathlib.compute import flops"),
         ("explore", "from mathlib.show import svg"),
-        ("cli", "from mathlib.plan import rent"),
+        ("cli", "from mathlib.plan import bill"),
         ("cli", "def f():\n    import yaml"),
         ("main", "from mathlib.cli.parser import main"),
         ("trials", "from mathlib.parallel import ddp"),

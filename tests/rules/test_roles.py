@@ -14,10 +14,14 @@ import pytest
 from mathlib import specs
 from mathlib.compute import flops, papers, params
 from mathlib.parts import Parts
+from mathlib.plan import bill
 from mathlib.show.roles import PART_ROLES, ROLES, looks
 
 ROOMS = ("compute", "memory", "traffic", "schedule", "plan")
+JOB = {"flop": 1e18, "achieved": 1e14, "devices": 8, "stages": 2, "micro_batches": 4}
+LOSSES = {"gradient_bytes": 1e9, "bandwidth": 1e9, "time_between_failures": 1e6}
 OWN = {  # formulas that test_refusals has no examples for
+    "bill.device_time": lambda: bill.device_time(**JOB, **LOSSES, time_per_failure=60.0),
     "flops.forward": lambda: flops.forward("deepseek-v3"),
     "flops.backward": lambda: flops.backward("gpt2"),
     "flops.recomputation": lambda: flops.recomputation("gpt2", recompute="full"),

@@ -40,3 +40,16 @@ def test_pairs_and_their_ends(found, wanted):
         for source, lost in found().items()
     }
     assert told == wanted
+
+
+def test_a_small_share_of_the_batch_is_paid_in_communication():
+    told = {job: bills.modelled(*job) for job in ((16, 1), (64, 1), (512, 1), (1024, 4), (1024, 8))}
+    ends = {job: [round(one.total) for one in both] for job, both in told.items()}
+    assert list(ends.values()) == [
+        [1000, 1024],
+        [1001, 1099],
+        [1184, 1854],
+        [1010, 1463],
+        [1010, 1237],
+    ]
+    assert 0.5 < told[512, 1][0]["waiting after failures"] < 10

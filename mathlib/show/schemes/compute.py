@@ -8,7 +8,8 @@ from mathlib.checks import InputError, one_of
 from mathlib.compute import flops, params, reported
 from mathlib.parts import Part, Parts
 from mathlib.show import says
-from mathlib.show.figures import figure
+from mathlib.show.charts import bars
+from mathlib.show.figures import Chart, figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.roles import look
 from mathlib.show.tables import Shown
@@ -231,3 +232,12 @@ def _utilisation(width: float, rows: Mapping[str, Mapping[str, float]]) -> str:
         inside = ", ".join(f"{part} {says.percent(share)}" for part, share in shares.items())
         told.append(f"{words}: {inside}")
     return page.done(". ".join(told))
+
+
+def hours(rows: Mapping[str, Parts], *, title: str, caption: str = "", name: str = "") -> Chart:
+    """What device-hours go into, a bar for each way to run a job."""
+    amounts = {row: {part: parts.amount(part) for part in parts} for row, parts in rows.items()}
+    most = max(rows, key=lambda row: rows[row].total)
+    said = caption or f"{most} pays most: {rows[most].total:,.0f} hours."
+    show, unit = says.number, "device-hours"
+    return bars(amounts, show, unit, title=title, caption=said, words=said, name=name)

@@ -5,6 +5,7 @@ from charts import boxes, drawn, said, words
 
 from mathlib.checks import InputError
 from mathlib.compute import flops, params
+from mathlib.plan import bill
 from mathlib.show.schemes import compute
 
 
@@ -66,3 +67,10 @@ def test_boxes_that_read_the_same_input_stand_together():
     assert ["query", "key", "value"] in names and ["gate", "up"] in names and ["down"] in names
     alone = compute._together([("attention scores", 1, ""), ("attention values", 1, "")])
     assert len(alone) == 2
+
+
+def test_hours_go_into_parts():
+    parts = bill.device_time(flop=3.6e18, achieved=1e15, devices=16, stages=8, micro_batches=7)
+    shown = compute.hours({"sixteen": parts.scaled(1 / 3600)}, title="Device-hours")
+    assert "sixteen pays most: 2 hours" in repr(shown)
+    assert "compute 1, idle in the pipeline 1" in said(drawn(shown))
