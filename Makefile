@@ -106,7 +106,7 @@ test-notebooks: $(VENV)/.all
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile tests/site
+	$(BIN)/pytest --numprocesses=2 --dist=loadgroup tests/site
 
 bench: $(VENV)/.all
 	$(BIN)/python bench/run.py

@@ -26,20 +26,61 @@ Several modules answer what looks like one question. They differ in what they ta
 
 | You ask | Module | It takes into account |
 |---|---|---|
-| How many bytes at each moment of a step, on one device? | `memory.moments` | forward, backward and update, one after the other; splits by tensor and pipeline ranks |
-| The same where ZeRO shards | `memory.sharded` | what is gathered, sent and received meanwhile |
-| Does it fit, and what would make it fit? | `memory.fit` | the fullest of these moments against a device and its reserve |
-| Which of a million layouts fit? | `plan.room` | the end of a forward alone, within a tenth of `memory.fit` |
-| What does a framework's own estimator say? | `memory.estimators` | what that program's authors put into it |
-| What do a run's FLOP cost, in days and money? | `compute.cost` | one measured or assumed rate for the whole run |
-| What may one operation take at least? | `compute.roofline` | arithmetic or memory, whichever is slower |
-| How much of data parallelism hides behind backward? | `traffic.overlap` | buckets, one link, equal layers |
-| The same where ZeRO shards | `traffic.sharded_time` | gathers ahead of each layer, the rank and its wire on two clocks |
-| How long does a pipeline's order take? | `schedule.simulate` | every action and message of every stage |
-| Into what does device-time go as devices are added? | `plan.bill` | computing, bubble, exchange and what failures take, for one job |
-| At how many GPUs does communication take over? | `plan.tipping` | ZeRO with the batch kept: bandwidth, and latency for each message |
-| How long is a step of my layout? | `plan.step` | all of it, with constants fitted on published runs, and an interval |
 """
+MODELS = {  # module: what it is asked, what it takes into account
+    "memory.moments": (
+        "How many bytes at each moment of a step, on one device?",
+        "forward, backward and update, one after the other; splits by tensor and pipeline ranks",
+    ),
+    "memory.sharded": (
+        "The same where ZeRO shards",
+        "what is gathered, sent and received meanwhile",
+    ),
+    "memory.fit": (
+        "Does it fit, and what would make it fit?",
+        "the fullest of these moments against a device and its reserve",
+    ),
+    "plan.room": (
+        "Which of a million layouts fit?",
+        "the end of a forward alone, within a tenth of `memory.fit`",
+    ),
+    "memory.estimators": (
+        "What does a framework's own estimator say?",
+        "what that program's authors put into it",
+    ),
+    "compute.cost": (
+        "What do a run's FLOP cost, in days and money?",
+        "one measured or assumed rate for the whole run",
+    ),
+    "compute.roofline": (
+        "What may one operation take at least?",
+        "arithmetic or memory, whichever is slower",
+    ),
+    "traffic.overlap": (
+        "How much of data parallelism hides behind backward?",
+        "buckets, one link, equal layers",
+    ),
+    "traffic.sharded_time": (
+        "The same where ZeRO shards",
+        "gathers ahead of each layer, the rank and its wire on two clocks",
+    ),
+    "schedule.simulate": (
+        "How long does a pipeline's order take?",
+        "every action and message of every stage",
+    ),
+    "plan.bill": (
+        "Into what does device-time go as devices are added?",
+        "computing, bubble, exchange and what failures take, for one job",
+    ),
+    "plan.tipping": (
+        "At how many GPUs does communication take over?",
+        "ZeRO with the batch kept: bandwidth, and latency for each message",
+    ),
+    "plan.step": (
+        "How long is a step of my layout?",
+        "all of it, with constants fitted on published runs, and an interval",
+    ),
+}
 
 
 def cell(names: list[str]) -> str:
@@ -75,7 +116,8 @@ def page() -> str:
     rows = sorted(
         whereabouts.rows(), key=lambda row: ([*order, *words].index(row.chapter), not row.equation)
     )
-    text = [HEAD]
+    models = "".join(f"| {q} | `{m}` | {what} |\n" for m, (q, what) in MODELS.items())
+    text = [HEAD + models]
     for word, of_chapter in groupby(rows, key=lambda row: row.chapter):
         table = [
             "| equation | function | run | experiment | tests | section |",

@@ -28,7 +28,8 @@ class FigureLink(nodes.Inline, nodes.Element):
 
 def captioned(html: str) -> list[str]:
     """The name, or nothing, of each figure in some HTML that has a caption."""
-    return [found[1] or "" for found in FIGURE.finditer(html) if CAPTION in found[2]]
+    found = FIGURE.finditer(html) if CAPTION in html else ()
+    return [one[1] or "" for one in found if CAPTION in one[2]]
 
 
 def names_in(chapter: Path) -> list[str]:

@@ -80,7 +80,8 @@ def near(one: Experiment) -> list[dict[str, object]]:
 
 def shelf(one: Experiment) -> bytes:
     """Its results, each once, and the number of each by the settings as the page writes them."""
-    answers = {json.dumps(as_written(v), separators=(",", ":")): one.page(v) for v in near(one)}
+    asked = {json.dumps(as_written(v), separators=(",", ":")): v for v in near(one)}
+    answers = {key: one.page(values) for key, values in asked.items()}
     pages = list(dict.fromkeys(answers.values()))
     places = {page: i for i, page in enumerate(pages)}
     told = {"pages": pages, "places": {key: places[page] for key, page in answers.items()}}

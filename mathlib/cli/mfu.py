@@ -167,11 +167,11 @@ def published_run(args: Typed) -> Told:
         device, model = specs.find_device(run.device), specs.find_model(run.model)
         how = {"recompute": again}
         return Told(model, device.title, run.devices, run.peak, run.tokens_per_second, how)
-    from mathlib.plan import printed
+    from mathlib.plan import sweeps
 
-    if name not in printed.names():
+    if name not in sweeps.printed():
         raise InputError(f"--published {name}: no such name; `mathlib layouts` and `runs` list all")
-    step = printed.find_printed(name).run
+    step = sweeps.find_printed(name).run
     on, lay = step.on, step.layout
     peak = on.device.half if on.rates.precision == "half" else on.device.peak[on.rates.precision]
     shape = {"tokens": on.tokens, "recompute": lay.recompute, "pipeline": lay.pipeline}

@@ -219,9 +219,9 @@ def runs_command(args: Typed) -> None:
     options=name_option,
 )
 def layouts_command(args: Typed) -> None:
-    from mathlib.plan import printed
+    from mathlib.plan import sweeps
 
-    found = [printed.find_printed(name) for name in _printed_like(args.name, printed.names())]
+    found = [sweeps.find_printed(name) for name in _printed_like(args.name, sweeps.printed())]
     rows, data = [], []
     for one in found:
         run, lay = one.run, one.run.layout

@@ -15,7 +15,7 @@ from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, counted_as, machine_of
 from mathlib.cli.text import columns, facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
-from mathlib.records import asdict, replace
+from mathlib.records import asdict
 from mathlib.specs import Layout
 from mathlib.units import show as shown
 
@@ -119,8 +119,7 @@ def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
 )
 def plan_command(args: Typed) -> None:
     from mathlib.plan import planner
-    from mathlib.plan.search import _mixes
-    from mathlib.plan.wording import KEPT, _at_risk, _kept, _would_do
+    from mathlib.plan.wording import _at_risk, _kept, _would_do
 
     model = model_of(args)
     on = machine_of(args, model)
@@ -131,7 +130,8 @@ def plan_command(args: Typed) -> None:
         on,
         devices=args.devices,
         sequences=args.batch,
-        most=whole("top", args.top) if args.variants else KEPT + whole("top", args.top),
+        most=whole("top", args.top),
+        variants=args.variants,
         tell=follow,
         **search_of(args, on),
     )
@@ -149,8 +149,7 @@ def plan_command(args: Typed) -> None:
         data |= ranking_data(on, found) | {"enough": more.value or None}
         none = wrapped(f"{found}\n{fits}\n{_would_do(more)}")
         return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
-    shown = found.choices if args.variants else _mixes(found.choices)[: int(args.top)]
-    found = replace(found, choices=shown)
+    shown = found.choices
     runs = list(filter(None, (whole_run(args, on, one) for one in shown)))
     text = [head, ranked(on, shown, runs), f"{told(found, fits)}\n{counted}"]
     if runs:

@@ -69,14 +69,14 @@ def slower_command(args: Typed) -> None:
 
 def published(args: Typed, mine: "Run") -> None:
     """Against a step that somebody published."""
-    from mathlib.plan import gap, printed
+    from mathlib.plan import gap, sweeps
 
     if args.than is not None:
         raise InputError(f"--published {args.published}: expected without another run")
-    known = printed.names()
+    known = sweeps.printed()
     if args.published not in known:
         raise InputError(f"--published {args.published}: expected one of {', '.join(known)}")
-    other = printed.find_printed(args.published)
+    other = sweeps.find_printed(args.published)
     parts = gap.between(mine, other.run)
     parts.title += f": {other.title}, {show(other.run.seconds, 'second')} ({other.source})"
     answer(args, parts, changed(mine, other.run))

@@ -15,8 +15,7 @@ from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Host, host_of
-from mathlib.plan.search import _mixes
-from mathlib.plan.wording import KEPT, _at_risk, _axes, _enough, _kept, _of_peak, _would_do
+from mathlib.plan.wording import _at_risk, _axes, _enough, _kept, _of_peak, _would_do
 from mathlib.show import says
 from mathlib.show.experiments import Choice, Line, Named, Range, Text, doubling, experiment, tell
 from mathlib.show.planned import Plan, files, formulas, mfu, pictures, rows_table, words
@@ -103,10 +102,9 @@ class Asked:
 
     def machine(self) -> step.Machine:
         """What the layouts meet."""
-        nodes = nodes_of(self.cluster)
-        rates = find_rates(nodes.device, self.program, precision=self.precision)
-        host = _host(nodes) if self.host else None
-        return step.machine(self.model, nodes, rates, host=host, tokens=self.tokens)
+        return machine(
+            self.model, self.cluster, self.tokens, self.program, self.precision, self.host
+        )
 
     def how(self, on: step.Machine) -> dict[str, Any]:
         """The same as options of a search."""
@@ -122,13 +120,25 @@ class Asked:
         }
 
 
+@lru_cache(2)
+def machine(
+    model: Model, cluster: str, tokens: int, program: str, precision: str, host: bool
+) -> step.Machine:
+    """What remembers all that it was asked, also with other devices, sequences and risks."""
+    nodes = nodes_of(cluster)
+    rates = find_rates(nodes.device, program, precision=precision)
+    there = _host(nodes) if host else None
+    return step.machine(model, nodes, rates, host=there, tokens=tokens)
+
+
 @lru_cache(8)
 def ranked(asked: Asked) -> Plan:
     """The quickest layouts on a cluster. Whoever chooses a row asks again."""
     on = asked.machine()
-    found = planner.search(on, devices=asked.devices, most=KEPT + ROWS, **asked.how(on))
+    how = asked.how(on) | {"most": ROWS, "variants": False}
+    found = planner.search(on, devices=asked.devices, **how)
     room = on.filled(asked.recipe, find_keeps(asked.program))
-    return Plan(on, room, asked.program, found, mixes(found.choices))
+    return Plan(on, room, asked.program, found, tuple(found.choices))
 
 
 @lru_cache(8)
@@ -150,14 +160,6 @@ def _far(search: planner.Progress) -> None:
     tell(search.share, f"{search.tried:,} layouts")
 
 
-def mixes(choices: list[planner.Choice]) -> tuple[planner.Choice, ...]:
-    """The quickest of each mix of tensor, pipeline, expert and ZeRO degrees.
-
-    Near the top many layouts differ in little else.
-    """
-    return tuple(_mixes(choices))[:ROWS]
-
-
 @experiment(
     "plan",
     "Your model on your GPUs",
@@ -175,7 +177,7 @@ def mixes(choices: list[planner.Choice]) -> tuple[planner.Choice, ...]:
     Line("most", "Layouts with at most", LETTERS, 120, "", ("tensor=1",), True, "tensor=4"),
     Choice("host", "May wait in the host's memory", HOST, "no"),
     Range("row", "Row of the table", 1, ROWS, 1, 1),
-    code=(ranked, mixes),
+    code=(ranked,),
     main=5,
     above=True,
     long=True,

@@ -3,6 +3,8 @@ byte by byte.
 
 counted()     every message and collective that this rank's Python code hands to torch.distributed
 tcp()         bytes that this rank's own TCP connections sent, from the kernel's TCP_INFO (Linux)
+sent()        both, without gloo's headers: what a formula predicts
+sent_to()     the system's count for each other rank; `leaving` adds what leaves a node of k ranks
 
 gloo announces a message and heads its data, 96 bytes from the sender; the receiver says that it is
 ready, 48 bytes. So the two counts agree to the byte: tcp = sent + 96 * messages sent + 48 *
@@ -16,7 +18,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,9 +27,18 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from mathlib.checks import one_of, whole
+from mathlib.meters import wire
+
 # Bytes gloo adds to a message, at its sender and at its receiver: 48 for each of the announcement,
 # the message, the answer (gloo/transport/tcp/pair.h: six numbers of 8 bytes in Op's preamble).
 ANNOUNCED, READY = 96, 48
+RINGS = {  # times that gloo sends a collective's payload around a ring, messages to each other rank
+    "allreduce_": (2, 4),
+    "_allgather_base_": (1, 2),
+    "alltoall_base_": (1, 1),
+}
+MESSAGES = ("send", "recv_", "recv_any_source_")
 
 
 @dataclass
@@ -191,3 +202,55 @@ def tcp(group: dist.ProcessGroup | None = None) -> Iterator[Wire]:
     with by_connection(group) as sent:
         yield wire
     wire.sent = sum(sent.values())
+
+
+@dataclass
+class Sent:
+    """Bytes that this rank sent, without headers: by its program's calls, and by the system."""
+
+    program: float = 0.0
+    system: float = 0.0
+
+
+@contextlib.contextmanager
+def sent() -> Iterator[Sent]:
+    """Both counts of a block whose collectives are over all ranks: begin it on all of them."""
+    found, N = Sent(), dist.get_world_size()
+    with tcp() as system, counted() as program:
+        yield found
+    found.program, headers = program.sent, program.on_wire - program.sent
+    for name in program.calls.keys() - set(MESSAGES):
+        rounds, messages = RINGS[one_of("collective", name, RINGS)]
+        found.program += rounds * program.payload[name] * (N - 1) / N
+        headers += (N - 1) * messages * program.calls[name] * (ANNOUNCED + READY)
+    found.system = system.sent - headers
+
+
+def peers(group: dist.ProcessGroup | None = None) -> dict[int, int]:
+    """Which rank of the group is at the other end of each of this rank's connections."""
+    ends = [(inode, sock.getsockname(), sock.getpeername()) for inode, sock in wire.connections()]
+    told: list[list[object]] = [[] for _ in range(dist.get_world_size(group))]
+    # both ends: two ranks may use one port, each to a different other
+    dist.all_gather_object(told, [(own, other) for _, own, other in ends], group)
+    rank_at = {pair: rank for rank, theirs in enumerate(told) for pair in theirs}
+    return {inode: rank_at[other, own] for inode, own, other in ends if (other, own) in rank_at}
+
+
+@contextlib.contextmanager
+def sent_to(group: dist.ProcessGroup | None = None) -> Iterator[Counter[int]]:
+    """Bytes this rank sent during the block, by the rank they went to: begin it on all ranks, read
+    it after the block.
+    """
+    sent: Counter[int] = Counter()
+    with wire.by_connection(group) as found:
+        yield sent
+    other = peers(group)
+    for connection, size in found.items():
+        if connection in other:
+            sent[other[connection]] += size
+
+
+def leaving(sent: Mapping[int, int], rank: int, ranks_per_node: int) -> int:
+    """Bytes of these that this rank sent to another node."""
+    node = whole("ranks_per_node", ranks_per_node)
+    return sum(size for to, size in sent.items() if to // node != rank // node)

@@ -6,6 +6,7 @@ What layouts have in common is asked once: memory first, and the time only of th
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -34,6 +35,7 @@ TOGETHER = (  # axes whose values are kept together while a search runs, for spe
 _values = [attrgetter(*axes) for axes in TOGETHER[1:]]
 LIKELY = 0.1  # a chance that is worth saying
 OFTEN = 10_000  # layouts between two reports
+KEPT = 500  # of the quickest, among which those that differ in their mix are looked for
 MOST_DEVICES = 2**20  # whose divisors are gone through in seconds
 HOST = "the host's memory"
 
@@ -114,6 +116,7 @@ def search(
     most: int = 10,
     program: str = "megatron-core",
     risk: float | None = None,
+    variants: bool = True,
     first: bool = False,
     only: Mapping[str, object] | None = None,
     at_most: Mapping[str, object] | None = None,
@@ -124,7 +127,9 @@ def search(
     A layout whose bytes exceed the device's, less `reserve` for context, buffers and fragments, is
     left out; `memory` None: what the device reports. With `risk` one is left out, too, whose chance
     of running out of memory is above that. `program` says what is kept, unless `recipe` does, and
-    gives the interval of the best one. Where `on` has a host, states and activations may also wait
+    gives the interval of the best one. Without `variants` the quickest stands for each mix of
+    tensor, pipeline, expert and ZeRO degrees, as near the top many layouts differ in little else.
+    Where `on` has a host, states and activations may also wait
     in its memory.
     `only` keeps layouts with these values of their axes, `at_most` with no greater ones.
     `tell` hears how far it is and ends it by returning False; so does Ctrl-C, and with `first` the
@@ -137,7 +142,8 @@ def search(
     limit = _limit(left, risk, program)
     exact, highest = _bounds("only", only), _bounds("at_most", at_most)
     on = replace(on) if exact or highest else on  # which remembers all that it was asked
-    found, near = _Found(whole("most", most)), on.cluster.devices_per_node
+    found = _Found(whole("most", most), flag("variants", variants))
+    near = on.cluster.devices_per_node
     b, meshes = whole("micro_batch", micro_batch), _meshes(on.model, on.tokens, n, near)
     families = (
         (i / len(meshes), (*family, offload))
@@ -189,14 +195,11 @@ def _within(
         yield way, kept
 
 
-def _mixes(choices: list[Choice]) -> list[Choice]:
-    """The quickest of each mix of tensor, pipeline, expert and ZeRO degrees: near the top many
-    layouts differ in little else.
-    """
-    firsts: dict[tuple[int, ...], Choice] = {}
-    for one in choices:
-        lay = one.layout
-        firsts.setdefault((lay.tensor, lay.pipeline, lay.expert, lay.zero), one)
+def _mixes(ordered: list[_One]) -> list[_One]:
+    """The first of each mix of tensor, pipeline, expert and ZeRO degrees."""
+    firsts: dict[tuple[int, ...], _One] = {}
+    for one in ordered:
+        firsts.setdefault((one[2].tensor, one[2].pipeline, one[2].expert, one[3][0]), one)
     return list(firsts.values())
 
 
@@ -255,8 +258,9 @@ def _limit(left: float, risk: float | None, program: str) -> float:
 class _Found:
     """What a search keeps: the quickest, and the quickest of each value of each axis."""
 
-    def __init__(self, most: int):
-        self.most, self.tried, self.fitting = most, 0, 0
+    def __init__(self, most: int, variants: bool):
+        self.rows, self.variants = most, variants
+        self.most, self.tried, self.fitting = most + (0 if variants else KEPT), 0, 0
         self.best: list[_One] = []  # a heap, the slowest on top
         self.by_axes: list[dict[tuple[object, ...], _One]] = [{} for _ in TOGETHER]
         self.full = dict.fromkeys((*HELD, HOST), 0)
@@ -330,6 +334,7 @@ class _Found:
         return Progress(share, self.tried, self.fitting, best)
 
     def ranking(self, on: Machine, left: float, program: str, complete: bool) -> Ranking:
+        @cache
         def choice(one: _One) -> Choice:
             way, offload = _sharded(one[2], one[3]), one[4]
             reason = "" if best is None or one == best else _reason(on, best, one)
@@ -337,7 +342,8 @@ class _Found:
 
         ordered = sorted(self.best, reverse=True)
         best = ordered[0] if ordered else None
-        choices = [choice(one) for one in ordered]
+        shown = ordered if self.variants else _mixes(ordered)
+        choices = [choice(one) for one in shown[: self.rows]]
         best_with = {
             axis: {value: choice(one) for value, one in found.items()}
             for axis, found in self.by_axis().items()

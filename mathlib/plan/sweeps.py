@@ -1,11 +1,13 @@
 """Sweeps that others measured: a model on so many cards, with one layout after the other.
 
 T seconds of a step
-What ran out of memory is there as well: a planner has to know that it would.
+What ran out of memory is there as well: a planner has to know that it would. Single steps that were
+published with their layout (printed.toml) stand beside each sweep's quickest.
 """
 
 from mathlib.checks import one_of
 from mathlib.plan.calibration import find_rates, out_of_memory
+from mathlib.plan.gap import Run
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Machine, machine
 from mathlib.plan.room import Room
@@ -105,3 +107,48 @@ def find_sweep(name: str) -> Sweep:
     ordered = sorted(trials, key=lambda one: one.seconds or float("inf"))
     cluster = find_cluster(row["cluster"])
     return Sweep(row["title"], model, cluster, n, s, row["sequences"], tuple(ordered))
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A published step."""
+
+    name: str
+    title: str
+    run: Run
+    program: str  # a row of calibrations.toml
+    source: str
+    date: str
+
+
+def printed() -> list[str]:
+    """The names of all published steps, those of tables first.
+
+    Chapter: planning
+    """
+    return [*table("printed"), *names()]
+
+
+def find_printed(name: str) -> Printed:
+    """A published step by its name in printed.toml, or the quickest of a sweep in sweeps.toml.
+
+    Chapter: planning
+    """
+    if one_of("name", name, printed()) in table("sweeps"):
+        return _quickest(name)
+    row = table("printed")[name]
+    layout, s = Layout(**row["layout"]), row["tokens"]
+    cluster = find_cluster(row["cluster"])
+    rates = find_rates(cluster.device, row["program"], precision=row["precision"])
+    on = machine(find_model(row["model"]), cluster, rates, tokens=s)
+    seconds = layout.sequences * s / (row["each"] * layout.world)
+    run = Run(on, layout, seconds)
+    return Printed(name, row["title"], run, row["program"], row["source"], row["date"])
+
+
+def _quickest(name: str) -> Printed:
+    found, row = find_sweep(name), table("sweeps")[name]
+    best = found.timed[0]
+    run = Run(found.machine(best.program), best.layout, best.seconds)
+    title = f"{found.title}: {best.name}"
+    return Printed(name, title, run, best.program, row["source"], row["date"])

@@ -10,8 +10,6 @@ if TYPE_CHECKING:  # loaded when somebody searches
     from mathlib.plan.machine import Machine
     from mathlib.plan.planner import Answer, Ranking
 
-KEPT = 500  # of the quickest layouts, among which those that differ in their mix are looked for
-
 
 def _axes(text: str) -> dict[str, Any]:
     """tensor=4,recompute=none as values of axes, which the search knows; nothing: none."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from mathlib.checks import one_of
-from mathlib.schedule import asynchronous, dualpipe, flush, interleaved, zero_bubble
+from mathlib.schedule import flush, interleaved, zero_bubble
 from mathlib.schedule.actions import Schedule
 
 ORDERS: dict[str, Callable[..., Schedule]] = {
@@ -11,12 +11,12 @@ ORDERS: dict[str, Callable[..., Schedule]] = {
     "1f1b": flush.one_forward_one_backward,
     "interleaved": interleaved.interleaved,
     "breadth-first": interleaved.breadth_first,
-    "pipedream": asynchronous.pipedream,
-    "2bw": asynchronous.two_versions,
+    "pipedream": flush.pipedream,
+    "2bw": flush.two_versions,
     "zb-h1": zero_bubble.zb_h1,
     "zb-h2": zero_bubble.zb_h2,
     "zb-v": zero_bubble.zb_v,
-    "dualpipe": dualpipe.dualpipe,
+    "dualpipe": zero_bubble.dualpipe,
 }
 
 

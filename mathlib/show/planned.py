@@ -11,7 +11,7 @@ from mathlib.plan import planner, step
 from mathlib.plan.room import Room
 from mathlib.plan.wording import _of_peak
 from mathlib.plan.work import OFFLOAD
-from mathlib.show import memory_laws, says, step_laws, svg
+from mathlib.show import says, step_laws, svg
 from mathlib.show.launch_flags import launch_line
 from mathlib.show.tables import html_table
 from mathlib.specs import Layout
@@ -92,7 +92,7 @@ def pictures(plan: Plan) -> str:
     on, n, best, chosen = plan.on, plan.n, plan.rows[0], plan.chosen
     name = f"Row {n}: {words(chosen.layout, chosen.offload)}"
     memory = svg.bars(
-        [(name, memory_laws.parts(plan.room, chosen.layout, chosen.offload))],
+        [(name, step_laws.parts(plan.room, chosen.layout, chosen.offload))],
         title="Memory of the fullest device",
         show=says.size,
         limit=on.device.room,
@@ -126,7 +126,7 @@ def formulas(plan: Plan) -> str:
     """Every part of the step and of the memory, with its formula and the numbers in it."""
     time, space = (
         step_laws.seconds(plan.on, plan.chosen.layout, plan.chosen.offload),
-        memory_laws.memory(plan.room, plan.chosen.layout, plan.chosen.offload),
+        step_laws.memory(plan.room, plan.chosen.layout, plan.chosen.offload),
     )
     row = f"Row {plan.n}: every part of the"
     return _laws(f"{row} step, with its formula", "time", time, says.time) + (
@@ -165,7 +165,7 @@ def files(plan: Plan) -> str:
 def record(plan: Plan) -> dict[str, Any]:
     """A plan as plain data, in seconds and bytes, to six digits."""
     on, found, chosen = plan.on, plan.found, plan.chosen
-    memory = memory_laws.parts(plan.room, chosen.layout, chosen.offload)
+    memory = step_laws.parts(plan.room, chosen.layout, chosen.offload)
     told: dict[str, Any] = {
         "model": asdict(on.model) | {"source": on.model.source},
         "cluster": on.cluster.name,

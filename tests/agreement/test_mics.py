@@ -3,7 +3,7 @@
 import pytest
 
 from mathlib import launch
-from mathlib.meters import links
+from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel.zero.mics import Mics
 from mathlib.traffic import hierarchical, volumes
@@ -28,7 +28,7 @@ def sent(cases: list[tuple[int, int, int | None]]) -> list[dict[int, int]]:
         make = oracle.OPTIMIZERS["SGD"]
         mics = Mics(model, make, model.blocks, shard=shard, ranks_per_node=node)
         part = oracle.my_part(data.batch(16 * micro_batches, MODEL.context))
-        with links.sent_to() as counted:
+        with wire.sent_to() as counted:
             for piece in zip(*(t.chunk(micro_batches) for t in part), strict=True):
                 (oracle.loss(model, *piece) / micro_batches).backward()
             mics.step()
@@ -70,6 +70,6 @@ def test_what_leaves_a_node_of_two():
         formula += min(S, g) * (2 * (R - 1) / R * K / S + ROUND * 2 * (R - 1) * ROWS)
         for node in range(N // g):
             leaving = sum(
-                links.leaving(everyone[r][number], r, g) for r in range(node * g, node * g + g)
+                wire.leaving(everyone[r][number], r, g) for r in range(node * g, node * g + g)
             )
             assert leaving == formula, (S, node)

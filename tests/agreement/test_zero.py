@@ -12,9 +12,6 @@ from mathlib.parallel import ddp
 from mathlib.traffic import comm, volumes
 
 SHAPE = gpt.small(layers=3, width=40, context=16, vocab=len(data.vocabulary()))  # no padding for 4
-# bytes that gloo adds to a collective for each other rank: two messages, or one
-HEADERS = {"allreduce_": 576, "_allgather_base_": 288, "alltoall_base_": 144}
-PASSES = {"allreduce_": 2, "_allgather_base_": 1, "alltoall_base_": 1}  # around the ring
 
 
 def step(stage, model, owner, m):
@@ -33,19 +30,17 @@ def counted(m):
     """By stage: bytes of the program's collectives, of the system without headers; and numbers
     that stay gathered.
     """
-    found, others = {}, dist.get_world_size() - 1
+    found = {}
     for stage in range(4):
         model = gpt.GPT(SHAPE)
         make = oracle.OPTIMIZERS["Adam"]
         owner = sharding.sharded(stage, model, make, "gpt") if stage else ddp.DDP(model)
         step(stage, model, owner, m)
-        with wire.tcp() as system, wire.counted() as program:
+        with wire.sent() as sent:
             step(stage, model, owner, m)
-        sent = sum(PASSES[name] * size for name, size in program.payload.items())
-        added = others * sum(HEADERS[name] * n for name, n in program.calls.items())
         stay = sum(s.ranks * s.length for s in owner.rows[model]) if stage == 3 else 0
         rows = sum(s.ranks * s.length for s in owner.shards) if stage else 0
-        found[stage] = (sent * others / (others + 1), system.sent - added, stay, rows)
+        found[stage] = (sent.program, sent.system, stay, rows)
     return found
 
 
@@ -72,8 +67,7 @@ def test_gloos_own_reduce_scatter_sends_an_all_reduce():
             scatter(torch.empty(numbers // dist.get_world_size()), row)
         return system.sent
 
+    headers = 4 * (wire.ANNOUNCED + wire.READY)  # as of an all-reduce, for each other rank
     for n in (2, 3, 4):
         sent = launch.run(run, n, 12_000)[0]
-        assert sent - HEADERS["allreduce_"] * (n - 1) == comm.sent(
-            "all-reduce", payload=48_000, ranks=n
-        )
+        assert sent - headers * (n - 1) == comm.sent("all-reduce", payload=48_000, ranks=n)

@@ -7,7 +7,7 @@ from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.cli import names
 from mathlib.compute import params, reported
-from mathlib.plan import printed
+from mathlib.plan import sweeps
 
 
 @pytest.mark.parametrize("kind", ["models", "devices"])
@@ -62,6 +62,6 @@ def test_a_published_layout_is_named_with_its_step(capsys):
     assert [one["name"] for one in found] == ["megatron-llama3-70b", "bridge-llama3-70b"]
     assert found[0]["devices"] == 64 and found[0]["tokens_per_second_each"] == pytest.approx(1621)
     assert found[0]["layout"]["pipeline"] == 8 and found[0]["device"] == "h100-sxm"
-    assert len(answered("layouts", capsys)) == len(printed.names())
+    assert len(answered("layouts", capsys)) == len(sweeps.printed())
     with pytest.raises(InputError, match="name = 'nosuchname'"):
         answered("layouts nosuchname", capsys)

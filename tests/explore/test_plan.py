@@ -38,13 +38,22 @@ CONFIG = {
 }
 
 
+HOW = {"recipe": RECIPE, "most": 500, "risk": 0.05}
+
+
 @pytest.fixture(scope="module")
 def asked():
     """The machine and the whole ranking, straight from the planner."""
     nodes = specs.find_cluster("dgx-h100")
     on = step.machine("llama3.2-1b", nodes, find_rates(nodes.device), tokens=4096)
-    how = {"recipe": RECIPE, "most": explored.KEPT, "risk": 0.05}
-    return on, planner.search(on, devices=8, sequences=64, **how)
+    return on, planner.search(on, devices=8, sequences=64, **HOW)
+
+
+@pytest.fixture(scope="module")
+def mixes(asked):
+    """The rows of the table, straight from the planner."""
+    found = planner.search(asked[0], devices=8, sequences=64, variants=False, **HOW)
+    return found.choices
 
 
 def rows(html):
@@ -72,9 +81,8 @@ def test_the_table_is_the_planners_ranking(asked):
         assert mfu == f"{step.utilization(on, one.layout):.0%}"
 
 
-def test_each_row_is_the_quickest_of_its_mix(asked):
+def test_each_row_is_the_quickest_of_its_mix(asked, mixes):
     _, found = asked
-    mixes = explored.mixes(found.choices)
     seen = [(c.layout.tensor, c.layout.pipeline, c.layout.expert, c.layout.zero) for c in mixes]
     assert len(seen) == len(set(seen))
     for one, mix in zip(mixes, seen, strict=True):
@@ -88,9 +96,14 @@ def test_each_row_is_the_quickest_of_its_mix(asked):
         assert one.seconds == min(same)
 
 
-def test_a_chosen_row_is_drawn_with_its_memory_and_its_time(asked):
-    on, found = asked
-    chosen = explored.mixes(found.choices)[2]
+def test_other_devices_batches_and_risks_ask_a_machine_that_remembers():
+    told = ("dgx-h100", 4096, "fsdp", "half", False)
+    model = specs.find_model("llama3.2-1b")
+    assert explored.machine(model, *told) is explored.machine(model, *told)
+
+
+def test_a_chosen_row_is_drawn_with_its_memory_and_its_time(asked, mixes):
+    on, chosen = asked[0], mixes[2]
     html = PLAN.run(SMALL | {"row": 3})
     assert html.count('aria-current="true"') == 1
     assert '<tr data-set="row 3" aria-current="true">' in html
@@ -292,9 +305,9 @@ def pre(html, file):
     return unescape(found[1])
 
 
-def test_the_files_are_those_of_the_chosen_row(asked):
-    on, found = asked
-    chosen = explored.mixes(found.choices)[1]
+def test_the_files_are_those_of_the_chosen_row(asked, mixes):
+    on, _ = asked
+    chosen = mixes[1]
     html = PLAN.run(SMALL | {"row": 2})
     told = json.loads(pre(html, "plan.json"))
     assert told["layout"] == asdict(chosen.layout) | {"devices": 8}

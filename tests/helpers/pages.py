@@ -11,6 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 PREFIX = "/below/a/sub-path/"
 CHAPTERS = contents.notebooks(ROOT)  # and trials
+SEEN = """all => all.filter((e) => {  // what a reader sees of them: asked of all at once, for speed
+    const { width, height } = e.getBoundingClientRect();
+    return width && height && e.checkVisibility({ visibilityProperty: true });
+}).map((e) => e.innerText)"""
 each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=partial(contents.page, ROOT))
 
 

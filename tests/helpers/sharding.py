@@ -134,18 +134,17 @@ def histories(cases):
     return [by_ranks(**case) for case in cases]
 
 
-def furthest(ranks, cases):
-    """How far any rank is from one process after any step, for each case; one launch for all."""
-    by_rank = launch.run(histories, ranks, cases)
-    wanted = [by_one(c["problem"], c["optimizer"], c.get("clip", float("inf"))) for c in cases]
-    return [
-        max(
-            oracle.distance([after], one)
-            for found in by_rank
-            for after, one in zip(found[number], steps, strict=True)
-        )
-        for number, steps in enumerate(wanted)
-    ]
+def apart(ranks, cases):
+    """The cases in which a rank, after any step, is not where one process is, and how far, which
+    may be no number; one launch for all.
+    """
+    by_rank, found = launch.run(histories, ranks, cases), []
+    for number, case in enumerate(cases):
+        wanted = by_one(case["problem"], case["optimizer"], case.get("clip", float("inf")))
+        steps = [torch.cat(history[number]) for history in by_rank]
+        far = oracle.distance(steps, torch.cat(wanted))
+        found += [] if far < oracle.EQUAL else [(far, case)]
+    return found
 
 
 def sent(stage, parts=1, shard=None, **options):

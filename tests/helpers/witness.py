@@ -13,7 +13,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from mathlib.meters import wire
-from mathlib.meters.storages import Storages
+from mathlib.meters.saved import Storages
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel.zero.mics import Mics
 from mathlib.parallel.zero.stage1 import Zero1

@@ -16,7 +16,7 @@ from mathlib.checks import InputError
 from mathlib.compute import flops
 from mathlib.meters import report
 from mathlib.meters.flop import FlopMeter
-from mathlib.meters.storages import Storages
+from mathlib.meters.saved import Storages
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel.ddp import DDP
 from mathlib.specs import find_device

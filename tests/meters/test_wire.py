@@ -140,6 +140,34 @@ def test_a_collective_counts_with_the_whole_buffer():
     assert (counted.messages, counted.sent, counted.on_wire) == (0, 0, 0)
 
 
+def both_counts() -> tuple[float, float, float]:
+    n, r = dist.get_world_size(), dist.get_rank()
+    whole, piece = torch.zeros(3000 * n), torch.zeros(3000)
+    with wire.sent() as sent:
+        dist.all_reduce(whole)
+        dist.all_gather_into_tensor(whole, piece)
+        dist.all_to_all_single(torch.empty_like(whole), whole)
+        request = dist.isend(piece, (r + 1) % n)
+        dist.recv(torch.empty_like(piece), (r - 1) % n)
+        request.wait()
+    return sent.program, sent.system, (2 + 1 + 1) * whole.nbytes * (n - 1) / n + piece.nbytes
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_without_headers_program_and_system_count_what_the_formula_says(n):
+    for found in launch.run(both_counts, n):
+        assert len(set(found)) == 1, found
+
+
+def test_what_is_not_sent_in_a_ring_is_refused():
+    def broadcast() -> None:
+        with wire.sent():
+            dist.broadcast(torch.zeros(3), 0)
+
+    with pytest.raises(launch.RankError, match="collective = 'broadcast_'"):
+        launch.run(broadcast, 2)
+
+
 def to_neighbours() -> list[dict[int, int]]:
     """A ring over all ranks, and one over the odd or even ranks, whose neighbours have other
     numbers in the group.

@@ -46,6 +46,7 @@ def selected(command: str) -> set[Path]:
     options -= {
         "--numprocesses=2",
         "--dist=loadfile",
+        "--dist=loadgroup",
         "--no-loadscope-reorder",
         "-pno:nbval",
     }  # who runs them, not which

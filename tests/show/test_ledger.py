@@ -3,7 +3,7 @@
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.show import verdict
+from mathlib.show import ledger, verdict
 from mathlib.show.ledger import SCALE, claims, verdicts_in
 
 CLAIM = next(iter(claims()))
@@ -103,3 +103,8 @@ def test_a_quote_without_translation_is_english_and_a_claim_may_have_none(monkey
         monkeypatch, quote="as it was said"
     )
     assert "blockquote" not in quoted(monkeypatch)
+
+
+def test_html_without_a_claim_is_not_taken_apart(monkeypatch):
+    monkeypatch.setattr(ledger._Finder, "feed", lambda *given: pytest.fail("it was"))
+    assert verdicts_in("<svg><rect/></svg>") == []

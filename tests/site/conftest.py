@@ -2,7 +2,8 @@
 
 `visit` opens a page in a fresh profile: for tests that touch it. Tests that only look share pages:
 `desk`, `phone` and `plain` (without scripts) are every page of the book in turn, each opened once;
-`look` keeps the last few that were asked for.
+`look` keeps the last few that were asked for. With --dist=loadgroup one worker has all tests of a
+page, and else all of a file.
 """
 
 import json
@@ -19,7 +20,23 @@ from serve import served
 
 DESK = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
+EACH_PAGE = {
+    "desk",
+    "phone",
+    "plain",
+    "paper",
+    "name",
+}  # parameters that are one of the book's pages
 KEPT = 3  # shared pages open at once
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one page go to one worker, so that it opens the page once."""
+    for item in [one for one in items if one.path.parent == Path(__file__).parent]:
+        given = getattr(getattr(item, "callspec", None), "params", {})
+        pages = [given[name] for name in EACH_PAGE & set(given)]
+        item.add_marker(pytest.mark.xdist_group(pages[0] if pages else item.path.stem))
 
 
 @dataclass

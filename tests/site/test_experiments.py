@@ -5,13 +5,15 @@ browser.
 import json
 import random
 import re
+import runpy
+import zipfile
 from html import unescape
 
 import pytest
-from livebook import near
-from pages import quiet, toc_pages
+from livebook import near, shelf
+from pages import ROOT, quiet, toc_pages
 
-from mathlib.show.experiments import Choice, Control, Line, Text, Toggle, find, registry
+from mathlib.show.experiments import Choice, Control, Experiment, Line, Text, Toggle, find, registry
 
 CHAPTERS = [page for page in toc_pages() if page.startswith("chapters/")]
 FIRST_TOUCH = 15e6  # bytes that the first live result may cost: Python, and the library
@@ -59,6 +61,23 @@ def cases() -> list[tuple[str, dict]]:
                 (experiment.id, {name: dice.choice(values) for name, values in grids.items()})
             )
     return found
+
+
+def test_each_setting_is_answered_ahead_once(monkeypatch):
+    one, asked = find("ring"), []
+    monkeypatch.setattr(Experiment, "page", lambda one, values: asked.append(values) or "")
+    shelf(one)
+    assert len(asked) > 10
+    assert all(asked.count(values) == 1 for values in asked)
+
+
+def test_only_what_is_loaded_is_compiled(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, text in (("a/__init__.py", "1"), ("a/b.py", "("), ("a/c.toml", "d = 1")):
+            archive.writestr(name, text)
+    script = runpy.run_path(str(ROOT / "book/live/precompile.py"))
+    names = [name for name, _ in script["compiled"](tmp_path / "a.zip", {"a"})]
+    assert names == ["a/__init__.pyc", "a/c.toml"]
 
 
 def page_with_experiment(visit, **options):

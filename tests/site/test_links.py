@@ -5,7 +5,9 @@ from html import unescape
 from types import SimpleNamespace
 
 import places
+import pybtex.plugin
 import pytest
+import thrift
 from docutils import nodes
 from pages import ROOT, toc_pages
 from sphinx.errors import ExtensionError
@@ -35,6 +37,17 @@ def test_the_bibliography_links_out(site):
         'href="https://jax-ml.github.io/scaling-book/"' in page
     )
     assert len(links) >= len(cited)
+
+
+def test_what_is_installed_is_looked_through_once_for_all_citations(monkeypatch):
+    asked, known = [], pybtex.plugin.entry_points
+    monkeypatch.setattr(pybtex.plugin, "entry_points", lambda **of: asked.append(of) or known(**of))
+    monkeypatch.setattr(pybtex.plugin, "_load_entry_point", pybtex.plugin._load_entry_point)
+    app = SimpleNamespace(connect=lambda *given: None)
+    for _ in range(3):
+        thrift.setup(app)
+        pybtex.plugin.find_plugin("pybtex.backends", "latex")
+    assert len(asked) == 1
 
 
 def test_the_texts_on_trial_are_linked(site):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from pages import toc_pages
+from pages import SEEN, toc_pages
 
 CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
 PAPER = {"width": 665, "height": 1000}  # an A4 page without its margins, in CSS pixels
@@ -17,6 +17,7 @@ TOO_WIDE = """() => [...document.querySelectorAll('article :is(pre, .katex-displ
         (e.scrollWidth > e.clientWidth + 1 && e.tagName === 'PRE' ||
          e.getBoundingClientRect().right > document.documentElement.clientWidth + 1))
     .map((e) => `${e.tagName}: ${e.textContent.slice(0, 80)}`)"""
+HEIGHTS = "all => all.map((e) => e.getBoundingClientRect().height)"
 SPLIT = """() => [...document.querySelectorAll('article :is(figure, svg, table, .mlx-output)')]
     .filter((e) => getComputedStyle(e).breakInside !== 'avoid')
     .map((e) => e.outerHTML.slice(0, 80))"""
@@ -30,12 +31,12 @@ def paper(request, look):
 
 
 def test_what_can_only_be_clicked_is_not_printed(paper):
-    assert [e.inner_text()[:40] for e in paper.locator(DEAD).all() if e.is_visible()] == []
+    assert paper.locator(DEAD).evaluate_all(SEEN) == []
 
 
 def test_the_title_keeps_its_number_and_stands_once(paper):
-    (title,) = [e for e in paper.locator("h1").all() if e.is_visible()]
-    assert re.match(r"\d+\. \S", title.inner_text())
+    (title,) = paper.locator("h1").evaluate_all(SEEN)
+    assert re.match(r"\d+\. \S", title)
 
 
 def test_nothing_is_cut_and_no_picture_is_split(paper):
@@ -43,12 +44,15 @@ def test_nothing_is_cut_and_no_picture_is_split(paper):
 
 
 def test_answers_verdicts_and_solutions_are_printed(paper):
-    for selector in (".mlx-predict dd", ".mlx-verdict .mlx-evidence p", "details.solution section"):
+    for selector in (
+        ".mlx-predict dd",
+        ".mlx-verdict .mlx-evidence :is(p, li)",
+        "details.solution section",
+    ):
         found = paper.locator(selector)
         whole = paper.locator(selector.split()[0]).count()  # a chapter may have no claim
         assert found.count() >= min(whole, 1), selector
-        for one in found.all():
-            assert one.bounding_box() and one.bounding_box()["height"] > 5, selector
+        assert min(found.evaluate_all(HEIGHTS), default=6) > 5, selector
 
 
 def test_paper_is_white_and_a_chapter_is_no_pile_of_it(paper):

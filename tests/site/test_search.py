@@ -185,7 +185,8 @@ def test_a_snippet_ends_with_a_whole_word(visit, records):
             assert any(one + " " in f"{record['text']} " for record in records), one
 
 
-def test_the_index_is_loaded_by_no_other_page(visit):
+def test_the_index_is_loaded_by_no_other_page_and_is_the_only_one(visit, site):
+    assert not (site / "searchindex.js").exists(), "Sphinx's own, which nobody asks for"
     for name in ("book/index", "book/glossary"):
         assert not any("sections.json" in r.url for r in visit(name).finished)
 

@@ -21,7 +21,7 @@ def test_weights_after_every_step_are_those_of_one_process(ranks):
         for shard in mesh.valid_shards(world=ranks)
         for optimizer in oracle.OPTIMIZERS
     ]
-    assert max(sharding.furthest(ranks, cases)) < oracle.EQUAL
+    assert not sharding.apart(ranks, cases)
 
 
 def test_without_the_sum_or_the_start_of_replicas_or_in_wrong_groups_they_are_apart():

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from mathlib import launch
 from mathlib.checks import InputError
-from mathlib.meters import links
+from mathlib.meters import wire
 from mathlib.meters.trace import Trace
 from mathlib.parallel.zero.flat_shards import Scattering, all_gather
 from mathlib.parallel.zero.hierarchical_gather import (
@@ -29,9 +29,9 @@ def gathered(ranks_per_node: int) -> list[tuple[bool, int, int]]:
     found = []
     for how in (all_gather, by_nodes(dist.group.WORLD, ranks_per_node)):
         row = torch.full((ranks * LENGTH,), -1)
-        with links.sent_to() as sent:
+        with wire.sent_to() as sent:
             how(row, piece, None).wait()
-        out = links.leaving(sent, rank, ranks_per_node)
+        out = wire.leaving(sent, rank, ranks_per_node)
         found.append(
             (torch.equal(row, torch.arange(ranks * LENGTH)), out, sum(sent.values()) - out)
         )
@@ -69,9 +69,9 @@ def scattered(ranks_per_node: int) -> list[tuple[bool, int, int]]:
     found = []
     for how in (Scattering, scatter_by_nodes(dist.group.WORLD, ranks_per_node)):
         how(row, None).wait(row.dtype)  # connections are made
-        with links.sent_to() as sent:
+        with wire.sent_to() as sent:
             piece = how(row, None).wait(row.dtype)
-        out = links.leaving(sent, rank, ranks_per_node)
+        out = wire.leaving(sent, rank, ranks_per_node)
         found.append((torch.equal(piece, wanted), out, sum(sent.values()) - out))
     return found
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.checks import InputError
-from mathlib.meters import links, wire
+from mathlib.meters import wire
 from mathlib.meters.trace import Trace
 from mathlib.model import gpt, oracle
 from mathlib.parallel.zero.flat_shards import FlatShard
@@ -189,9 +189,9 @@ def node_bytes(hierarchical: bool) -> tuple[int, int, int]:
     model = gpt.GPT(gpt.small(layers=4, vocab=DEEP.vocab))
     mics = mics_of(model, shard=4, ranks_per_node=2, hierarchical=hierarchical)
     step(mics)
-    with links.sent_to() as sent:
+    with wire.sent_to() as sent:
         step(mics)
-    out = links.leaving(sent, dist.get_rank(), 2)
+    out = wire.leaving(sent, dist.get_rank(), 2)
     rows = {part: sum(r.ranks * r.length for r in rows) for part, rows in mics.rows.items()}
     once = rows.pop(model)
     return out, sum(rows.values()), once

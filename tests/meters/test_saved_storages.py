@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from mathlib.meters.storages import Storages
+from mathlib.meters.saved import Storages
 
 SIZE = 4_000  # bytes
 

@@ -5,18 +5,18 @@ import torch
 import torch.distributed as dist
 
 from mathlib import launch
-from mathlib.meters import links
+from mathlib.meters import wire
 
 
 def messages() -> tuple[int, dict[int, int]]:
     """Every rank sends 1000 (to + 1) numbers to each rank after it."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    with links.sent_to() as sent:
+    with wire.sent_to() as sent:
         for source in range(rank):
             dist.recv(torch.zeros(1000 * (rank + 1), dtype=torch.float64), source)
         for to in range(rank + 1, ranks):
             dist.send(torch.zeros(1000 * (to + 1), dtype=torch.float64), to)
-    return links.leaving(sent, rank, 2), dict(sent)
+    return wire.leaving(sent, rank, 2), dict(sent)
 
 
 def test_each_byte_is_counted_for_the_rank_it_goes_to():

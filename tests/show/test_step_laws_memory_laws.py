@@ -8,7 +8,7 @@ from mathlib.plan.calibration import find_rates
 from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import host_of
 from mathlib.plan.work import OFFLOAD
-from mathlib.show import memory_laws
+from mathlib.show import step_laws
 
 RECIPE = "mixed-adam-fp32-gradients"
 
@@ -30,10 +30,10 @@ def test_every_part_has_a_formula_that_holds(model, devices, program):
     layouts = {one.layout for axis in found.best_with.values() for one in axis.values()}
     assert {lay.zero for lay in layouts} == {0, 1, 2, 3} or model != "llama3-8b"
     for layout in layouts:
-        laws = memory_laws.memory(room, layout)
+        laws = step_laws.memory(room, layout)
         assert all(one.formula and one.words for one in laws), layout
         assert sum(one.amount for one in laws) == pytest.approx(room.total(layout))
-        parts = memory_laws.parts(room, layout)
+        parts = step_laws.parts(room, layout)
         assert [(one.name, one.amount) for one in laws] == list(parts.items())
 
 
@@ -47,9 +47,9 @@ def test_what_waits_on_the_host_is_left_out_of_the_formulas():
     assert {one.offload for one in every} >= {"states", "both"}
     for one in every:
         for offload in OFFLOAD:
-            laws = memory_laws.memory(room, one.layout, offload)
+            laws = step_laws.memory(room, one.layout, offload)
             assert all(law.formula and law.words for law in laws), (one.layout, offload)
             needed = sum(room.parts(one.layout, OFFLOAD[offload]))
             assert sum(law.amount for law in laws) == pytest.approx(needed)
-        here, away = (memory_laws.parts(room, one.layout, x) for x in ("none", "states"))
+        here, away = (step_laws.parts(room, one.layout, x) for x in ("none", "states"))
         assert away["model states"] < here["model states"]

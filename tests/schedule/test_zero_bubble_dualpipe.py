@@ -4,7 +4,7 @@ import pytest
 
 from mathlib.checks import InputError
 from mathlib.schedule import bubble, check
-from mathlib.schedule.dualpipe import dualpipe
+from mathlib.schedule.zero_bubble import dualpipe
 
 
 @pytest.mark.parametrize("p", [2, 4, 6, 8])
