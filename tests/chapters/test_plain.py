@@ -38,15 +38,15 @@ def test_a_copy_has_nothing_that_only_the_site_can_read(path):
 
 @each_chapter
 def test_answers_unfold_and_all_else_stands_open(path):
-    before, after = copied(path)
+    (before, after), page = copied(path), contents.page(ROOT, path)
     whole = "\n\n".join(texts(after))
     closed, stands_open = "\n".join(UNFOLDS.findall(whole)), UNFOLDS.sub("", whole)
     text = "\n\n".join(texts(before))
     for line in filter(PROSE.match, "\n".join(ANSWER.findall(text)).splitlines()):
-        said = without_directives(line)
+        said = without_directives(line, page)
         assert said in closed and said not in stands_open
     for line in filter(PROSE.match, ANSWER.sub("", text).splitlines()):
-        assert without_directives(line) in whole
+        assert without_directives(line, page) in whole
     assert len(re.findall(r"<summary>Answer to exercise [\d.]+</summary>", whole)) == text.count(
         "{solution-start}"
     )
