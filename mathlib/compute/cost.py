@@ -125,7 +125,7 @@ def throughput_gain(*, before: float, after: float) -> float:
 def training_time(*, flop: float, devices: int, achieved: float) -> float:
     """Seconds = FLOP / (n X).
 
-    Chapter: compute
+    Chapter: compute (eq-days)
     """
     together = whole("devices", devices) * positive("achieved", achieved)
     return positive("flop", flop) / together

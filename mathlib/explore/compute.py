@@ -9,8 +9,8 @@ from mathlib.show.experiments import Choice, Range, Toggle, doubling, experiment
 PARTS = {
     "mlp": ("mlp",),
     "attention projections": ("attention projections",),
-    "attention core": ("attention scores", "attention values"),
-    "vocabulary": ("vocabulary",),
+    "attention (QKᵀ and AV)": ("attention scores", "attention values"),
+    "LM head": ("vocabulary",),
 }
 
 
@@ -36,11 +36,11 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
     }
     spent = flops.per_token(model, causal=causal)
     body = parts["mlp"] + parts["attention projections"]
-    added = [says.number(100 * parts[name] / body) for name in ("attention core", "vocabulary")]
+    core, head = (says.number(100 * parts[name] / body) for name in list(PARTS)[2:])
     say = (
         f'<p class="mlx-say">{says.count(P)} parameters in P: a token costs '
         f"{says.cell(spent / P)} P, <b>{_against_the_rule(spent / (6 * P))} the rule</b> 6P. "
-        f"To the layers' weights the core adds {added[0]}%, the vocabulary {added[1]}%.</p>"
+        f"On top of the layers' weights, attention adds {core}%, the LM head {head}%.</p>"
     )
     bars = svg.bars(
         [("The formula, by part", parts), ("The rule, 6P", {"rule": 6 * P})],
@@ -137,7 +137,7 @@ def _digits(value: float) -> str:
     return f"{near:,.0f}" if near >= 100 else f"{near:g}"
 
 
-REPORTED = (10.6, 53.3)  # lowest and highest MFU of the chapter's table of large runs, in percent
+REPORTED = (10.6, 53.3)  # lowest and highest MFU of large runs that the chapter names, in percent
 
 
 def _days_against_devices(devices: int, days: float, percent: int, price: float) -> str:

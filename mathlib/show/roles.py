@@ -77,7 +77,7 @@ PARTS = {  # role: names of parts that look like it
         *("queries", "projection input"),
     ),
     "attention scores": (
-        "attention core",
+        *("attention core", "attention (QKᵀ and AV)"),
         "softmax",
         "softmax mask",
         "softmax after dropout",
@@ -87,7 +87,7 @@ PARTS = {  # role: names of parts that look like it
         *("up", "down", "gate", "experts", "shared experts", "activation input", "second input"),
         "activation function",
     ),
-    "vocabulary": ("head", "loss on the last stage"),
+    "vocabulary": ("head", "LM head", "loss on the last stage"),
     "embedding": ("positions",),
     "recompute": (
         *("recomputation", "products, slower than the best", "best product below the peak"),

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-import nbformat
 import pytest
 from pages import code_cells
 from published_runs import Published, published, sweeps
@@ -17,11 +16,11 @@ from mathlib.compute import flops
 from mathlib.plan.step import interval
 from mathlib.plan.sweeps import find_sweep, names
 from mathlib.specs import table
+from mathlib.trials import compute_rates
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from calibrate import fitted_to
 
-COMPUTE = Path(__file__).resolve().parents[2] / "chapters" / "compute.ipynb"
 PLANNING = Path(__file__).resolve().parents[2] / "chapters" / "planning.ipynb"
 
 
@@ -141,7 +140,7 @@ def test_the_four_experiments_that_the_chapter_adds_are_those_of_the_spreadsheet
 
 
 def test_what_a_hundred_cards_and_more_execute_is_what_the_chapter_says() -> None:
-    """Chapter compute: of the layouts on 128 and 256 GPUs 27 of 125 with FlashAttention 2 stay
+    """Trial compute: of the layouts on 128 and 256 GPUs 27 of 125 with FlashAttention 2 stay
     below 115 TFLOP/s, of all with an older attention 48 of 153, and the best of a job does not.
     """
     runs = {run.name: run for run in runs_of("aleph-alpha")}
@@ -163,23 +162,8 @@ def test_what_a_hundred_cards_and_more_execute_is_what_the_chapter_says() -> Non
         best = sorted(round(max(job)) for job in rates.values())
         counts.append((len(every), sum(rate < 115 for rate in every), best))
     assert counts == [(125, 27, [155, 164, 170, 178]), (153, 48, [148, 151, 155, 161, 174])]
-    said = "\n".join(cell.source for cell in nbformat.read(COMPUTE, 4).cells)
-    assert "27 of them on 128 and 256 devices" in said and "make 148 to 174" in said
-
-
-def test_the_pairs_with_and_without_a_kernel_for_the_norms_are_the_spreadsheets() -> None:
-    """Chapter compute: 22 layouts, six of them in sweeps.toml."""
-    found: dict[object, dict[str, list[float]]] = {}
-    for run in runs_of("aleph-alpha"):
-        if run.seconds and run.layout.recompute == "none" and run.layout.world > 64:
-            where = run.model.layers, run.tokens, run.layout
-            found.setdefault(where, {}).setdefault(run.program, []).append(run.seconds)
-    both = [pair for pair in found.values() if len(pair) == 2]
-    rows = [tuple(pair) for pair in table("rates")["wide-layouts"]["norms"]]
-    assert len(both) == len(rows) == len(set(rows)) == 16
-    for without, with_it in rows:
-        (pair,) = [pair for pair in both if pair["megatron-flash"] == [with_it]]
-        assert without in pair["megatron-flash-norms"]
+    of_older = compute_rates.best(compute_rates.runs(), "flash 1").values()
+    assert sorted(map(round, of_older)) == counts[1][2]
 
 
 def test_the_grid_of_the_chapter_has_every_step_that_was_held_against_the_planner() -> None:

@@ -15,14 +15,14 @@ from mathlib.show.roles import look
 from mathlib.show.tables import Shown
 
 SIX = (
-    "A linear layer is one product forward and two backward, each of the same size: "
-    "two operations a weight and token, then four."
+    "A linear layer takes one matmul forward and two backward, all of the same size: "
+    "2 FLOP for each weight and token, then 4."
 )
 ROWS, INNER, COLUMNS = 4, 3, 5  # cells drawn for r tokens, i inputs, o outputs
 
 
 def linear_layer(*, caption: str = SIX, name: str = "") -> Shown:
-    """The three products of a linear layer with their shapes: 2 + 4 = 6."""
+    """The three matmuls of a linear layer with their shapes: 2 + 4 = 6."""
     return figure(_linear_layer, caption=caption, name=name)
 
 
@@ -125,6 +125,7 @@ def block(
 Box = tuple[str, float, str]  # what, how much, its group
 
 
+NAMED = {"vocabulary": "LM head"}
 OUTSIDE = ("embedding", "positions", "vocabulary", "head")  # of the layers
 WHOLE = (*OUTSIDE, "norms")
 
@@ -141,7 +142,7 @@ def _boxes(whole: Parts) -> Iterator[Box]:
         for name, amount in inside.items():
             size = amount.total if isinstance(amount, Parts) else amount
             if size or group == "embedding":
-                yield name, size, group
+                yield NAMED.get(name, name), size, group
 
 
 def _by_the_way(rows: list[Box]) -> list[Box]:

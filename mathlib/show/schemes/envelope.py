@@ -1,5 +1,5 @@
-"""Schemes of the compute chapter's second half: what a token meets in today's layers, and by how
-much an envelope misses.
+"""Schemes of the compute chapter's second half and of its trial: what a token meets in today's
+layers, and by how much an estimate misses.
 """
 
 import math
@@ -28,14 +28,14 @@ def meets(
     caption: str = "",
     name: str = "",
 ) -> Shown:
-    """Grouped heads, several queries to a key, and experts, of which a token visits a few."""
+    """Grouped-query attention: several queries to a key; and experts: a token visits a few."""
     a, k = whole("heads", heads), whole("kv_heads", kv_heads)
     held, used = whole("experts", experts), whole("active", active)
     if a % k or used > held:
         raise InputError(f"kv_heads = {k}, active = {used}: expected parts of {a} and of {held}")
     said = caption or (
-        f"{a} heads of queries share {k} of keys and values, so that the layer holds fewer "
-        f"weights; of {held} experts a token meets {used}, fewer than the layer holds."
+        f"{a} query heads share {k} key-value heads, so the layer holds fewer weights; of {held} "
+        f"experts a token meets {used}, fewer than the layer holds."
     )
     draw = partial(_meets, heads=a, kv_heads=k, experts=held, active=used)
     return figure(draw, caption=said, name=name)
@@ -56,7 +56,7 @@ def _meets(width: float, heads: int, kv_heads: int, experts: int, active: int) -
     each = heads // kv_heads
     page.flow(
         page.panel(
-            "Grouped heads",
+            "Grouped-query attention",
             page.stacked(queries, shared, gap=2),
             note=f"{each} queries share a key and a value; each meets all tokens",
         ),
@@ -76,12 +76,11 @@ def misses(
     groups: Mapping[str, Sequence[Miss]],
     *,
     title: str,
-    dots: bool = False,
     caption: str = "",
     name: str = "",
 ) -> Shown:
-    """By which factor each part of an estimate may be off, in up to three kinds under their
-    headings: a bar from the least to the most, or a dot for each.
+    """By which factor each part of an estimate may be off, a dot for each that was met, in up to
+    three kinds under their headings.
     """
     rows = [row for group in groups.values() for row in group]
     for what, *factors in rows:
@@ -89,14 +88,14 @@ def misses(
             raise InputError(f"{what}: {factors!r}: expected factors from {TICKS[0]} on")
     worst = max(rows, key=lambda row: max(row[1:]))
     said = caption or f"The largest is {worst[0]}: {_factor(max(worst[1:]))} times."
-    return figure(partial(_misses, groups=groups, title=title, dots=dots), caption=said, name=name)
+    return figure(partial(_misses, groups=groups, title=title), caption=said, name=name)
 
 
 def _factor(value: float) -> str:
     return f"{value:.3g}" if value >= 10 else f"{value:.2f}"
 
 
-def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str, dots: bool) -> str:
+def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str) -> str:
     page = Sheet(width)
     factors = [factor for group in groups.values() for _, *met in group for factor in met]
     end = next((tick for tick in TICKS if tick >= max(factors)), max(factors))
@@ -116,11 +115,11 @@ def _misses(width: float, groups: Mapping[str, Sequence[Miss]], title: str, dots
             words = _range(min(row[1:]), max(row[1:]))
             page.text(0, y + page.size, row[0])
             page.text(page.width - 2, y + page.size, words, anchor="end", bold=True)
-            (_dots if dots else _bar)(page, y + page.size + 7, row, at, look(kind))
+            _dots(page, y + page.size + 7, row, at, look(kind))
             said.append(f"{row[0]}: {words}")
             y += page.size + BAR + 18
     _scale(page, y, at, end)
-    for tick in (tick for tick in TICKS if dots and begin <= tick <= end):
+    for tick in (tick for tick in TICKS if begin <= tick <= end):
         page.line(f"M{number(at(tick))} {number(top)}V{number(y)}", opacity=0.12)
     return page.svg(title, ". ".join(said) + ".")
 
@@ -129,15 +128,6 @@ def _range(least: float, most: float) -> str:
     """One factor, or the two ends."""
     factors = _factor(least), _factor(most)
     return factors[1] if factors[0] == factors[1] else " to ".join(factors)
-
-
-def _bar(page: Sheet, y: float, row: Miss, at: Callable[[float], float], style: Look) -> None:
-    """From the least to the most, seen from a factor of 1."""
-    what, *factors = row
-    start, stop = at(min(factors)), at(max(factors))
-    page.line(f"M{number(at(1))} {number(y + BAR / 2)}H{number(start)}", opacity=0.4)
-    hint = f"{what}: {_range(min(factors), max(factors))}"
-    page.rect(start, y, max(3.0, stop - start), BAR, style, hint)
 
 
 def _dots(page: Sheet, y: float, row: Miss, at: Callable[[float], float], style: Look) -> None:

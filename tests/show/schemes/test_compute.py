@@ -24,7 +24,7 @@ def test_the_boxes_hold_everything(model, of, formula):
 
 def test_the_fullest_box_is_named_and_the_longest():
     shown = compute.block("gpt2")
-    assert "most of it in vocabulary (27%)" in repr(shown)
+    assert "most of it in LM head (27%)" in repr(shown)
     assert said(drawn(shown)).startswith("embedding: 0 FLOP. query: 14.2 MFLOP")
 
 
