@@ -97,7 +97,7 @@ PARTS = {  # role: names of parts that look like it
         *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
         *("memory traffic", "messages", "passes, slower than a stream", "messages between stages"),
         *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
-        "exchange with the host",
+        *("exchange with the host", "in flight"),
     ),
     "idle": (
         *("latency", "start", "steps", "launches", "between kernels", "idle in the pipeline"),

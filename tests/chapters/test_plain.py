@@ -38,7 +38,8 @@ def test_a_copy_has_nothing_that_only_the_site_can_read(path):
 
 @each_chapter
 def test_answers_unfold_and_all_else_stands_open(path):
-    (before, after), page = copied(path), contents.page(ROOT, path)
+    before, after = copied(path)
+    page = contents.page(ROOT, path)
     whole = "\n\n".join(texts(after))
     closed, stands_open = "\n".join(UNFOLDS.findall(whole)), UNFOLDS.sub("", whole)
     text = "\n\n".join(texts(before))

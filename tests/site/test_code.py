@@ -4,9 +4,12 @@ import contents
 import pytest
 from finish import CODE, COLOURED, TOKEN
 from folding import only_imports, words
+from ipython_pygments_lexers import IPython3Lexer
 from listings import LISTING, dress, without_address
 from pages import CHAPTERS as BOOKS
 from pages import ROOT, code_cells, toc_pages
+from pygments.lexers import PythonLexer
+from thrift import Cell
 
 CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
 WIDE = {"width": 1280, "height": 900}
@@ -141,6 +144,14 @@ def test_a_solution_waits_under_its_title_without_scripts(plain):
 def test_the_line_says_what_the_cell_did(code, shown, wanted):
     assert words(code, shown) == wanted
     assert not only_imports("%magic") and not only_imports("")
+
+
+def test_a_cell_without_magics_is_read_as_python_and_has_the_same_colours(monkeypatch):
+    cells = [cell.source for cell in code_cells(BOOKS[0])]
+    for code in (*cells, "%time x = 1", "!ls\nx = 1", "x?", "y = !ls"):
+        assert list(Cell().get_tokens(code)) == list(IPython3Lexer().get_tokens(code)), code
+    monkeypatch.setattr(PythonLexer, "get_tokens_unprocessed", lambda *given: iter(()))
+    assert [word for _, word in Cell().get_tokens("x = 1")] == []
 
 
 def test_listings_are_coloured_and_their_text_is_unchanged(visit):

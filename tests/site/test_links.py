@@ -43,7 +43,7 @@ def test_what_is_installed_is_looked_through_once_for_all_citations(monkeypatch)
     asked, known = [], pybtex.plugin.entry_points
     monkeypatch.setattr(pybtex.plugin, "entry_points", lambda **of: asked.append(of) or known(**of))
     monkeypatch.setattr(pybtex.plugin, "_load_entry_point", pybtex.plugin._load_entry_point)
-    app = SimpleNamespace(connect=lambda *given: None)
+    app = SimpleNamespace(connect=lambda *given: None, add_lexer=lambda *given: None)
     for _ in range(3):
         thrift.setup(app)
         pybtex.plugin.find_plugin("pybtex.backends", "latex")

@@ -1,7 +1,7 @@
-"""Schemes of the zero chapter: copies, slices of a row, and what comes and goes during a step.
+"""Schemes of the zero chapter: copies, shards of a flat buffer, and what comes and goes in a step.
 
-A cell is one layer, or one rank's slice of a row. It is full where all of it is there; where a rank
-keeps only its own slice, only that part of the cell is.
+A cell is one layer, or one rank's shard of a buffer. It is full where all of it is there; where a
+rank keeps only its own shard, only that part of the cell is.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,28 +17,28 @@ from mathlib.show.roles import ROLES
 from mathlib.show.tables import Shown
 
 ROW = (
-    "All tensors lie end to end in one row, padded until the ranks divide it; rank r keeps slice "
-    "r, wherever in a tensor that begins."
+    "All tensors lie end to end in one flat buffer, padded until the ranks divide it; rank r keeps "
+    "shard r, wherever in a tensor that begins."
 )
 STEP = (
-    "Only the update stands between the two halves of an all-reduce, and it needs no number of "
-    "another slice."
+    "The optimizer stands between the two halves of an all-reduce, and needs no number of another "
+    "shard."
 )
 LEAVE = (
-    "With stage 1 all gradients are there at the end of backward; with stage 2 a layer's leave as "
-    "soon as they have come, and a slice stays."
+    "With stage 1 all gradients are there at the end of backward; with stage 2 a layer's gradients "
+    "leave as soon as they are computed, and a shard stays."
 )
 COME = (
     "A layer is whole while it computes, once forward and once backward; with prefetch the next "
-    "one is already on its way."
+    "layer is already in flight."
 )
 SENT = (
     "Stage 1 sends once a step, stage 2 the gradients of every micro-batch, stage 3 the weights as "
     "well, twice."
 )
 RELEASED = (
-    "What autograd has saved is a view of a row; its memory goes when the row is released, and is "
-    "there again when the row is gathered."
+    "What autograd has saved is a view of a flat buffer, whose memory is freed when the layer is "
+    "released and filled again when it is gathered."
 )
 QUIET = (("#aab3bd", ""), ("#d3d9df", ""))  # ranks in turn: colours are kept for what they hold
 Filled = Callable[[int, int], tuple[str, float]]  # row, column -> role and share; "" is empty
@@ -80,21 +80,21 @@ def _copies(width: float, N: int, total: float) -> str:
 def slices(
     tensors: Mapping[str, int], ranks: int = 4, *, caption: str = ROW, name: str = ""
 ) -> Shown:
-    """Tensors (name and numbers) end to end in a padded row, and the slices of the ranks."""
+    """Tensors (name and numbers) end to end in a padded buffer, and the shards of the ranks."""
     N = whole("ranks", ranks, least=2)
     return figure(partial(_row_of_slices, tensors=tensors, N=N), caption=caption, name=name)
 
 
 def _row_of_slices(width: float, tensors: Mapping[str, int], N: int) -> str:
-    page, left = Canvas(width, "One row, cut into equal slices"), 62
+    page, left = Canvas(width, "One flat buffer, cut into equal shards"), 62
     wide, total = width - left - 4, sum(tensors.values())
     length = ceil_div(total, N)
     padding = N * length - total
     shapes = [(f"{name}: {size}", size, "weights") for name, size in tensors.items()]
     rows = {"tensors": [(label, size, ROLES[role]) for label, size, role in shapes]}
-    filled = [("the row", total, ROLES["weights"])]
-    rows["row"] = [*filled, ("padding", padding, ROLES["idle"])] if padding else filled
-    rows["slices"] = [(f"rank {r}", length, QUIET[r % 2]) for r in range(N)]
+    filled = [("flat buffer", total, ROLES["weights"])]
+    rows["buffer"] = [*filled, ("padding", padding, ROLES["idle"])] if padding else filled
+    rows["shards"] = [(f"rank {r}", length, QUIET[r % 2]) for r in range(N)]
     for label, parts in rows.items():
         y = page.bottom + 10
         page.text(0, y + 20, label)
@@ -107,18 +107,18 @@ def _row_of_slices(width: float, tensors: Mapping[str, int], N: int) -> str:
         page.text(x, y, f"{r * length}", anchor=anchor, size=page.small, quiet=True)
     page.bottom = y + 4
     return page.done(
-        f"{total} numbers in {len(tensors)} tensors, {padding} of padding, slices of {length}: "
+        f"{total} numbers in {len(tensors)} tensors, {padding} of padding, shards of {length}: "
         + ", ".join(f"rank {r} from {r * length}" for r in range(N))
     )
 
 
 def step(ranks: int = 4, *, caption: str = STEP, name: str = "") -> Shown:
-    """One update by slices: reduce-scatter, the optimizer on a slice, all-gather."""
+    """One update by shards: reduce-scatter, the optimizer on a shard, all-gather."""
     return figure(partial(_step, N=whole("ranks", ranks, least=2)), caption=caption, name=name)
 
 
 def _step(width: float, N: int) -> str:
-    page = Canvas(width, "One update, slice by slice")
+    page = Canvas(width, "One update, shard by shard")
     gap = 10.0 if page.narrow else 22.0
     wide = (width - 6 - gap * (N - 1)) / N
     cell, whole_wide = wide / N, wide * N + gap * (N - 1)
@@ -139,7 +139,7 @@ def _step(width: float, N: int) -> str:
     page.row(*heads, above=8, gap=gap)
     own = line("gradients", False, "own gradients")
     scatter = bar("reduce-scatter")
-    mean = line("gradients", True, "slice of mean")
+    mean = line("gradients", True, "shard of mean")
     update = line("optimizer", True, "updates it")
     gather = bar("all-gather")
     after = line("weights", False, "new weights")
@@ -150,8 +150,8 @@ def _step(width: float, N: int) -> str:
         page.drop(update[r], last[1])
         page.drop(last[1], after[r])
     return page.done(
-        f"{N} ranks reduce-scatter their gradients, each updates its slice of the weights, and an "
-        "all-gather gives every rank all slices"
+        f"{N} ranks reduce-scatter their gradients, each updates its shard of the weights, and an "
+        "all-gather gives every rank all shards"
     )
 
 
@@ -199,7 +199,7 @@ def _moments(
     page = Canvas(width, title)
     styles = {
         "weights": ("there", ROLES["weights"]),
-        "communication": ("on its way", ROLES["communication"]),
+        "communication": ("in flight", ROLES["communication"]),
         "gradients": ("there", ROLES["gradients"]),
     }
     used = dict.fromkeys(
@@ -241,16 +241,16 @@ def _grid(page: Canvas, fill: Filled, heads: list[str], L: int, left: float, cel
 
 
 def released(*, caption: str = RELEASED, name: str = "") -> Shown:
-    """A saved view, the row it looks at, and the memory behind the row, which comes and goes."""
+    """A saved view, the buffer it looks at, and the memory behind it, which comes and goes."""
     return figure(_released, caption=caption, name=name)
 
 
 def _released(width: float) -> str:
-    page = Canvas(width, "A row gives its memory back")
+    page = Canvas(width, "A flat buffer gives its memory back")
     panels, chains = [], []
     for said, there in (("Gathered", True), ("Released", False), ("Gathered again", True)):
         view = page.box("saved view", wide=110)
-        row = page.box("the row", wide=110)
+        row = page.box("flat buffer", wide=110)
         cells = [["weights" if there else None for _ in range(8)]]
         memory = page.grid(cells, cell=110 / 8, high=22)
         under = page.words("36 numbers" if there else "0 bytes", small=True)
@@ -261,8 +261,8 @@ def _released(width: float) -> str:
         page.drop(view, row)
         page.drop(row, memory)
     return page.done(
-        "A saved view looks at the row, and the row at memory: gathered 36 numbers, released 0 "
-        "bytes, gathered again 36 numbers; view and row stay"
+        "A saved view looks at the flat buffer, and the buffer at memory: gathered 36 numbers, "
+        "released 0 bytes, gathered again 36 numbers; view and buffer stay"
     )
 
 

@@ -1,4 +1,4 @@
-"""Copies, slices and what comes and goes, as the formulas and the runs have them."""
+"""Copies, shards and what comes and goes, as the formulas and the runs have them."""
 
 import pytest
 from charts import boxes, drawn, said, words
@@ -13,12 +13,12 @@ def test_one_set_of_states_is_no_copy():
     assert "7.56 TB are copies" in zero.copies(7.5e9, 64)._repr_html_()
 
 
-def test_slices_are_equal_and_begin_at_their_ranks_place():
+def test_shards_are_equal_and_begin_at_their_ranks_place():
     chart = drawn(zero.slices({"a": 12, "b": 20, "c": 5, "d": 1}, 4))
     wide = {w for hint, (_, _, w, _) in boxes(chart).items() if hint.startswith("rank ")}
     assert max(wide) - min(wide) < 0.2
     assert said(chart) == (
-        "38 numbers in 4 tensors, 2 of padding, slices of 10: rank 0 from 0, rank 1 from 10, "
+        "38 numbers in 4 tensors, 2 of padding, shards of 10: rank 0 from 0, rank 1 from 10, "
         "rank 2 from 20, rank 3 from 30"
     )
 

@@ -1,8 +1,11 @@
-"""PyTorch's own sharded training beside ours on a small GPT: what each trains to, sends, holds."""
+"""PyTorch's own sharded training beside ours on a small GPT: what each trains to, sends, holds,
+and which collectives it calls.
+"""
 
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,13 +28,15 @@ from mathlib.parallel.zero.stage3 import Zero3
 MODEL = gpt.small(
     layers=4, width=64, context=16, vocab=64, qkv_bias=False, output_bias=False, mlp_bias=False
 )
-OPTIMIZERS = {"SGD": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})}
+OPTIMIZERS: dict[str, tuple[type, dict[str, Any]]] = {
+    "SGD": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})
+}
 OPTIMIZERS["Adam"] = torch.optim.Adam, {"lr": 0.01}
 STEPS, SEQUENCES = 3, 4
 Trained = tuple[nn.Module, Callable[[], object], Callable[[], Tensor]]  # step; all weights in a row
 
 
-def zero_redundancy(model: nn.Module, kind: type, options: dict) -> Trained:
+def zero_redundancy(model: gpt.GPT, kind: type, options: dict) -> Trained:
     wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = ZeroRedundancyOptimizer(
         model.parameters(), optimizer_class=kind, parameters_as_bucket_view=True, **options
@@ -44,7 +49,7 @@ def zero_redundancy(model: nn.Module, kind: type, options: dict) -> Trained:
     return wrapped, step, lambda: oracle.flat_weights(model)
 
 
-def fsdp2(model: nn.Module, kind: type, options: dict, replicas: int = 1) -> Trained:
+def fsdp2(model: gpt.GPT, kind: type, options: dict, replicas: int = 1) -> Trained:
     """One mesh axis; with replicas two, which is HSDP."""
     ranks = dist.get_world_size()
     shape = (replicas, ranks // replicas) if replicas > 1 else (ranks,)
@@ -59,12 +64,12 @@ def fsdp2(model: nn.Module, kind: type, options: dict, replicas: int = 1) -> Tra
         optimizer.zero_grad()
 
     def weights() -> Tensor:
-        return torch.cat([p.full_tensor().detach().flatten() for p in model.parameters()])
+        return torch.cat([p.full_tensor().detach().flatten() for p in model.parameters()])  # type: ignore[attr-defined]
 
     return model, step, weights
 
 
-def ours(model: nn.Module, kind: type, options: dict, stage: int, **more: object) -> Trained:
+def ours(model: gpt.GPT, kind: type, options: dict, stage: int, **more: Any) -> Trained:
     def make(groups: list) -> torch.optim.Optimizer:
         return kind(groups, **options)
 
@@ -80,7 +85,7 @@ def ours(model: nn.Module, kind: type, options: dict, stage: int, **more: object
     return model, zero.step, weights
 
 
-WAYS: dict[str, Callable[[nn.Module, type, dict], Trained]] = {
+WAYS: dict[str, Callable[[gpt.GPT, type, dict], Trained]] = {
     "ZeRO-1": partial(ours, stage=1),  # so small a model is one row
     "ZeRO-1, small rows": partial(ours, stage=1, bucket_bytes=2**16),
     "ZeRO-2": partial(ours, stage=2, bucket_bytes=2**16),
@@ -135,3 +140,29 @@ def by_one(optimizer: str) -> list[Tensor]:
     model = gpt.GPT(MODEL, seed=0).double()
     batches = [data.batch(SEQUENCES, MODEL.context, number) for number in range(STEPS)]
     return oracle.one_process(model, batches, kind(model.parameters(), **options))
+
+
+def cuts_by_rank() -> bool:
+    """Whether FSDP2 gives rank r the r-th of equal pieces of every parameter."""
+    model, whole = gpt.GPT(MODEL, seed=0), gpt.GPT(MODEL, seed=0)
+    fsdp2(model, *OPTIMIZERS["SGD"])
+    pairs = zip(model.parameters(), whole.parameters(), strict=True)
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    return all(
+        torch.equal(own.to_local(), p.chunk(ranks)[rank])  # type: ignore[attr-defined]
+        for own, p in pairs
+    )
+
+
+def calls_of_fsdp2() -> dict[str, tuple[int, int]]:
+    """Collectives of a step and their bytes: all of them, gathers, scatters."""
+    model, _, _ = fsdp2(gpt.GPT(MODEL, seed=0), *OPTIMIZERS["SGD"])
+    with wire.counted() as program:
+        oracle.loss(model, *oracle.my_part(data.batch(SEQUENCES, MODEL.context))).backward()
+    return {
+        kind: tuple(  # type: ignore[misc]
+            sum(n for call, n in counted.items() if kind in call)
+            for counted in (program.calls, program.payload)
+        )
+        for kind in ("", "gather", "scatter")
+    }

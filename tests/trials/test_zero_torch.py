@@ -4,26 +4,26 @@ K bytes of the model, of which all but a fortieth stands in its layers    N rank
 """
 
 import pytest
-import witness
 from patience import PATIENCE
 
 from mathlib import launch
 from mathlib.model import gpt, oracle
 from mathlib.traffic import comm, volumes
+from mathlib.trials import zero_torch
 
 N = 4
 NUMBER = 8  # bytes
-PARAMETERS = sum(p.numel() for p in gpt.GPT(witness.MODEL).parameters())
-LAYER = sum(p.numel() for p in gpt.GPT(witness.MODEL).blocks[0].parameters())
-LAYERS = LAYER * witness.MODEL.layers
+PARAMETERS = sum(p.numel() for p in gpt.GPT(zero_torch.MODEL).parameters())
+LAYER = sum(p.numel() for p in gpt.GPT(zero_torch.MODEL).blocks[0].parameters())
+LAYERS = LAYER * zero_torch.MODEL.layers
 K = NUMBER * PARAMETERS
 
 
 @pytest.mark.parametrize(("optimizer", "ranks"), [("SGD", 4), ("Adam", 2)])
 def test_everybody_trains_to_the_weights_of_one_process(optimizer, ranks):
-    ways = [way for way in witness.WAYS if way != "HSDP" or ranks == 4]
-    wanted = witness.by_one(optimizer)
-    found = launch.run(witness.weights_after_steps, ranks, ways, optimizer, timeout=PATIENCE)
+    ways = [way for way in zero_torch.WAYS if way != "HSDP" or ranks == 4]
+    wanted = zero_torch.by_one(optimizer)
+    found = launch.run(zero_torch.weights_after_steps, ranks, ways, optimizer, timeout=PATIENCE)
     for way in ways:
         for rank in found:
             for mine, one in zip(rank[way], wanted, strict=True):
@@ -32,7 +32,7 @@ def test_everybody_trains_to_the_weights_of_one_process(optimizer, ranks):
 
 @pytest.fixture(scope="module")
 def found() -> list[dict[str, tuple[int, int]]]:
-    return launch.run(witness.sent_and_held, N, list(witness.WAYS), timeout=PATIENCE)
+    return launch.run(zero_torch.sent_and_held, N, list(zero_torch.WAYS), timeout=PATIENCE)
 
 
 def sent(found, way: str) -> float:
@@ -112,3 +112,15 @@ def test_what_mics_holds_above_hsdp_is_the_piece_that_it_gets_of_the_other_rank(
     ours, theirs = held(found, "MiCS, one row on its way"), held(found, "HSDP")
     layer = NUMBER * LAYER
     assert ours - theirs == pytest.approx(layer / 2, abs=0.1 * layer)
+
+
+def test_fsdp2_gathers_layers_twice_scatters_once_and_calls_nothing_else():
+    for calls in launch.run(zero_torch.calls_of_fsdp2, 2):
+        (every, _), (gathers, gathered), (scatters, scattered) = calls.values()
+        layers = zero_torch.MODEL.layers
+        assert (every, gathers, scatters) == (3 * layers + 2, 2 * layers + 1, layers + 1)
+        assert (2 * gathered, 2 * scattered) == (K + LAYERS * NUMBER, K)  # in fp32
+
+
+def test_fsdp2_cuts_every_parameter_in_the_order_of_the_ranks():
+    assert launch.run(zero_torch.cuts_by_rank, 2) == [True, True]
