@@ -66,7 +66,7 @@ def link(app: Sphinx, here: str, page: str, section: str, words: str) -> nodes.N
 def letters(env: BuildEnvironment) -> dict[str, tuple[str, str]]:
     """The first chapter in whose table of letters each of them stands, and the table's section."""
     found: dict[str, tuple[str, str]] = {}
-    for page in chapters(env):
+    for page in (page for page in chapters(env) if "/trials/" not in page):
         for letter, section in _letters_of(env.get_doctree(page)):
             found.setdefault(letter, (page, section))
     return found

@@ -15,7 +15,7 @@ from sphinx.errors import ExtensionError
 ONE = '<figure class="mlx-figure" id="fig-ring"><svg/><figcaption>A.</figcaption></figure>'
 NUMBERED = (  # anchor and number of what a page counts
     r'id="equation-([\w-]+)">\s*<span class="eqno">\(([\d.]+)\)',
-    r'id="fig-([\w-]+)">(?:(?!</figure>).)*?class="mlx-figure-number">Figure ([\d.]+)\.<',
+    r'id="fig-([\w-]+)">(?:(?!</figure>).)*?class="mlx-figure-number">Figure (T?[\d.]+)\.<',
     r'id="([\w-]+)">\s*<p class="admonition-title"><span class="caption-number">Exercise ([\d.]+)',
 )
 BARE = '<figure class="mlx-figure"><svg/></figure>'
