@@ -157,7 +157,11 @@ def test_the_page_answers_below_a_sub_path(visit, origin):
     first = page.locator("#mlx-results li").first
     assert first.locator("mark").count() == 1
     assert re.fullmatch("all.reduce", first.locator("mark").inner_text(), re.I)
-    assert first.locator("small").inner_text().startswith(f"{contents.number(ROOT, 'chapters/collectives')}. Collectives")
+    assert (
+        first.locator("small")
+        .inner_text()
+        .startswith(f"{contents.number(ROOT, 'chapters/collectives')}. Collectives")
+    )
     paint = "e => getComputedStyle(e).backgroundImage + getComputedStyle(e).boxShadow"
     assert first.locator("mark").evaluate(paint) == "nonenone", "one colour"
     first.locator("a").click()
