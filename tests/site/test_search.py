@@ -18,8 +18,8 @@ C, M, K, D, Z = (
 )
 WORD = "book/glossary.html#term-"
 FIRST = {  # what is typed: where the first hit leads
-    "GQA": f"{C}#flop-of-today-s-models-gqa-experts-windows",
-    "grouped-query attention": f"{C}#flop-of-today-s-models-gqa-experts-windows",
+    "GQA": f"{C}#flop-of-models-with-gqa-experts-and-windows",
+    "grouped-query attention": f"{C}#flop-of-models-with-gqa-experts-and-windows",
     "MFU": f"{C}#from-flop-to-days-and-dollars-mfu",
     "mfu": f"{C}#from-flop-to-days-and-dollars-mfu",
     "bubble": "chapters/pipeline.html#the-bubble-derived-both-ways",
