@@ -18,8 +18,8 @@ C, M, K, D, Z = (
 )
 WORD = "book/glossary.html#term-"
 FIRST = {  # what is typed: where the first hit leads
-    "GQA": f"{C}#flop-of-today-s-models-gqa-experts-windows",
-    "grouped-query attention": f"{C}#flop-of-today-s-models-gqa-experts-windows",
+    "GQA": f"{C}#flop-of-models-with-gqa-experts-and-windows",
+    "grouped-query attention": f"{C}#flop-of-models-with-gqa-experts-and-windows",
     "MFU": f"{C}#from-flop-to-days-and-dollars-mfu",
     "mfu": f"{C}#from-flop-to-days-and-dollars-mfu",
     "bubble": "chapters/pipeline.html#the-bubble-derived-both-ways",
@@ -27,7 +27,7 @@ FIRST = {  # what is typed: where the first hit leads
     "gradient accumulation": f"{D}#accumulation",
     "checkpoint": f"{C}#from-flop-to-days-and-dollars-mfu",
     "FSDP": f"{Z}#stage-3-shard-the-weights",
-    "6ND": f"{C}#the-6pd-rule",
+    "6ND": f"{C}#the-6pd-rule-gpt-3-in-flop-days-and-dollars",
     "allreduce": f"{K}#ranks",
     "all-reduce": f"{K}#ranks",
     "all reduce": f"{K}#ranks",
@@ -41,7 +41,7 @@ FIRST = {  # what is typed: where the first hit leads
     "ring": f"{K}#the-ring",
     "two levels": f"{K}#two-levels",
     "drop_last": f"{D}#who-gets-which-data",
-    "GPT-3": f"{C}#the-6pd-rule",
+    "GPT-3": f"{C}#the-6pd-rule-gpt-3-in-flop-days-and-dollars",
     "memory": M,
     "DDP": f"{D}#the-same-gradient",
     "C21": "book/ledger.html#ledger-C21",
@@ -157,11 +157,8 @@ def test_the_page_answers_below_a_sub_path(visit, origin):
     first = page.locator("#mlx-results li").first
     assert first.locator("mark").count() == 1
     assert re.fullmatch("all.reduce", first.locator("mark").inner_text(), re.I)
-    assert (
-        first.locator("small")
-        .inner_text()
-        .startswith(f"{contents.number(ROOT, 'chapters/collectives')}. Collectives")
-    )
+    number = contents.number(ROOT, "chapters/collectives")
+    assert first.locator("small").inner_text().startswith(f"{number}. Collectives")
     paint = "e => getComputedStyle(e).backgroundImage + getComputedStyle(e).boxShadow"
     assert first.locator("mark").evaluate(paint) == "nonenone", "one colour"
     first.locator("a").click()
@@ -207,7 +204,7 @@ def test_the_search_button_leads_here(visit):
     field.press("Enter")
     page.wait_for_selector("#mlx-results li")
     first = page.locator("#mlx-results li").first
-    assert "today’s models" in first.locator("a").first.inner_text()
+    assert "FLOP of models with GQA" in first.locator("a").first.inner_text()
 
 
 def test_without_scripts_it_says_what_else_there_is(visit):

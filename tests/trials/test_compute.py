@@ -8,15 +8,13 @@ from mathlib.trials import compute
 
 
 @pytest.mark.parametrize(
-    ("name", "tokens", "over", "causal", "body"),
-    [("gpt2", 1024, 1.144, 1.075, 1.674), ("qwen3-30b-a3b", 4096, 1.387, 1.147, 1.531)],
+    ("name", "tokens", "over", "causal"),
+    [("gpt2", 1024, 1.144, 1.069), ("qwen3-30b-a3b", 4096, 1.387, 1.147)],
 )
-def test_a_counted_step_is_over_the_rule_by_attention(name, tokens, over, causal, body):
+def test_a_counted_step_is_over_the_rule_by_attention(name, tokens, over, causal):
     rule = compute.count(specs.find_model(name).but(context=tokens))
     assert rule.counted == flops.per_token(name, tokens=tokens)
-    assert [round(x, 3) for x in (rule.over, rule.over_causal, rule.over_body)] == [
-        *(over, causal, body)
-    ]
+    assert [round(x, 3) for x in (rule.over, rule.over_causal)] == [over, causal]
     adds = rule.attention / (rule.forward - rule.attention)
     assert rule.over_met == pytest.approx(1 + adds) and rule.backward == 2 * rule.forward
     doubled = rule.over_met - 1, tokens / compute.doubles_at(name)
@@ -25,7 +23,7 @@ def test_a_counted_step_is_over_the_rule_by_attention(name, tokens, over, causal
 
 def test_one_number_at_a_time_is_changed():
     lines = compute.swept()
-    assert {dict(line)[1] for line in lines.values()} == {lines["width"][2][1]}
+    assert {round(dict(line)[1], 3) for line in lines.values()} == {1.674}
     ends = {name: line[-1][1] / line[2][1] for name, line in lines.items()}
     assert ends["sequence length"] > 2.9 and ends["vocabulary"] > 5
     assert ends["width"] < ends["layers"] < 1, "a wider model heals both errors, a deeper one one"
@@ -34,7 +32,7 @@ def test_one_number_at_a_time_is_changed():
 def test_a_window_keeps_a_model_near_the_rule():
     lines = compute.at_lengths(("gemma3-27b", "llama3-8b", "qwen3-30b-a3b"), [4096, 131072])
     last = [round(line[-1][1], 1) for line in lines.values()]
-    assert last == [1.3, 2.8, 8.6] and lines["Llama 3 8B"][0] == (4096, pytest.approx(1.0014, 1e-4))
+    assert last == [1.2, 3.1, 8.6] and lines["Llama 3 8B"][0] == (4096, pytest.approx(1.0014, 1e-4))
 
 
 def test_attention_doubles_the_six_where_the_chapter_says():
