@@ -168,11 +168,13 @@ def pairs() -> list[Pair]:
     flash = max(r.made() for r in _layouts() if r.job in {r.job for r in older}) / 1e12
     return [
         Pair("batch", "2,048 sequences or 512, BLOOM on 384", batches[2048], batches[512]),
-        Pair("layout", "tensor and pipeline or ZeRO-3 alone, on 1,536", cut, zero),
+        Pair("layout", "tensor and pipeline or DeepSpeed's ZeRO-3, on 1,536", cut, zero),
         Pair("link", "NVLink or PCIe, InternLM 7B on 8", *told["on-more"]["link"]),
         Pair("shape", "width 13,824 or 14,400", min(widths[13824]), max(widths[14400])),
         Pair("shape", "64 heads of 216 or 128 of 108, BLOOM on 384", of_64, of_128),
-        Pair("software", "FlashAttention 2 or plain, 13B, 8,192 tokens", flash, plain),
+        Pair(
+            "software", "FlashAttention 2 or plain and recomputed, 13B, 8,192 tokens", flash, plain
+        ),
         Pair("software", "fused kernels or not, GPT-3", *(x / 1e12 for x in reversed(fused))),
     ]
 
