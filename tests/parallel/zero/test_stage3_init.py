@@ -7,10 +7,10 @@ import sharding
 import torch
 import torch.distributed as dist
 from torch import nn
-from witness import Storages
 
 from mathlib import launch
 from mathlib.checks import InputError
+from mathlib.meters.saved import Storages
 from mathlib.model import gpt, oracle
 from mathlib.parallel.zero.flat_shards import FlatShard
 from mathlib.parallel.zero.mics import Mics
