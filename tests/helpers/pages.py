@@ -1,5 +1,6 @@
 """What the book consists of, for its tests: pages, notebooks, their cells."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,11 @@ each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=partial(contents.pa
 def toc_pages() -> list[str]:
     """Every page the table of contents promises, without its ending."""
     return contents.every_page(ROOT)
+
+
+def chapter_pages() -> list[str]:
+    """Pages that teach, without trials."""
+    return [page for page in toc_pages() if re.fullmatch(r"chapters/\w+", page)]
 
 
 def code_cells(path: Path) -> list[nbformat.NotebookNode]:

@@ -7,11 +7,11 @@ from folding import only_imports, words
 from ipython_pygments_lexers import IPython3Lexer
 from listings import LISTING, dress, without_address
 from pages import CHAPTERS as BOOKS
-from pages import ROOT, code_cells, toc_pages
+from pages import ROOT, chapter_pages, code_cells
 from pygments.lexers import PythonLexer
 from thrift import Cell
 
-CHAPTERS = [name for name in toc_pages() if name.startswith("chapters/")]
+CHAPTERS = chapter_pages()
 WIDE = {"width": 1280, "height": 900}
 CUT = """() => [...document.querySelectorAll(
     'article :is(pre, .katex-display, table)')].filter((e) => {
