@@ -28,7 +28,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import one_of, whole
-from mathlib.meters import wire
 
 # Bytes gloo adds to a message, at its sender and at its receiver: 48 for each of the announcement,
 # the message, the answer (gloo/transport/tcp/pair.h: six numbers of 8 bytes in Op's preamble).
@@ -228,7 +227,7 @@ def sent() -> Iterator[Sent]:
 
 def peers(group: dist.ProcessGroup | None = None) -> dict[int, int]:
     """Which rank of the group is at the other end of each of this rank's connections."""
-    ends = [(inode, sock.getsockname(), sock.getpeername()) for inode, sock in wire.connections()]
+    ends = [(inode, sock.getsockname(), sock.getpeername()) for inode, sock in connections()]
     told: list[list[object]] = [[] for _ in range(dist.get_world_size(group))]
     # both ends: two ranks may use one port, each to a different other
     dist.all_gather_object(told, [(own, other) for _, own, other in ends], group)
@@ -242,7 +241,7 @@ def sent_to(group: dist.ProcessGroup | None = None) -> Iterator[Counter[int]]:
     it after the block.
     """
     sent: Counter[int] = Counter()
-    with wire.by_connection(group) as found:
+    with by_connection(group) as found:
         yield sent
     other = peers(group)
     for connection, size in found.items():

@@ -16,6 +16,7 @@ from mathlib.parallel.zero.stage1 import Zero1
 from mathlib.parallel.zero.stage2 import Zero2
 from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.traffic import volumes
+from mathlib.trials.zero import whole_weights
 
 BATCH, STEPS = 20, 3  # sequences: 3 ranks have unequal parts
 MODEL = gpt.small(width=16, context=8, vocab=len(data.vocabulary()))
@@ -94,17 +95,6 @@ def weights(zero):
     return oracle.flat_weights(zero.module)
 
 
-def plain_weights(way, model):
-    """The same of a plain class, which may have to gather them first."""
-    away = way.flats if isinstance(way, zero.Zero) and way.stage == 3 else []
-    for flat in away:
-        flat.gather()
-    found = oracle.flat_weights(model)
-    for flat in away:
-        flat.release()
-    return found
-
-
 def by_ranks(stage, problem, optimizer, clip=float("inf"), parts=1, **options):
     _, batch, loss, _ = PROBLEMS[problem]
     model = build(problem, seed=dist.get_rank())  # every rank starts elsewhere
@@ -117,7 +107,7 @@ def by_ranks(stage, problem, optimizer, clip=float("inf"), parts=1, **options):
         for part in zip(*(tensor.tensor_split(parts) for tensor in mine), strict=True):
             (weight * loss(model, *part) * len(part[0]) / len(mine[0])).backward()
         way.step()
-        history.append(plain_weights(way, model) if stage in PLAIN else weights(way))
+        history.append(whole_weights(way, model) if stage in PLAIN else weights(way))
     return history
 
 
