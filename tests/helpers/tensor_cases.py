@@ -12,8 +12,9 @@ from pipelines import batch
 
 from mathlib import launch, specs
 from mathlib.meters import wire
-from mathlib.model import gpt, llama, oracle
+from mathlib.model import gpt, llama, modern, oracle
 from mathlib.parallel.plain import sequence_parallel, tensor, vocabulary
+from mathlib.parallel.tensor.tensor_parallel import TensorParallel
 from mathlib.traffic import comm, volumes
 
 STEPS, SEQUENCES, TOKENS = 3, 5, 12
@@ -26,12 +27,20 @@ MODELS = {
     "untied": (gpt.GPT, gpt.small(**ODD, ffn_width=41, tied=False)),
     "many heads": (gpt.GPT, gpt.small(**ODD | {"heads": 12})),
     "grouped": (llama.Llama, GATED),
+    "normed": (modern.Modern, GATED.but(query_key_norm="head", qkv_bias=True, tied=True)),
     "one key": (llama.Llama, GATED.but(kv_heads=1)),
 }
 WAYS = {
     "tensor": (tensor.cut, oracle.loss),
     "vocabulary": (vocabulary.cut, vocabulary.loss),
     "sequence": (sequence_parallel.cut, vocabulary.loss),
+}
+
+
+STURDY = {
+    "sturdy": {},
+    "sturdy sequence": {"sequence_parallel": True},
+    "sturdy chunked": {"sequence_parallel": True, "chunked": True},
 }
 
 
@@ -60,6 +69,9 @@ def by_one(name, optimizer):
 
 
 def cut(way, name):
+    if way in STURDY:
+        model = TensorParallel(build(name), **STURDY[way])
+        return model, lambda step: model.loss(*tokens(step))
     model = WAYS[way][0](build(name))
     return model, lambda step: WAYS[way][1](model, *tokens(step))
 
@@ -73,16 +85,24 @@ def apart(way, name, optimizer, wanted):
         made.zero_grad()
         found.backward()
         made.step()
-        whole.load_state_dict(weights)
-        mine = WAYS[way][0](copy.deepcopy(whole)).state_dict()
-        assert mine.keys() == model.state_dict().keys()
-        far += [(found - loss).abs()]
-        far += [(p - mine[n]).abs().max() for n, p in model.state_dict().items()]
+        far += [(found - loss).abs(), difference(way, model, whole, weights)]
     return torch.stack(far).max().item()
 
 
-def cases(names):
-    return list(product(WAYS, names, oracle.OPTIMIZERS))
+def difference(way, model, whole, weights):
+    """Of a rank's weights from its part of one process's: of the sturdy, joined, from all."""
+    whole.load_state_dict(weights)
+    mine, wanted = model.state_dict(), dict(whole.named_parameters())
+    if way in STURDY:
+        mine = model.whole_weights()
+    else:
+        wanted = WAYS[way][0](copy.deepcopy(whole)).state_dict()
+    assert mine.keys() == wanted.keys()
+    return torch.stack([(p - wanted[n]).abs().max() for n, p in mine.items()]).max().detach()
+
+
+def cases(names, ways=tuple(WAYS)):
+    return list(product(ways, names, oracle.OPTIMIZERS))
 
 
 def all_apart(cases):
