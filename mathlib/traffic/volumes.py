@@ -98,6 +98,7 @@ def vocabulary_parallel(
     tokens: int | None = None,
     micro_batches: int = 1,
     sequence_parallel: bool = False,
+    regather: bool = False,
     bytes_per_element: float = 2,
     loss_bytes: float = 4,
     large_group: bool = False,
@@ -108,7 +109,8 @@ def vocabulary_parallel(
 
     No rank has whole logits, which would be V numbers a token. Sequence parallelism sends the
     same, and with learned positions half of one more: the sum is cut after they are added, and its
-    gradient gathered (Megatron Core's reduce_scatter_embeddings).
+    gradient gathered (Megatron Core's reduce_scatter_embeddings). `regather`: the head's input is
+    gathered again in the backward pass, as in `tensor_parallel`.
 
     Chapter: pipeline
     """
@@ -124,6 +126,8 @@ def vocabulary_parallel(
     }
     if flag("sequence_parallel", sequence_parallel) and model.positions == "learned":
         parts["gradient of the embedding"] = ring * k
+    if _gathers_again(regather, sequence_parallel):
+        parts["gathering inputs again"] = ring * k
     return Parts(f"Words over {t} tensor ranks: sent by a rank in a step", "byte", parts)
 
 
