@@ -35,7 +35,7 @@ def macs(flop: float) -> float:
     return flop // 2 if flop % 2 == 0 else flop / 2
 
 
-def _head_dims(model: Model) -> tuple[int, int]:
+def head_dims(model: Model) -> tuple[int, int]:
     """Features of one head that enter the scores, and that its values have."""
     latent = model.latent
     if latent:
@@ -74,7 +74,7 @@ def _seen_before(n: int, window: Window | None) -> int:
     return w * (w + 1) // 2 + (n - w) * w
 
 
-def _all_pairs(model: Model, s: int, c: int, causal: bool) -> int:
+def all_pairs(model: Model, s: int, c: int, causal: bool) -> int:
     """Query-key pairs of one sequence and one head, over all layers."""
     windowed = model.windowed_layers
     wide = (model.layers - windowed) * attention_pairs(tokens=s, past=c, causal=causal)
@@ -111,8 +111,8 @@ def forward(
     model, B = find_model(model), whole("sequences", sequences)
     s, a = _default_tokens(model, tokens), model.heads
     c = whole("past", past, least=0)
-    seen = B * _all_pairs(model, model.reach(s, c), c, causal)
-    scored, valued = _head_dims(model)
+    seen = B * all_pairs(model, model.reach(s, c), c, causal)
+    scored, valued = head_dims(model)
     products = matrices(model)
 
     def weights(group: str) -> Part:

@@ -6,7 +6,7 @@ from html import escape
 
 from mathlib import specs
 from mathlib.compute import params
-from mathlib.memory import activations, fit, moments, precision, states
+from mathlib.memory import activations, fit, one_device, precision, states
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
@@ -120,7 +120,7 @@ def recipes(millions: int, gradients: bool, device: str) -> str:
         "none",
     ),
     Toggle("flash", "FlashAttention", True),
-    code=(fit.training, moments.moments, states.per_parameter, activations.layer),
+    code=(fit.training, one_device.moments, states.per_parameter, activations.layer),
 )
 def explorer(
     model: str,

@@ -97,9 +97,9 @@ FREE = {  # an argument that no check can refuse by its name, and why
     ("bits.encode", "value"): "infinity is a number here; tests/memory/test_bits.py",
     ("bits.rounded", "value"): "infinity is a number here; tests/memory/test_bits.py",
     ("bits.spacing", "value"): "infinity is a number here; tests/memory/test_bits.py",
-    ("steps.add_up", "start"): "below zero is fine; tests/memory/test_steps.py",
-    ("steps.chance_up", "value"): "below zero is fine; tests/memory/test_steps.py",
-    ("steps.neighbours", "value"): "below zero is fine; tests/memory/test_steps.py",
+    ("rounded_sums.add_up", "start"): "below zero is fine; tests/memory/test_rounded_sums.py",
+    ("rounded_sums.chance_up", "value"): "below zero is fine; tests/memory/test_rounded_sums.py",
+    ("rounded_sums.neighbours", "value"): "below zero is fine; tests/memory/test_rounded_sums.py",
     ("rounding.chain", "n"): "checked by rounding.error",
     ("rounding.pairs", "n"): "checked by rounding.error",
 }

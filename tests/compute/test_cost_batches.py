@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
-from mathlib.compute import batches
+from mathlib.compute import cost
 
 few = st.integers(1, 8)
 
@@ -14,7 +14,7 @@ few = st.integers(1, 8)
 def test_sharding_does_not_change_the_batch(
     data: int, tensor: int, pipeline: int, b: int, m: int
 ) -> None:
-    sequences = batches.global_batch(
+    sequences = cost.global_batch(
         world=data * tensor * pipeline,
         tensor=tensor,
         pipeline=pipeline,
@@ -22,25 +22,25 @@ def test_sharding_does_not_change_the_batch(
         micro_batches=m,
     )
     assert sequences == data * b * m
-    assert batches.scheduled_tokens([(sequences, 3), (2 * sequences, 1)], 7) == 5 * 7 * sequences
+    assert cost.scheduled_tokens([(sequences, 3), (2 * sequences, 1)], 7) == 5 * 7 * sequences
 
 
 def test_tokens_are_sequences_times_their_length() -> None:
-    assert batches.global_batch(world=16, per_replica=2, tensor=2, context=4) == 4
-    assert batches.batch_tokens(tokens=100, world=16, per_replica=2, tensor=2, context=4) == 400
+    assert cost.global_batch(world=16, per_replica=2, tensor=2, context=4) == 4
+    assert cost.batch_tokens(tokens=100, world=16, per_replica=2, tensor=2, context=4) == 400
 
 
 def test_a_batch_that_grows() -> None:
     by_step = sum([512 * 2048] * 3 + [1024 * 2048] * 2)
-    assert batches.scheduled_tokens([(512, 3), (1024, 2)], 2048) == by_step
+    assert cost.scheduled_tokens([(512, 3), (1024, 2)], 2048) == by_step
 
 
 def test_ranks_that_cannot_be_shared_out_are_refused() -> None:
     with pytest.raises(InputError, match="does not divide world = 12"):
-        batches.global_batch(world=12, tensor=8, per_replica=1)
+        cost.global_batch(world=12, tensor=8, per_replica=1)
 
 
 @pytest.mark.parametrize("schedule", [[], [(512,)], [(512, 2, 3)], [(0, 1)], [(512, 1.5)], 7])
 def test_a_schedule_is_rows_of_two(schedule: object) -> None:
     with pytest.raises(InputError, match="schedule"):
-        batches.scheduled_tokens(schedule, 2048)  # type: ignore[arg-type]
+        cost.scheduled_tokens(schedule, 2048)  # type: ignore[arg-type]
