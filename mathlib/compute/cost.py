@@ -7,9 +7,8 @@ the name says so, since meters and bills are in these.
 """
 
 import math
-from collections.abc import Collection, Iterable
 
-from mathlib.checks import InputError, fraction, listed, non_negative, positive, quotient, whole
+from mathlib.checks import InputError, fraction, non_negative, positive, whole
 from mathlib.compute import flops
 from mathlib.specs import Model
 from mathlib.units import show
@@ -113,15 +112,6 @@ def throughput(*, sequences: int, tokens: int, seconds: float) -> float:
     return whole("sequences", sequences) * whole("tokens", tokens) / positive("seconds", seconds)
 
 
-def throughput_gain(*, before: float, after: float) -> float:
-    """before / after - 1: how much more work a second, when a step takes `after` instead of
-    `before` seconds.
-
-    Chapter: compute
-    """
-    return positive("before", before) / positive("after", after) - 1
-
-
 def training_time(*, flop: float, devices: int, achieved: float) -> float:
     """Seconds = FLOP / (n X).
 
@@ -142,23 +132,6 @@ def shortcut_time(*, parameters: float, tokens: float, devices: int, achieved: f
     """
     flop = flops.six_nd(parameters=parameters, tokens=tokens, multiplier=8)
     return training_time(flop=flop, devices=devices, achieved=achieved)
-
-
-def time_for_tokens(*, tokens: float, tokens_per_second: float) -> float:
-    """Seconds at a known throughput of all devices together.
-
-    Chapter: compute
-    """
-    return positive("tokens", tokens) / positive("tokens_per_second", tokens_per_second)
-
-
-def rescaled_time(*, seconds: float, work: float = 1, devices: float = 1) -> float:
-    """A known time for `work` times the FLOP on `devices` times the devices, at the same FLOP/s of
-    each.
-
-    Chapter: compute
-    """
-    return positive("seconds", seconds) * positive("work", work) / positive("devices", devices)
 
 
 def devices_for(*, flop: float, seconds: float, achieved: float) -> int:
@@ -186,28 +159,6 @@ def device_hours(*, devices: int, seconds: float) -> float:
     Chapter: compute
     """
     return whole("devices", devices) * positive("seconds", seconds) / HOUR
-
-
-def wall_time(*, device_hours: float, devices: int) -> float:
-    """Seconds on the wall clock that a bill of device-hours means on n devices.
-
-    Chapter: planning
-    """
-    return positive("device_hours", device_hours) * HOUR / whole("devices", devices)
-
-
-def total_hours(device_hours: Collection[float]) -> float:
-    """Device-hours of several runs or phases together.
-
-    Chapter: planning
-    """
-    if (
-        isinstance(device_hours, str)
-        or not isinstance(device_hours, Collection)
-        or not device_hours
-    ):
-        raise InputError(f"device_hours = {device_hours!r}: expected a list of numbers of hours")
-    return sum(non_negative(f"device_hours[{i}]", hours) for i, hours in enumerate(device_hours))
 
 
 def energy_kwh(*, device_hours: float, watts: float, pue: float = 1.0) -> float:
@@ -250,57 +201,3 @@ def price(*, device_hours: float, price_per_hour: float) -> float:
     Chapter: compute
     """
     return positive("device_hours", device_hours) * non_negative("price_per_hour", price_per_hour)
-
-
-def streaming_time(*, size: float, bandwidth: float, devices: int = 1) -> float:
-    """Seconds to read `size` bytes once, spread over n devices of `bandwidth` bytes/s each.
-
-    The least a decoding step can take: it reads every weight and the whole cache (Pope et al. 2022,
-    section 2).
-
-    Chapter: inference
-    """
-    return positive("size", size) / (positive("bandwidth", bandwidth) * whole("devices", devices))
-
-
-def global_batch(
-    *,
-    world: int,
-    per_replica: int,
-    tensor: int = 1,
-    pipeline: int = 1,
-    context: int = 1,
-    micro_batches: int = 1,
-) -> int:
-    """Sequences of one step: (world / (t p c)) * b * m. Sharding does not enter: shards see
-    different data.
-
-    Chapter: planning
-    """
-    data = quotient("world", world, {"tensor": tensor, "pipeline": pipeline, "context": context})
-    return data * whole("per_replica", per_replica) * whole("micro_batches", micro_batches)
-
-
-def batch_tokens(*, tokens: int, **batch: int) -> int:
-    """Tokens of one step: sequences of `global_batch` times the length of a sequence.
-
-    Chapter: planning
-    """
-    return whole("tokens", tokens) * global_batch(**batch)
-
-
-def scheduled_tokens(schedule: Iterable[tuple[int, int]], tokens: int) -> int:
-    """Tokens of a run whose batch grows: s * sum of batch * steps over the schedule's rows (batch,
-    steps).
-
-    Chapter: planning
-    """
-    rows = [listed("schedule", row) for row in listed("schedule", schedule)]
-    if not rows or any(len(row) != 2 for row in rows):
-        raise InputError(
-            f"schedule = {schedule!r}: expected rows of a batch and its steps, such as [(512, "
-            "50000)]"
-        )
-    return whole("tokens", tokens) * sum(
-        whole("schedule", b) * whole("schedule", n) for b, n in rows
-    )

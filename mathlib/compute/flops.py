@@ -10,7 +10,7 @@ numbers.
 
 from typing import Any
 
-from mathlib.checks import flag, instance, non_negative, one_of, positive, whole
+from mathlib.checks import flag, instance, one_of, positive, whole
 from mathlib.compute.params import matrices
 from mathlib.parts import Part, Parts
 from mathlib.specs import RECOMPUTE, Model, Window, find_model
@@ -23,16 +23,6 @@ def matmul(*, rows: int, inner: int, columns: int) -> int:
     """
     r, i, o = whole("rows", rows), whole("inner", inner), whole("columns", columns)
     return 2 * r * i * o
-
-
-def macs(flop: float) -> float:
-    """Multiply-accumulates: DeepSpeed's profiler and many vision papers count these, half as many
-    as FLOP.
-
-    Chapter: compute
-    """
-    flop = non_negative("flop", flop)
-    return flop // 2 if flop % 2 == 0 else flop / 2
 
 
 def head_dims(model: Model) -> tuple[int, int]:

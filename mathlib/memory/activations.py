@@ -316,36 +316,3 @@ def vocabulary(model: str | Model, tensor: int) -> int:
     """
     V, t = find_model(model).padded_vocab, whole("tensor", tensor)
     return ceil_div(V, t) * t
-
-
-def zero_rule(
-    *,
-    layers: int,
-    width: int,
-    tokens: int,
-    micro_batch: int = 1,
-    elements: float = 12,
-    bytes_per_element: float = 2,
-) -> float:
-    """Bytes of activations by the ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019,
-    footnote 3); it leaves out s x s.
-
-    Chapter: memory
-    """
-    L, h, s, b = (
-        whole(name, n)
-        for name, n in (
-            ("layers", layers),
-            ("width", width),
-            ("tokens", tokens),
-            ("micro_batch", micro_batch),
-        )
-    )
-    return (
-        positive("elements", elements)
-        * positive("bytes_per_element", bytes_per_element)
-        * h
-        * b
-        * s
-        * L
-    )

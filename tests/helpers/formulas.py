@@ -307,12 +307,10 @@ OWN: dict[str, dict[str, object]] = {
     "comm.crossover": {"first": "ring"},
     "comm.faster": {"first": "ring"},
     "mesh.hierarchical_groups": {"ranks": 8},
-    "cost.scheduled_tokens": {"schedule": [(4, 2)]},
     "precision.bytes_per_parameter": {"recipe": "adafactor"},
     "estimators.deepspeed_zero2": {"offload": "optimizer"},
     "params.lora": {"rank": 4},
     "roofline.rows_to_ridge": {"inner": 1024, "columns": 1024, "bandwidth": 2e12},
-    "cost.total_hours": {"device_hours": [1.0, 2.0]},
     "cost.utilization": {"seconds": 1e6},
     "scaling.errors": {"fit": "hoffmann-3"},
     "interruptions.find_record": {"name": "OPT-175B, 992 A100"},
@@ -422,7 +420,6 @@ LEFT_OUT = {  # and why
 }
 REST = {
     "orders.make": {"stages": 2, "micro_batches": 4},
-    "cost.batch_tokens": {"world": 16, "per_replica": 2},
 }  # what goes through **keywords
 
 

@@ -69,7 +69,6 @@ ZERO_IS_FINE = {
     ("smddp.sort_buffer", "gather_input"),
     ("cost.co2_kg", "kg_per_kwh"),
     ("cost.price", "price_per_hour"),
-    ("flops.macs", "flop"),
     ("roofline.attainable", "intensity"),
     ("roofline.in_turn", "flop"),
     ("roofline.in_turn", "moved"),
