@@ -12,6 +12,8 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.checks import InputError
+from mathlib.memory import activations
+from mathlib.meters import live
 from mathlib.model import data, gpt, modern, oracle
 from mathlib.parallel.ddp import DDP
 from mathlib.parallel.sequences import block_kernels, context, ring, ulysses
@@ -207,3 +209,23 @@ def test_what_it_does_not_compute_is_refused():
 def test_a_flash_kernel_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="kernel = 'flash' on meta: expected tensors on cpu"):
         block_kernels.KERNELS["flash"].forward(*torch.zeros(3, 1, 1, 2, 2, device="meta"), True)
+
+
+def held(layers, U, order):
+    """Bytes that a loss leaves for its backward."""
+    shape = gpt.small(layers, width=32, heads=4, context=48)
+    model, batch = gpt.GPT(shape, "flash"), torch.zeros(2, BATCH, 48, dtype=torch.long)
+    way = context.ContextParallel(model, *context.groups(4, U), order=order)
+    return live.held_bytes(lambda: way.loss(*batch), model, *batch)
+
+
+def test_a_layer_keeps_what_the_formula_says_of_its_own_tokens_and_with_ulysses_a_result_more():
+    ways = [(1, "plain"), (1, "zigzag"), (2, "zigzag"), (4, "plain")]
+    shape = gpt.small(1, width=32, heads=4, context=48)
+    own = {"micro_batch": BATCH, "context": 4, "bytes_per_element": 4}
+    layer = activations.layer(shape, attention="flash", small_tensors=True, **own).total
+    for found in launch.run(lambda: [held(2, *way) - held(1, *way) for way in ways], 4):
+        for (U, order), kept in zip(ways, found, strict=True):
+            more = activations.ulysses(shape, **own) if U > 1 else 0
+            assert kept == layer + more, (U, order)
+    assert more == BATCH * 12 * 32 * 4 and not activations.ulysses(shape, context=1)

@@ -3,15 +3,15 @@
 import pytest
 import torch
 import torch.distributed as dist
-import torch_ring
 from torch.nn import functional as F
 
 from mathlib import launch
-from mathlib.meters import wire
+from mathlib.meters import live, wire
 from mathlib.model import gpt
 from mathlib.parallel.sequences import ring
 from mathlib.schedule import ring_order
 from mathlib.traffic import volumes
+from mathlib.trials import sequences_torch
 
 ORDERS = ring_order.ORDERS
 B, HEADS, KV_HEADS, OWN, WIDTH = 2, 4, 2, 6, 8
@@ -64,7 +64,9 @@ def test_it_is_attention_to_the_whole_sequence_and_so_is_torchs_own(ranks):
                 found[order, kernel] = far(own, order, torch.float64, KV_HEADS)
                 found[order, kernel, "bf16"] = far(own, order, torch.bfloat16, 1)
             # torch adds up in fp32 whatever comes, and knows no grouped heads on a CPU
-            found[order, "torch"] = far(torch_ring.attention(order), order, torch.float64, HEADS)
+            found[order, "torch"] = far(
+                sequences_torch.ring_attention(order), order, torch.float64, HEADS
+            )
         return found
 
     limits = {"flash": 1e-12, "written": 1e-12, "torch": 1e-5, "bf16": 0.1}
@@ -96,7 +98,7 @@ def test_bytes_are_those_of_the_formula_of_the_system_and_of_torch(ranks):
             *programs, system = sent(ring.Ring(order), order, kind, KV_HEADS)
             assert system == [program.on_wire for program in programs]
             ours.append([program.sent for program in programs])
-        return ours, [sent(torch_ring.attention(o), o, torch.bfloat16)[2] for o in ORDERS]
+        return ours, [sent(sequences_torch.ring_attention(o), o, torch.bfloat16)[2] for o in ORDERS]
 
     def wanted(kind, kv_heads):
         shape = gpt.small(1, HEADS * WIDTH, HEADS, context=OWN * ranks, kv_heads=kv_heads)
@@ -146,3 +148,24 @@ def test_by_a_virtual_clock_a_plain_ring_works_n_of_2n_less_1_and_zigzag_always(
         share = sum(sum(found[order]) for found in ranks_found) / ranks / busiest
         law = ring_order.efficiency(order, ranks=ranks, tokens=OWN * ranks)
         assert share == pytest.approx(law, rel=1e-15)
+
+
+def most_alive(order):
+    """The most bytes that forward and backward of the ring hold, beside what they were given."""
+    _, (q, k, v, given) = mine(whole(dist.get_world_size(), torch.float32), order)
+    meter, leaves = live.LiveMeter(), [x.requires_grad_() for x in (q, k, v)]
+    with meter:
+        for x in (*leaves, given):
+            meter.follow(x, "weights")
+        out = ring.Ring(order, kernel="written")(*leaves)
+        out.backward(given)
+        del out
+    line = meter.timeline()
+    return line.total(line.peak) - sum(x.nbytes for x in (*leaves, given))
+
+
+def test_it_holds_no_more_on_more_ranks():
+    """Two blocks at a time, however many go round: all-gathered, they would be as many as ranks."""
+    for order in ORDERS:
+        peaks = {n: max(launch.run(most_alive, n, order)) for n in (3, 4, 5)}
+        assert len(set(peaks.values())) == 1, (order, peaks)
