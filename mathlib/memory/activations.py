@@ -165,7 +165,7 @@ def ulysses(
     """
     model = find_model(model)
     wide = model.heads * (model.latent.value_dim if model.latent else model.head_dim)
-    n = own_tokens(_length(model, tokens), context) * whole("micro_batch", micro_batch)
+    n = own_tokens(sequence_length(model, tokens), context) * whole("micro_batch", micro_batch)
     each = positive("bytes_per_element", bytes_per_element)
     return n * wide * each if context > 1 else 0.0
 
