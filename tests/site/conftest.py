@@ -61,8 +61,8 @@ class Visit:
     finished: list[Request] = field(default_factory=list)
     untouched: tuple[Request, ...] = ()  # what was asked for before anybody did anything
 
-    def goto(self, name: str) -> "Visit":
-        self.page.goto(f"{self.origin}{name}.html")
+    def goto(self, name: str, query: str = "") -> "Visit":
+        self.page.goto(f"{self.origin}{name}.html{query}")
         quiet(self.page)
         self.name, self.untouched = name, tuple(self.finished)
         return self
@@ -109,8 +109,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, origin: str, name: str, **options: object) -> Iterator[Visit]:
-    """A page in a fresh profile, and an ear for what it asks for and complains about."""
+def opened(
+    browser: Browser, origin: str, name: str, query: str = "", script: str = "", **options: object
+) -> Iterator[Visit]:
+    """A page in a fresh profile, and an ear for what it asks for and complains about; `script` runs
+    before its own.
+    """
     context = browser.new_context(**options)
     seen = Visit(context.new_page(), origin)
 
@@ -120,7 +124,7 @@ def opened(browser: Browser, origin: str, name: str, **options: object) -> Itera
         seen.foreign.append(request.url)
         return route.abort()
 
-    context.add_init_script(COLLECT)
+    context.add_init_script(COLLECT + script)
     context.route("**/*", guard)
     context.on("requestfinished", lambda request: seen.finished.append(request))
     context.on(
@@ -136,7 +140,7 @@ def opened(browser: Browser, origin: str, name: str, **options: object) -> Itera
         lambda m: seen.complaints.append(f"console: {m.text}") if m.type == "error" else None,
     )
     context.on("weberror", lambda e: seen.complaints.append(f"uncaught: {e.error}"))
-    yield seen.goto(name)
+    yield seen.goto(name, query)
     context.close()
 
 

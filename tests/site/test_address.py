@@ -101,7 +101,8 @@ def test_an_address_that_is_none_stops_the_build(monkeypatch, wrong):
 
 
 def test_a_build_prepares_no_grammars_and_looks_for_rubbish_seldom():
-    code = "import sys, gc, build_site, jupyter_book.config; print('lark' in sys.modules, gc.get_threshold())"
+    code = "import sys, gc, build_site, jupyter_book.config\n"
+    code += "print('lark' in sys.modules, gc.get_threshold())"
     given = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     said = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, check=True)
     assert said.stdout == b"False (200000, 50, 1000)\n"

@@ -5,7 +5,7 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
-from pages import PREFIX, ROOT, quiet, toc_pages
+from pages import PREFIX, ROOT, toc_pages
 from playwright.sync_api import expect
 
 PAGE_WEIGHT = 1.5e6  # bytes a page may cost before anybody asks for Python
@@ -141,20 +141,9 @@ def test_readable_without_scripts(plain):
     assert page.locator("main :is(span, div).math:not(:has(math))").all_text_contents() == []
 
 
-def chapter_with(visit, selector: str, **options):
-    for name in PAGES:
-        seen = visit(name, **options)
-        if seen.page.locator(selector).count():
-            return seen
-    raise AssertionError(f"no page has {selector}")
-
-
 def test_blocked_webassembly_leaves_the_stored_result_and_says_so(visit):
-    seen = chapter_with(visit, ".mlx")
+    seen = visit("book/index", script=BLOCK_WASM)
     page = seen.page
-    page.add_init_script(BLOCK_WASM)
-    page.reload()
-    quiet(page)
     root = page.locator(".mlx").first
     assert "Python cannot run" in root.locator(".mlx-status").inner_text()
     assert root.locator("input, select").first.is_enabled()
@@ -162,7 +151,7 @@ def test_blocked_webassembly_leaves_the_stored_result_and_says_so(visit):
 
 
 def test_predict_first_takes_a_guess_then_unfolds(visit):
-    page = chapter_with(visit, ".mlx-predict").page
+    page = visit("chapters/compute").page
     question = page.locator(".mlx-predict").first
     assert not question.locator("dd").first.is_visible()
     question.locator("input").fill("many")
@@ -187,7 +176,7 @@ def test_few_tab_stops_to_the_text(visit):
     """The first stop skips the navigation; what is left before the text is the page's own tool
     bar.
     """
-    page = chapter_with(visit, ".mlx").page
+    page = visit("book/index").page
     page.keyboard.press("Tab")
     assert "Skip" in page.evaluate("document.activeElement.textContent")
     page.keyboard.press("Enter")
