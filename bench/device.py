@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from run import machine  # noqa: E402
 
-from mathlib.memory import activations, decode_time, moments  # noqa: E402
+from mathlib.memory import activations, decode_time, one_device  # noqa: E402
 from mathlib.meters import rates, residuals, saved  # noqa: E402
 from mathlib.model import data, decoding, gpt  # noqa: E402
 from mathlib.specs import Device, Layout, Model  # noqa: E402
@@ -96,7 +96,7 @@ def memory(device: str, quick: bool) -> Iterator[dict]:
     shape_, B = shape(quick), 2
     how = {"recipe": "adam-fp32", "attention": "standard", "bytes_per_element": 4}
     how |= {"small_tensors": True, "optimizer": "foreach"}
-    foreseen = moments.moments(shape_, Layout(micro_batch=B), **how)
+    foreseen = one_device.moments(shape_, Layout(micro_batch=B), **how)
     most = max(one.total for one in foreseen.values())
     if torch.device(device).type != "cuda":
         yield {"foreseen_bytes": most, "missing": "a CPU keeps no account of its memory"}

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mathlib import launch
-from mathlib.meters import slow_wires
+from mathlib.launch import slow_wires
 from mathlib.model import data, gpt
 from mathlib.model.oracle import flat_gradient, loss, my_part
 from mathlib.parallel import tensor_slices

@@ -10,7 +10,7 @@ import rounds
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.room import Room
-from mathlib.plan.step import _seconds
+from mathlib.plan.step import seconds_of
 from mathlib.specs import find_cluster
 from mathlib.traffic import mesh
 
@@ -37,7 +37,7 @@ def one_by_one(model: str, tokens: int, devices: int, sequences: int) -> float:
     asked = {"tokens": tokens, "devices": devices, "sequences": sequences, "node": 8}
     for way in planner.ways(on.model, **asked):
         if room.total(way) <= left:
-            best = min(best, sum(_seconds(on, way)))
+            best = min(best, sum(seconds_of(on, way)))
     return best
 
 

@@ -11,7 +11,7 @@ from shapes import shape
 from zero import CANDIDATES, PAIRS
 
 from mathlib import launch
-from mathlib.meters.slow_wires import wires
+from mathlib.launch.slow_wires import wires
 from mathlib.model import gpt
 from mathlib.specs import Model
 

@@ -23,8 +23,8 @@ import memory_needs  # noqa: E402
 from published_runs import Published, published, sweeps  # noqa: E402
 
 from mathlib.compute import flops  # noqa: E402
-from mathlib.plan.calibration import NAMES, Rates, _joined  # noqa: E402
-from mathlib.plan.step import Machine, _seconds  # noqa: E402
+from mathlib.plan.calibration import NAMES, Rates, joined  # noqa: E402
+from mathlib.plan.step import Machine, seconds_of  # noqa: E402
 
 FILE = ROOT / "mathlib" / "data" / "calibrations.toml"
 Table = dict[str, dict[str, dict[str, float]]]
@@ -41,7 +41,7 @@ def rates_of(table: Table, run: Published) -> Rates:
     wanted = {n: named[n] for n in NAMES if n in named}
     if run.precision != "half":
         wanted["matmul"] = named[f"matmul_{run.precision}"]
-    return Rates(**_joined(wanted, named) | {"precision": run.precision})
+    return Rates(**joined(wanted, named) | {"precision": run.precision})
 
 
 def machine(table: Table, run: Published) -> Machine:
@@ -49,7 +49,7 @@ def machine(table: Table, run: Published) -> Machine:
 
 
 def predicted(table: Table, run: Published) -> float:
-    return sum(_seconds(machine(table, run), run.layout))
+    return sum(seconds_of(machine(table, run), run.layout))
 
 
 def off(table: Table, run: Published) -> float:

@@ -25,8 +25,8 @@ sys.path.append(str(Path(__file__).resolve().parent))
 import calibrate  # noqa: E402  (it says where the rest is)
 from published_runs import Published, sweeps  # noqa: E402
 
-from mathlib.plan.calibration import Rates, _reach  # noqa: E402
-from mathlib.plan.step import _least, _seconds  # noqa: E402
+from mathlib.plan.calibration import Rates, reach_in  # noqa: E402
+from mathlib.plan.step import least_seconds, seconds_of  # noqa: E402
 
 FILE = calibrate.ROOT / "tests" / "plan" / "published" / "left_out.csv"
 ROUNDS = 6  # of fitting; more change no multiple by a hundredth
@@ -78,8 +78,8 @@ def left_out(source: str) -> list[LeftOut]:
 def off(table: calibrate.Table, run: Published) -> tuple[float, float]:
     """measured / predicted, and the least it could be."""
     on = calibrate.machine(table, run)
-    parts = _seconds(on, run.layout)
-    least = _least(on, parts, _reach(table["devices"], run.device.name, run.precision))
+    parts = seconds_of(on, run.layout)
+    least = least_seconds(on, parts, reach_in(table["devices"], run.device.name, run.precision))
     return float(f"{run.seconds / sum(parts):.4g}"), float(f"{least / sum(parts):.4g}")
 
 

@@ -28,11 +28,11 @@ Several modules answer what looks like one question. They differ in what they ta
 |---|---|---|
 """
 MODELS = {  # module: what it is asked, what it takes into account
-    "memory.moments": (
+    "memory.one_device": (
         "How many bytes at each moment of a step, on one device?",
         "forward, backward and update, one after the other; splits by tensor and pipeline ranks",
     ),
-    "memory.sharded": (
+    "memory.zero_rank": (
         "The same where ZeRO shards",
         "what is gathered, sent and received meanwhile",
     ),
@@ -72,7 +72,7 @@ MODELS = {  # module: what it is asked, what it takes into account
         "Into what does device-time go as devices are added?",
         "computing, bubble, exchange and what failures take, for one job",
     ),
-    "plan.tipping": (
+    "plan.traffic": (
         "At how many GPUs does communication take over?",
         "ZeRO with the batch kept: bandwidth, and latency for each message",
     ),

@@ -12,9 +12,8 @@ from statistics import median
 
 from published_runs import Published
 
-from mathlib.plan.calibration import STRAY, _chance
-from mathlib.plan.keeps import find_keeps
-from mathlib.plan.room import Room
+from mathlib.plan.calibration import STRAY, chance_over
+from mathlib.plan.room import Room, find_keeps
 
 Table = dict[str, dict[str, dict[str, float]]]
 RESERVE = 4e9  # bytes of a device that a search leaves out
@@ -51,7 +50,7 @@ def room_of(run: Published) -> tuple[str, float] | None:
 def likely(found: tuple[str, float], typical: float, spread: float) -> float:
     """ln of the probability of an outcome, or of its density."""
     kind, room = found
-    full = _chance(room, typical, spread)
+    full = chance_over(room, typical, spread)
     if kind == "measured":
         most = (full - STRAY / 2) / (1 - STRAY)
         return log((1 - STRAY) * most * (1 - most) / spread + STRAY)
@@ -86,7 +85,7 @@ def report(found: Table, runs: list[Published]) -> None:
         told = [one for one in every if one]
         at = [abs(exp(room - row["typical"]) - 1) for kind, room in told if kind == "measured"]
         outcome = [
-            (_chance(room, row["typical"], row["spread"]), float(kind == "full"))
+            (chance_over(room, row["typical"], row["spread"]), float(kind == "full"))
             for kind, room in told
             if kind != "measured"
         ]

@@ -20,7 +20,7 @@ import contents  # noqa: E402
 
 PACKAGE = ROOT / "mathlib"
 FORMULAS = ("compute", "memory", "traffic", "schedule", "plan")
-RUNS = ("meters", "model", "parallel", "parallel/pipeline", "parallel/zero")
+RUNS = ("launch", "meters", "model", "parallel", "parallel/pipeline", "parallel/zero", "trials")
 STAGE_SETTING = {"gpt", "data", "oracle"}  # in every run, so they tell nothing about one
 PLACE = re.compile(r"^\s*Chapter: (.+)$", re.M)
 

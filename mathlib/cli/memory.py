@@ -186,9 +186,8 @@ def operations(args: Typed, model: Model, lay: Layout) -> Counted:
 def planned(args: Typed, model: Model, lay: Layout) -> Counted:
     """What a program keeps of a layout, as `mathlib time` and `plan` count it."""
     from mathlib.cli import steps
-    from mathlib.plan.keeps import find_keeps
-    from mathlib.plan.room import HELD, Room
-    from mathlib.plan.wording import _kept
+    from mathlib.plan.room import HELD, Room, find_keeps
+    from mathlib.plan.wording import kept_words
     from mathlib.plan.work import OFFLOAD, UNTIMED
 
     recipe = None if args.recipe is None else recipe_named(args.recipe)
@@ -210,7 +209,7 @@ def planned(args: Typed, model: Model, lay: Layout) -> Counted:
 
     typed = args.value("nvme") is not None and "offload" not in args.read
     waiting = waits(room, lay, away, args.on_nvme or (KINDS if typed else ()))
-    return Counted(held, steps.counted_as(program, _kept(program, args.recipe)), waiting)
+    return Counted(held, steps.counted_as(program, kept_words(program, args.recipe)), waiting)
 
 
 def counted_as(model: Model, recipe: str) -> str:

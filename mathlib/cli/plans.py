@@ -91,10 +91,10 @@ def add_search(parser: ArgumentParser) -> None:
 
 def axes(text: str) -> dict[str, Any]:
     """tensor=4,recompute=none as values of axes, which the search knows."""
-    from mathlib.plan.wording import _axes
+    from mathlib.plan.wording import axes_of
 
     try:
-        return _axes(text)
+        return axes_of(text)
     except InputError as refused:
         raise ArgumentTypeError(str(refused)) from None
 
@@ -119,7 +119,7 @@ def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
 )
 def plan_command(args: Typed) -> None:
     from mathlib.plan import planner
-    from mathlib.plan.wording import _at_risk, _kept, _would_do
+    from mathlib.plan.wording import at_risk, kept_words, would_do
 
     model = model_of(args)
     on = machine_of(args, model)
@@ -138,16 +138,16 @@ def plan_command(args: Typed) -> None:
     terminal.progress("")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
-    memory = _kept(args.program, args.recipe)
+    memory = kept_words(args.program, args.recipe)
     head = terminal.paint(wrapped(title), "strong")
     data: dict[str, Any] = {"title": title, "keeps": memory}
     counted = wrapped(counted_as(args.program, memory))
-    fits = f"fits: {_at_risk(args.risk)} (--risk)"
+    fits = f"fits: {at_risk(args.risk)} (--risk)"
     if not found:
         args.status = 1
         more = enough(args, on, found)
         data |= ranking_data(on, found) | {"enough": more.value or None}
-        none = wrapped(f"{found}\n{fits}\n{_would_do(more)}")
+        none = wrapped(f"{found}\n{fits}\n{would_do(more)}")
         return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
     shown = found.choices
     runs = list(filter(None, (whole_run(args, on, one) for one in shown)))
@@ -172,10 +172,10 @@ def times(found: "Ranking") -> tuple[float, float]:
 
 def enough(args: Typed, on: "Machine", found: "Ranking") -> "Answer":
     """How many devices would do, where so many do not; none where the search was stopped."""
-    from mathlib.plan.wording import _enough
+    from mathlib.plan.wording import enough_devices
 
     how = search_of(args, on) | {"sequences": args.batch, "tell": follow}
-    more = _enough(on, found, args.devices, how)
+    more = enough_devices(on, found, args.devices, how)
     terminal.progress("")
     return more
 
@@ -190,7 +190,7 @@ def ranked(on: "Machine", choices: "list[Choice]", runs: list[Run]) -> str:
     """A line a layout; axes that none of them uses are left out. Where there is no room, reasons
     stand beneath the table, and so does what all layouts have alike.
     """
-    from mathlib.plan.wording import _of_peak
+    from mathlib.plan.wording import of_peak
 
     layouts = [one.layout for one in choices]
     axes = {SHORT[axis]: [_cell(lay, axis) for lay in layouts] for axis in SHORT}
@@ -201,7 +201,7 @@ def ranked(on: "Machine", choices: "list[Choice]", runs: list[Run]) -> str:
         "step": [shown(one.seconds, "second") for one in choices],
         "memory": [shown(one.memory, "byte") for one in choices],
         OOM: [f"{one.risk:.0%}" for one in choices],
-        f"MFU{_of_peak(on)}": [f"{_mfu(on, one):.1%}" for one in choices],
+        f"MFU{of_peak(on)}": [f"{_mfu(on, one):.1%}" for one in choices],
     }
     if runs:
         costs["days"] = [f"{one.time.total / DAY:,.3g}" for one in runs]

@@ -153,7 +153,7 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
     """
     from mathlib.memory.fit import fits
     from mathlib.plan.calibration import out_of_memory
-    from mathlib.plan.keeps import find_keeps
+    from mathlib.plan.room import find_keeps
     from mathlib.plan.work import OFFLOAD
 
     recipe = None if args.recipe is None else recipe_named(args.recipe)
@@ -191,7 +191,7 @@ def counted_as(program: str, keeps: str) -> str:
 )
 def time_command(args: Typed) -> None:
     from mathlib.plan import step
-    from mathlib.plan.wording import _kept, _of_peak
+    from mathlib.plan.wording import kept_words, of_peak
     from mathlib.plan.work import UNTIMED
 
     if args.offload in UNTIMED:
@@ -212,8 +212,8 @@ def time_command(args: Typed) -> None:
         ("tokens of a sequence", on.tokens, "token"),
         ("tokens of a step", tokens, "token"),
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
-        (f"MFU{_of_peak(on)}", step.utilization(on, lay, **away), ""),
-        (f"HFU{_of_peak(on)}", step.utilization(on, lay, executed=True, **away), ""),
+        (f"MFU{of_peak(on)}", step.utilization(on, lay, **away), ""),
+        (f"HFU{of_peak(on)}", step.utilization(on, lay, executed=True, **away), ""),
         ("eight of ten runs from", between.low, "second"),
         ("to", between.high, "second"),
     ]
@@ -221,5 +221,5 @@ def time_command(args: Typed) -> None:
     facts += held
     if run := days.run_of(args, on, devices=lay.world, tokens=tokens, seconds=parts.total):
         facts += days.facts(run, between.low / parts.total, between.high / parts.total)
-    keeps = counted_as(args.program, _kept(args.program, args.recipe))
+    keeps = counted_as(args.program, kept_words(args.program, args.recipe))
     answer(args, parts, facts, verdict=verdict, keeps=keeps)

@@ -7,7 +7,6 @@ the name says so, since meters and bills are in these.
 """
 
 import math
-from collections.abc import Collection
 
 from mathlib.checks import InputError, fraction, non_negative, positive, whole
 from mathlib.compute import flops
@@ -113,15 +112,6 @@ def throughput(*, sequences: int, tokens: int, seconds: float) -> float:
     return whole("sequences", sequences) * whole("tokens", tokens) / positive("seconds", seconds)
 
 
-def throughput_gain(*, before: float, after: float) -> float:
-    """before / after - 1: how much more work a second, when a step takes `after` instead of
-    `before` seconds.
-
-    Chapter: compute
-    """
-    return positive("before", before) / positive("after", after) - 1
-
-
 def training_time(*, flop: float, devices: int, achieved: float) -> float:
     """Seconds = FLOP / (n X).
 
@@ -142,23 +132,6 @@ def shortcut_time(*, parameters: float, tokens: float, devices: int, achieved: f
     """
     flop = flops.six_nd(parameters=parameters, tokens=tokens, multiplier=8)
     return training_time(flop=flop, devices=devices, achieved=achieved)
-
-
-def time_for_tokens(*, tokens: float, tokens_per_second: float) -> float:
-    """Seconds at a known throughput of all devices together.
-
-    Chapter: compute
-    """
-    return positive("tokens", tokens) / positive("tokens_per_second", tokens_per_second)
-
-
-def rescaled_time(*, seconds: float, work: float = 1, devices: float = 1) -> float:
-    """A known time for `work` times the FLOP on `devices` times the devices, at the same FLOP/s of
-    each.
-
-    Chapter: compute
-    """
-    return positive("seconds", seconds) * positive("work", work) / positive("devices", devices)
 
 
 def devices_for(*, flop: float, seconds: float, achieved: float) -> int:
@@ -186,28 +159,6 @@ def device_hours(*, devices: int, seconds: float) -> float:
     Chapter: compute
     """
     return whole("devices", devices) * positive("seconds", seconds) / HOUR
-
-
-def wall_time(*, device_hours: float, devices: int) -> float:
-    """Seconds on the wall clock that a bill of device-hours means on n devices.
-
-    Chapter: planning
-    """
-    return positive("device_hours", device_hours) * HOUR / whole("devices", devices)
-
-
-def total_hours(device_hours: Collection[float]) -> float:
-    """Device-hours of several runs or phases together.
-
-    Chapter: planning
-    """
-    if (
-        isinstance(device_hours, str)
-        or not isinstance(device_hours, Collection)
-        or not device_hours
-    ):
-        raise InputError(f"device_hours = {device_hours!r}: expected a list of numbers of hours")
-    return sum(non_negative(f"device_hours[{i}]", hours) for i, hours in enumerate(device_hours))
 
 
 def energy_kwh(*, device_hours: float, watts: float, pue: float = 1.0) -> float:
@@ -250,14 +201,3 @@ def price(*, device_hours: float, price_per_hour: float) -> float:
     Chapter: compute
     """
     return positive("device_hours", device_hours) * non_negative("price_per_hour", price_per_hour)
-
-
-def streaming_time(*, size: float, bandwidth: float, devices: int = 1) -> float:
-    """Seconds to read `size` bytes once, spread over n devices of `bandwidth` bytes/s each.
-
-    The least a decoding step can take: it reads every weight and the whole cache (Pope et al. 2022,
-    section 2).
-
-    Chapter: inference
-    """
-    return positive("size", size) / (positive("bandwidth", bandwidth) * whole("devices", devices))

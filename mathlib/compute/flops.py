@@ -10,7 +10,7 @@ numbers.
 
 from typing import Any
 
-from mathlib.checks import flag, instance, non_negative, one_of, positive, whole
+from mathlib.checks import flag, instance, one_of, positive, whole
 from mathlib.compute.params import matrices
 from mathlib.parts import Part, Parts
 from mathlib.specs import RECOMPUTE, Model, Window, find_model
@@ -25,17 +25,7 @@ def matmul(*, rows: int, inner: int, columns: int) -> int:
     return 2 * r * i * o
 
 
-def macs(flop: float) -> float:
-    """Multiply-accumulates: DeepSpeed's profiler and many vision papers count these, half as many
-    as FLOP.
-
-    Chapter: compute
-    """
-    flop = non_negative("flop", flop)
-    return flop // 2 if flop % 2 == 0 else flop / 2
-
-
-def _head_dims(model: Model) -> tuple[int, int]:
+def head_dims(model: Model) -> tuple[int, int]:
     """Features of one head that enter the scores, and that its values have."""
     latent = model.latent
     if latent:
@@ -74,7 +64,7 @@ def _seen_before(n: int, window: Window | None) -> int:
     return w * (w + 1) // 2 + (n - w) * w
 
 
-def _all_pairs(model: Model, s: int, c: int, causal: bool) -> int:
+def all_pairs(model: Model, s: int, c: int, causal: bool) -> int:
     """Query-key pairs of one sequence and one head, over all layers."""
     windowed = model.windowed_layers
     wide = (model.layers - windowed) * attention_pairs(tokens=s, past=c, causal=causal)
@@ -111,8 +101,8 @@ def forward(
     model, B = find_model(model), whole("sequences", sequences)
     s, a = _default_tokens(model, tokens), model.heads
     c = whole("past", past, least=0)
-    seen = B * _all_pairs(model, model.reach(s, c), c, causal)
-    scored, valued = _head_dims(model)
+    seen = B * all_pairs(model, model.reach(s, c), c, causal)
+    scored, valued = head_dims(model)
     products = matrices(model)
 
     def weights(group: str) -> Part:

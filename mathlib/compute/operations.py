@@ -12,7 +12,7 @@ messages between devices, which have chapters of their own.
 from typing import NamedTuple
 
 from mathlib.checks import flag, one_of, positive, whole
-from mathlib.compute.flops import _all_pairs, _head_dims
+from mathlib.compute.flops import all_pairs, head_dims
 from mathlib.compute.params import Matrix, matrices
 from mathlib.compute.roofline import Operation
 from mathlib.records import dataclass, replace
@@ -144,10 +144,10 @@ def _core(model: Model, shape: Shape) -> list[Pair]:
     """
     L, b, n, e = model.layers, shape.sequences, shape.tokens, shape.bytes_per_element
     a, k = model.heads / shape.tensor, max(1.0, model.kv_heads / shape.tensor)
-    scored, valued = _head_dims(model)
+    scored, valued = head_dims(model)
     keys = shape.past + n
     if shape.flash:
-        pairs = _all_pairs(model, n, shape.past, shape.causal) / L
+        pairs = all_pairs(model, n, shape.past, shape.causal) / L
         moved = b * (e * (scored + valued) * (a * n + k * keys) + STATISTIC * a * n)
         flop = b * 2 * (scored + valued) * a * pairs
         ahead = Operation("flash attention", "attention core", flop, moved, L)

@@ -273,19 +273,6 @@ def shorthand(*, layers: int, width: int) -> int:
     return 12 * L * h**2
 
 
-def closed_form(*, layers: int, width: int, vocab: int, context: int) -> int:
-    """12 L h^2 (1 + 13/(12h) + (V + s)/(12 L h)), multiplied out (Narayanan et al. 2021, equation
-    2).
-
-    The final norm's 2h are not in the equation.
-
-    Chapter: compute
-    """
-    L, h = whole("layers", layers), whole("width", width)
-    V, s = whole("vocab", vocab), whole("context", context)
-    return 12 * L * h**2 + 13 * L * h + (V + s) * h
-
-
 def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", "value")) -> Parts:
     """Trainable parameters of LoRA: r (n_in + n_out) for every adapted matrix (Hu et al. 2021,
     section 4.1).

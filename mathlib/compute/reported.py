@@ -44,12 +44,6 @@ class ReportedRun:
             / flops.training(self.model).total
         )
 
-    @property
-    def recounted(self) -> float:
-        """The executed FLOP/s of a device by our count and the printed time, C / (n T)."""
-        executed = flops.run(self.model, total_tokens=self.tokens, recompute=self.recompute)
-        return executed.total / (self.devices * self.seconds)
-
 
 def names() -> list[str]:
     """All runs, in the order of the data file.

@@ -8,7 +8,6 @@ a guess.  `errors` holds each against its own paper's table.
 """
 
 import math
-from collections.abc import Callable
 from functools import cache
 
 from mathlib.checks import InputError, non_negative, one_of, positive
@@ -96,26 +95,6 @@ def loss(*, parameters: float, tokens: float, fit: str = FIT) -> Parts:
         "too few tokens": law.B / D**law.beta,
     }
     return Parts("Predicted loss", "nat/token", parts)
-
-
-def kaplan_loss(*, parameters: float | None = None, tokens: float | None = None) -> float:
-    """Nats a token: ((P_c/P)^(alpha_P/alpha_D) + D_c/D)^alpha_D (Kaplan et al. 2020, equation 1.5);
-    with one of the two left out (no limit), (P_c/P)^alpha_P or (D_c/D)^alpha_D (1.1, 1.2).
-
-    The paper fits both forms, each with constants of its own: they do not meet. P without
-    embeddings.
-
-    Chapter: planning
-    """
-    if parameters is None and tokens is None:
-        raise InputError("parameters = None and tokens = None: expected one of them, or both")
-    P = math.inf if parameters is None else positive("parameters", parameters)
-    D = math.inf if tokens is None else positive("tokens", tokens)
-    fit = table("scaling")["kaplan"]["together" if parameters and tokens else "alone"]
-    if math.inf in (P, D):  # the term that is left, by itself
-        return (fit["N_c"] / P) ** fit["alpha_N"] + (fit["D_c"] / D) ** fit["alpha_D"]
-    small = (fit["N_c"] / P) ** (fit["alpha_N"] / fit["alpha_D"])
-    return (small + fit["D_c"] / D) ** fit["alpha_D"]
 
 
 @cache
@@ -253,47 +232,3 @@ def effective_tokens(*, tokens: float, unique_tokens: float, fit: str = REPEATED
     """
     D, once = positive("tokens", tokens), positive("unique_tokens", unique_tokens)
     return _worth(min(once, D), D, _repeated(fit).repeats)
-
-
-def repeated_loss(
-    *, parameters: float, tokens: float, unique_tokens: float, fit: str = REPEATED
-) -> Parts:
-    """The loss with data that come again: tokens count as `effective_tokens`, parameters beyond the
-    best size for the U unique tokens lose worth in the same way (Muennighoff et al. 2023).
-
-    Chapter: planning
-    """
-    P, D = positive("parameters", parameters), positive("tokens", tokens)
-    law, (k, a) = _repeated(fit), frontier(fit)
-    once = min(positive("unique_tokens", unique_tokens), D)
-    enough = min((k * (6 * once) ** a) ** (1 / (1 - a)), P)  # where D is optimal for P
-    worth = effective_tokens(tokens=D, unique_tokens=once, fit=fit)
-    return loss(parameters=_worth(enough, P, law.excess), tokens=worth, fit=fit)
-
-
-def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one valley is lowest, by thirds of the logarithm."""
-    low, high = math.log(low), math.log(high)
-    for _ in range(2 * HALVINGS):
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        if function(math.exp(left)) < function(math.exp(right)):
-            high = right
-        else:
-            low = left
-    return math.exp((low + high) / 2)
-
-
-def optimal_repeated(*, flop: float, unique_tokens: float, fit: str = REPEATED) -> Size:
-    """The size with the least loss for C FLOP, if only U different tokens are there.
-
-    Chapter: planning
-    """
-    C, unique = positive("flop", flop), positive("unique_tokens", unique_tokens)
-    _repeated(fit)
-    start = optimal(flop=C, fit=fit).parameters
-
-    def at(P: float) -> float:
-        return repeated_loss(parameters=P, tokens=C / (6 * P), unique_tokens=unique, fit=fit).total
-
-    P = _lowest(at, start / 1000, start * 1000)
-    return Size(P, C / (6 * P))

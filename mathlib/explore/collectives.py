@@ -9,8 +9,8 @@ from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
 from mathlib.show.figures import both, figure_html
-from mathlib.show.held import Held, Whose, held_after
 from mathlib.show.kit.sheet import Sheet, place
+from mathlib.show.rank_grid import Held, Whose, held_after
 from mathlib.show.roles import rank_look
 from mathlib.traffic import comm
 

@@ -13,9 +13,9 @@ from mathlib.from_config.files import parsed
 from mathlib.memory.reserve import find_reserve
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
-from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Host, host_of
-from mathlib.plan.wording import _at_risk, _axes, _enough, _kept, _of_peak, _would_do
+from mathlib.plan.room import find_keeps
+from mathlib.plan.wording import at_risk, axes_of, enough_devices, kept_words, of_peak, would_do
 from mathlib.show import says
 from mathlib.show.experiments import Choice, Line, Named, Range, Text, doubling, experiment, tell
 from mathlib.show.planned import Plan, files, formulas, mfu, pictures, rows_table, words
@@ -114,8 +114,8 @@ class Asked:
             "program": self.program,
             "recipe": self.recipe,
             "risk": self.risk if self.risk < 1 else None,
-            "only": _axes(self.only),
-            "at_most": _axes(self.most),
+            "only": axes_of(self.only),
+            "at_most": axes_of(self.most),
             "tell": _far,
         }
 
@@ -145,7 +145,7 @@ def ranked(asked: Asked) -> Plan:
 def enough(asked: Asked) -> str:
     """How many devices would do, where so many do not, in words."""
     plan = ranked(asked)
-    return _would_do(_enough(plan.on, plan.found, asked.devices, asked.how(plan.on)))
+    return would_do(enough_devices(plan.on, plan.found, asked.devices, asked.how(plan.on)))
 
 
 def _host(nodes: specs.Cluster) -> Host:
@@ -213,15 +213,15 @@ def _said(asked: Asked, plan: Plan) -> str:
         sure += "" if best.offload == "none" else " None of these kept anything on the host."
     return (
         f'<p class="mlx-say">{_on(on, asked.devices)}: <b>{says.time(best.seconds)} a step</b>, '
-        f"{mfu(on, best)} MFU{_of_peak(on)}, with {escape(words(best.layout, best.offload))}."
+        f"{mfu(on, best)} MFU{of_peak(on)}, with {escape(words(best.layout, best.offload))}."
         f"{sure}</p><p>{found.tried:,} layouts were tried, and {found.fitting:,} fit: "
-        f"{_at_risk(asked.risk)}. {_counted(asked)}</p>"
+        f"{at_risk(asked.risk)}. {_counted(asked)}</p>"
     )
 
 
 def _counted(asked: Asked) -> str:
     """By whose conventions memory was counted."""
-    kept = escape(_kept(asked.program, asked.recipe), quote=False)
+    kept = escape(kept_words(asked.program, asked.recipe), quote=False)
     return f"Memory is counted as {asked.program} fills it: {kept}."
 
 
@@ -243,7 +243,7 @@ def _nothing_fits(asked: Asked, plan: Plan) -> str:
     rows = [[name, f"{n:,}"] for name, n in sorted(found.full.items(), key=lambda one: -one[1])]
     return (
         f'<p class="mlx-say mlx-refused">{_on(plan.on, asked.devices)}: <b>none of {found.tried:,} '
-        f"layouts fits</b>: {_at_risk(asked.risk)}.</p>{more}"
+        f"layouts fits</b>: {at_risk(asked.risk)}.</p>{more}"
         + html_table([["What fills the device most", "layouts"], *rows], "")
         + f"<p>{_counted(asked)}</p>"
     )

@@ -4,7 +4,7 @@ from fractions import Fraction
 from math import inf, isfinite, isnan
 
 from mathlib.checks import InputError
-from mathlib.memory import bits, steps
+from mathlib.memory import bits, rounded_sums
 from mathlib.memory.precision import number_type
 from mathlib.show import plot, says
 from mathlib.show.experiments import Choice, Line, experiment
@@ -133,18 +133,18 @@ def _off(value: Fraction | float, now: float) -> str:
         "count", "Steps", tuple((f"{n:,}", n) for n in (100, 300, 1000, 3000)), 1000, slider=True
     ),
     Choice("start", "From", tuple((f"{s:g}", s) for s in (0.0, 0.1, 1.0, 10.0)), 0.0),
-    Choice("rounding", "Rounding", tuple((r, r) for r in steps.ROUNDINGS), "nearest"),
-    code=(steps.add_up, steps.stalls_at),
+    Choice("rounding", "Rounding", tuple((r, r) for r in rounded_sums.ROUNDINGS), "nearest"),
+    code=(rounded_sums.add_up, rounded_sums.stalls_at),
     main=5,
 )
 def small_steps(dtype: str, step: float, count: int, start: float, rounding: str) -> str:
-    sums = steps.add_up(step=step, steps=count, dtype=dtype, start=start, rounding=rounding)
+    sums = rounded_sums.add_up(step=step, steps=count, dtype=dtype, start=start, rounding=rounding)
     wanted, found = start + step * count, sums[-1]
     last = next((i for i in range(count, 0, -1) if sums[i] != sums[i - 1]), 0)
     said = f"<b>{count:,} steps of {step:g} make {shown(found)}</b> instead of {shown(wanted)}. "
     if last < count * 0.9:
         said += f"After step {last:,} the sum has not moved again. "
-    stall = steps.stalls_at(step, dtype)
+    stall = rounded_sums.stalls_at(step, dtype)
     said += f"Rounded to nearest, such a sum in {dtype} stands still from {says.plain(stall)} on."
     marks = sorted({round(count * i / 39) for i in range(40)})
     curves = {

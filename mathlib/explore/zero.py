@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from mathlib import specs
 from mathlib.compute import params
-from mathlib.memory import sharded
+from mathlib.memory import zero_rank
 from mathlib.parts import Parts
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
@@ -28,7 +28,7 @@ STAGES = {0: "no sharding", 1: "stage 1", 2: "stage 2", 3: "stage 3"}
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
     doubling("sequences", "Sequences in a micro-batch", 1, 16, 1),
     Toggle("recompute", "Recompute all activations", True),
-    code=(sharded.peak, volumes.zero),
+    code=(zero_rank.peak, volumes.zero),
 )
 def shards(
     model: str, ranks: int, micro_batches: int, device: str, sequences: int, recompute: bool
@@ -43,7 +43,7 @@ def shards(
             micro_batches=m,
             recompute="full" if recompute else "none",
         )
-        needed[stage] = _grouped(sharded.peak(model, layout, scatter="reduce-scatter"))
+        needed[stage] = _grouped(zero_rank.peak(model, layout, scatter="reduce-scatter"))
         sent[stage] = volumes.zero(parameters=P, data=ranks, stage=stage, micro_batches=m)
     bars, wires = _rows({z: needed[z] for z in needed if z}), _rows(sent)
     memory = svg.bars(

@@ -25,11 +25,11 @@ from mathlib.memory.saved_tensors import (
     MASK,
     Kept,
     Saving,
-    _has_experts,
-    _kept,
-    _norm,
-    _saving,
-    _shares,
+    has_experts,
+    layer_tensors,
+    norm_bytes,
+    saving_of,
+    shares,
 )
 from mathlib.parts import Part, Parts
 from mathlib.specs import (
@@ -87,15 +87,16 @@ def layer(
     """
     model = find_model(model)
     asked = (attention, dropout, bytes_per_element, fused_gate, expert_results)
-    how = _saving(model, *asked, small_tensors, autocast, separate=separate)
+    how = saving_of(model, *asked, small_tensors, autocast, separate=separate)
     t, b = tensor_degree(model, tensor), whole("micro_batch", micro_batch)
     s = _own_tokens(model, tokens, context, how)
     if whole("index", index, least=0) >= model.layers:
         raise InputError(f"index = {index}: expected 0 to {model.layers - 1}")
-    kept = _kept(model, s, b, t, how, one_of("recompute", recompute, RECOMPUTE), index)
+    one_of("recompute", recompute, RECOMPUTE)
+    kept = layer_tensors(model, s, b, t, how, recompute, index)
     title = f"Activations of a layer of {model.title}: {how.words}"
     split = flag("sequence_parallel", sequence_parallel)
-    return Parts(title, "byte", _shares(kept, t, split))
+    return Parts(title, "byte", shares(kept, t, split))
 
 
 def kept_by(
@@ -115,18 +116,18 @@ def kept_by(
     """
     model, how = find_model(model), instance("how", how, Saving)
     t, s = tensor_degree(model, tensor), _own_tokens(model, tokens, context, how)
-    kept = _kept(model, s, 1, t, how, one_of("recompute", recompute, RECOMPUTE), 0)
-    groups = _shares(kept, t, flag("sequence_parallel", sequence_parallel))
+    kept = layer_tensors(model, s, 1, t, how, one_of("recompute", recompute, RECOMPUTE), 0)
+    groups = shares(kept, t, flag("sequence_parallel", sequence_parallel))
     return Parts("", "byte", groups).total
 
 
-def _length(model: Model, tokens: int | None) -> int:
+def sequence_length(model: Model, tokens: int | None) -> int:
     return model.context if tokens is None else whole("tokens", tokens)
 
 
 def _own_tokens(model: Model, tokens: int | None, context: int, how: Saving) -> int:
     """Tokens of a sequence that a rank keeps; only a fused kernel never holds the scores of all."""
-    s = own_tokens(_length(model, tokens), context)
+    s = own_tokens(sequence_length(model, tokens), context)
     if context > 1 and how.attention != "flash":
         raise InputError(f"context = {context}: expected attention = 'flash', or context = 1")
     return s
@@ -144,7 +145,7 @@ def hidden_state(
     Chapter: memory
     """
     model = find_model(model)
-    n = _length(model, tokens) * whole("micro_batch", micro_batch)
+    n = sequence_length(model, tokens) * whole("micro_batch", micro_batch)
     return positive("bytes_per_element", bytes_per_element) * n * model.width
 
 
@@ -224,7 +225,7 @@ def stage(
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     asked = (attention, dropout, bytes_per_element, fused_gate, expert_results)
-    how = _saving(model, *asked, small_tensors, autocast, separate=separate)
+    how = saving_of(model, *asked, small_tensors, autocast, separate=separate)
     s, logits = (
         _own_tokens(model, tokens, layout.context, how),
         non_negative("logits_bytes", logits_bytes),
@@ -249,14 +250,14 @@ def _layers(
     t, b = tensor_degree(model, layout.tensor), layout.micro_batch
     held, parts = layers_of(model, layout, stage), dict[str, Part]()
     kinds = {
-        "layers": [i for i in held if not _has_experts(model, i)],
-        "expert layers": [i for i in held if _has_experts(model, i)],
+        "layers": [i for i in held if not has_experts(model, i)],
+        "expert layers": [i for i in held if has_experts(model, i)],
     }
     for name, indices in kinds.items():
         if indices:
-            kept = _kept(model, s, b, t, how, layout.recompute, indices[0])
+            kept = layer_tensors(model, s, b, t, how, layout.recompute, indices[0])
             words = f"{len(indices)} layers, {flying:g} micro-batches"
-            one = Parts(words, "byte", _shares(kept, t, layout.sequence_parallel))
+            one = Parts(words, "byte", shares(kept, t, layout.sequence_parallel))
             parts[name] = one.scaled(len(indices) * flying, words)
     return parts
 
@@ -271,7 +272,7 @@ def _ends(
         kept += [one._replace(bytes=one.bytes * first) for one in _embedding(model, n, how)]
     if stage == layout.pipeline - 1:
         kept += [one._replace(bytes=one.bytes * last) for one in _head(model, n, t, how, logits)]
-    return _shares(kept, t, layout.sequence_parallel)
+    return shares(kept, t, layout.sequence_parallel)
 
 
 def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
@@ -285,16 +286,16 @@ def layers_of(model: str | Model, layout: Layout, stage: int = 0) -> list[int]:
 
 
 def _embedding(model: Model, tokens: int, how: Saving) -> list[Kept]:
-    kept = list(_norm("embedding", "its", model, tokens, how)) if model.embedding_norm else []
+    kept = list(norm_bytes("embedding", "its", model, tokens, how)) if model.embedding_norm else []
     if how.dropout:
         kept.append(Kept("embedding", "dropout mask", MASK * tokens * model.width, False))
     if how.small_tensors:
-        kept.append(Kept("embedding", "token numbers", INDEX * tokens, False))
+        kept.append(Kept("embedding", "token numbers", INDEX * tokens, False, whole=True))
     return kept
 
 
 def _head(model: Model, tokens: int, t: int, how: Saving, logits_bytes: float) -> list[Kept]:
-    kept = list(_norm("head", "final", model, tokens, how)) if model.final_norm else []
+    kept = list(norm_bytes("head", "final", model, tokens, how)) if model.final_norm else []
     probabilities = logits_bytes * tokens * vocabulary(model, t)
     kept += [
         Kept("head", "input", how.bytes_per_element * tokens * model.width, False),
@@ -302,8 +303,8 @@ def _head(model: Model, tokens: int, t: int, how: Saving, logits_bytes: float) -
     ]
     if how.small_tensors:  # the loss also keeps the targets and how many of them count
         kept += [
-            Kept("head", "targets", INDEX * tokens, False),
-            Kept("head", "number of targets", FP32, False),
+            Kept("head", "targets", INDEX * tokens, False, whole=True),
+            Kept("head", "number of targets", FP32, False, whole=True),
         ]
     return kept
 
@@ -315,36 +316,3 @@ def vocabulary(model: str | Model, tensor: int) -> int:
     """
     V, t = find_model(model).padded_vocab, whole("tensor", tensor)
     return ceil_div(V, t) * t
-
-
-def zero_rule(
-    *,
-    layers: int,
-    width: int,
-    tokens: int,
-    micro_batch: int = 1,
-    elements: float = 12,
-    bytes_per_element: float = 2,
-) -> float:
-    """Bytes of activations by the ZeRO paper's rule, 12 h b s L elements (Rajbhandari et al. 2019,
-    footnote 3); it leaves out s x s.
-
-    Chapter: memory
-    """
-    L, h, s, b = (
-        whole(name, n)
-        for name, n in (
-            ("layers", layers),
-            ("width", width),
-            ("tokens", tokens),
-            ("micro_batch", micro_batch),
-        )
-    )
-    return (
-        positive("elements", elements)
-        * positive("bytes_per_element", bytes_per_element)
-        * h
-        * b
-        * s
-        * L
-    )

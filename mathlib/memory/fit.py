@@ -33,7 +33,7 @@ def training(
     Chapter: memory
     """
     model = find_model(model)
-    from mathlib.memory.moments import moments  # `fits` needs none
+    from mathlib.memory.one_device import moments  # `fits` needs none
 
     layout = Layout() if layout is None else instance("layout", layout, Layout)
     stages = _different_stages(model, layout) if stage is None else [stage]
@@ -159,7 +159,7 @@ def largest_micro_batch(
 
     Chapter: memory
     """
-    from mathlib.memory.moments import moments
+    from mathlib.memory.one_device import moments
 
     most, layout = [], instance("layout", layout, Layout)
     for i in _different_stages(find_model(model), layout):

@@ -83,12 +83,12 @@ def tensors(
     """
     model = find_model(model)
     _refuse(model)
-    s = activations._length(model, tokens)
+    s = activations.sequence_length(model, tokens)
     b = whole("micro_batch", micro_batch)
-    how = activations._saving(model, attention, dropout, bytes_per_element)
+    how = activations.saving_of(model, attention, dropout, bytes_per_element)
     made = _products(model, s, b, how.attention)
     found = []
-    for one in activations._kept(model, s, b, 1, how, "none", 0):
+    for one in activations.layer_tensors(model, s, b, 1, how, "none", 0):
         twice = one.name in ("input", "output mask")  # in attention and in the MLP
         name = f"{one.group} {one.name}" if twice else one.name
         if name != INPUT:
@@ -302,7 +302,7 @@ def forward_flop(model: str | Model, **options: Any) -> float:
     Chapter: activations
     """
     found, model = tensors(model, **options), find_model(model)
-    rows = options.get("micro_batch", 1) * activations._length(model, options.get("tokens"))
+    rows = options.get("micro_batch", 1) * activations.sequence_length(model, options.get("tokens"))
     last = flops.matmul(rows=rows, inner=model.ffn_width, columns=model.width)
     return last + sum(one.flop for one in found)
 

@@ -67,7 +67,7 @@ class Saving:
         return f"{self.attention} attention, {'' if self.dropout else 'no '}dropout{cast}"
 
 
-def _saving(
+def saving_of(
     model: Model,
     attention: str | None = None,
     dropout: bool | None = None,
@@ -92,9 +92,10 @@ class Kept(NamedTuple):
     bytes: float
     split: bool  # tensor parallelism splits it; the rest only sequence parallelism does
     core: bool = False  # inside the attention's core: selective recomputation drops it
+    whole: bool = False  # nobody splits it: it has no row for each token, or is of the batch
 
 
-def _norm(group: str, name: str, model: Model, tokens: int, how: Saving) -> Iterator[Kept]:
+def norm_bytes(group: str, name: str, model: Model, tokens: int, how: Saving) -> Iterator[Kept]:
     yield Kept(group, f"{name} norm input", how.stream_bytes * tokens * model.width, False)
     if how.small_tensors:  # 1/deviation of every token in fp32, a LayerNorm its mean as well
         numbers = 1 if model.norm == "rmsnorm" else 2
@@ -140,7 +141,7 @@ def _core(model: Model, s: int, b: int, how: Saving) -> Iterator[Kept]:
     elif how.autocast:
         yield Kept("attention", "softmax, cast", e * scores, True, core=True)
     if how.small_tensors:
-        yield Kept("attention", "causal mask", MASK * s * s, False, core=True)
+        yield Kept("attention", "causal mask", MASK * s * s, False, core=True, whole=True)
 
 
 def _attention(model: Model, s: int, b: int, t: int, how: Saving) -> Iterator[Kept]:
@@ -206,7 +207,7 @@ def _tensors(
         return (Kept("kept for recomputation", "layer input", size, False),)
     kept: list[Kept] = []
     for i in range(model.block_norms):
-        kept += _norm("norms", f"{i + 1}.", model, s * b, how)
+        kept += norm_bytes("norms", f"{i + 1}.", model, s * b, how)
     kept += [*_attention(model, s, b, t, how), *_mlp(model, s * b, how, moe)]
     if recompute == "selective" and how.selective:  # what no backward needs, and is kept if named
         kept.append(Kept("mlp", "result", how.bytes_per_element * s * b * model.width, False))
@@ -214,23 +215,24 @@ def _tensors(
     return tuple(one for one in kept if not (one.core and recompute == "selective"))
 
 
-def _kept(
+def layer_tensors(
     model: Model, s: int, b: int, t: int, how: Saving, recompute: str, index: int
 ) -> tuple[Kept, ...]:
     """Every tensor that layer `index` keeps."""
-    moe = model.experts if _has_experts(model, index) else None
+    moe = model.experts if has_experts(model, index) else None
     return _tensors(model, s, b, t, how, recompute, moe)
 
 
-def _has_experts(model: Model, index: int) -> bool:
+def has_experts(model: Model, index: int) -> bool:
     """Whether layer `index` has experts instead of an ordinary MLP."""
     return bool(model.experts and model.experts.at(index))
 
 
-def _shares(kept: Iterable[Kept], tensor: int, sequence_parallel: bool) -> dict[str, Part]:
+def shares(kept: Iterable[Kept], tensor: int, sequence_parallel: bool) -> dict[str, Part]:
     """What one device holds of the tensors, by group."""
     groups: dict[str, dict[str, float]] = {}
     for one in kept:
-        share = one.bytes / tensor if one.split or sequence_parallel else one.bytes
+        cut = one.split or (sequence_parallel and not one.whole)
+        share = one.bytes / tensor if cut else one.bytes
         groups.setdefault(one.group, {})[one.name] = share
     return {group: Parts(group, "byte", named) for group, named in groups.items()}

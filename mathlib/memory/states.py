@@ -186,7 +186,7 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     V = activations.vocabulary(model, t)
     parts: dict[str, float] = {"embedding": V * model.width / t} if stage == 0 else {}
     parts |= _positions(model, t, len(held), stage)
-    parts |= _layer_parameters(model, t, held, layout.expert, layout.expert_split)
+    parts |= layer_parameters(model, t, held, layout.expert, layout.expert_split)
     parts["norms"] = _norms(model, len(held), stage, p)
     if stage == p - 1:
         own = 0 if model.tied and p == 1 else V * model.width
@@ -207,17 +207,17 @@ def _positions(model: Model, t: int, held: int, stage: int) -> dict[str, float]:
     return {}
 
 
-def _layer_parameters(
+def layer_parameters(
     model: Model, t: int, held: list[int], expert: int = 1, expert_tensor: int = 0
 ) -> dict[str, float]:
     """Matrices of the layers held: attention in each, experts where the model has them, an MLP in
     the rest; attention sinks are split with the heads. `expert_tensor` 0: as t.
     """
-    sparse = sum(activations._has_experts(model, i) for i in held) if model.experts else 0
+    sparse = sum(activations.has_experts(model, i) for i in held) if model.experts else 0
     layers, parts = {"attention": len(held), "mlp": len(held) - sparse}, dict[str, float]()
     for m in params.matrices(model)[:-1]:
         degree, dealt = (expert_tensor or t, expert) if m.group == "experts" else (t, 1)
-        each = _on_device(m, model, degree) / dealt * layers.get(m.group, sparse)
+        each = on_device(m, model, degree) / dealt * layers.get(m.group, sparse)
         parts[m.group] = parts.get(m.group, 0) + each
     if model.attention_sinks:
         parts["sinks"] = model.heads * len(held) / t
@@ -232,7 +232,7 @@ def _norms(model: Model, held: int, stage: int, p: int) -> float:
     return sum(norms.amount(n) * at_ends.get(n, held / model.layers) for n in norms)
 
 
-def _on_device(m: params.Matrix, model: Model, t: int) -> float:
+def on_device(m: params.Matrix, model: Model, t: int) -> float:
     """Parameters of one layer's matrix that a tensor rank holds."""
     weight, bias = m.copies * m.inputs * m.outputs, m.copies * m.bias * m.outputs
     if m.name in ("key", "value"):  # a device holds at least one head

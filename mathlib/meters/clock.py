@@ -28,11 +28,6 @@ def interleaved_seconds(
     return [pick(measured[1:]) for measured in times]  # the first one warms up
 
 
-def median_seconds(action: Callable[[], object], repeat: int = 5) -> float:
-    """Median wall time of one action."""
-    return interleaved_seconds(action, repeat=repeat)[0]
-
-
 def slowest_rank_seconds(
     action: Callable[..., object], *args: object, repeat: int = 3, enough: float = 0.0
 ) -> float:

@@ -12,7 +12,6 @@ messages received.
 """
 
 import contextlib
-import os
 import socket
 import struct
 import sys
@@ -20,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch.distributed as dist
 from torch import Tensor
@@ -28,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mathlib.checks import one_of, whole
+from mathlib.launch.slow_wires import connections
 
 # Bytes gloo adds to a message, at its sender and at its receiver: 48 for each of the announcement,
 # the message, the answer (gloo/transport/tcp/pair.h: six numbers of 8 bytes in Op's preamble).
@@ -121,24 +120,6 @@ class Wire:
 # Offsets of 64-bit counters in the kernel's struct tcp_info (include/uapi/linux/tcp.h).
 SENT, RETRANSMITTED = 200, 208
 SIOCOUTQ = 0x5411  # bytes written but not yet acknowledged (linux/sockios.h)
-
-
-def connections() -> Iterator[tuple[int, socket.socket]]:
-    """This process's connected TCP sockets, whoever opened them, each with the number the kernel
-    knows it by.
-    """
-    for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # closed while we look, or not connected
-            if not str(entry.readlink()).startswith("socket:"):
-                continue
-            inode = entry.stat().st_ino
-            with socket.socket(fileno=os.dup(int(entry.name))) as sock:
-                if (
-                    sock.family in (socket.AF_INET, socket.AF_INET6)
-                    and sock.type == socket.SOCK_STREAM
-                ):
-                    sock.getpeername()  # a listening socket has no peer
-                    yield inode, sock
 
 
 def totals() -> dict[int, int]:

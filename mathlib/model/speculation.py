@@ -25,10 +25,6 @@ def certain(logits: Tensor) -> Tensor:
     return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
 
 
-def sampled(logits: Tensor) -> Tensor:
-    return logits.softmax(-1)
-
-
 def keeps(p: Tensor, q: Tensor, token: int) -> float:
     """How likely a drafted token stays: min(1, p/q) (Leviathan et al. 2023, section 2.3)."""
     return min(1.0, float(p[token] / q[token]))

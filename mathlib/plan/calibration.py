@@ -84,10 +84,10 @@ def _rates(device: str, program: str, precision: str) -> Rates:
         if f"matmul_{precision}" not in own:
             raise InputError(f"precision = {precision!r}: no run on {device} tells how fast it is")
         wanted["matmul"] = own[f"matmul_{precision}"]
-    return Rates(**_joined(wanted, named) | {"precision": precision})
+    return Rates(**joined(wanted, named) | {"precision": precision})
 
 
-def _joined(wanted: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+def joined(wanted: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
     """A device's shares times those of the program on it, at most 1."""
     shares = {n: min(1.0, wanted[n] * named.get(f"{n}_of", 1.0)) for n in ("matmul", "attention")}
     return wanted | shares
@@ -102,10 +102,10 @@ def reach(device: str | None, *, precision: str = "half") -> float:
     one_of("precision", precision, PRECISIONS)
     if device is not None:
         one_of("device", device, table("devices"))
-    return _reach(table("calibrations")["devices"], device, precision)
+    return reach_in(table("calibrations")["devices"], device, precision)
 
 
-def _reach(rows: dict[str, dict[str, float]], device: str | None, precision: str) -> float:
+def reach_in(rows: dict[str, dict[str, float]], device: str | None, precision: str) -> float:
     name = "matmul" if precision == "half" else f"matmul_{precision}"
     return rows.get(device or "", {}).get(name) or max(row["matmul"] for row in rows.values())
 
@@ -146,7 +146,7 @@ def out_of_memory(*, needed: float, memory: float, program: str | None = "megatr
     """
     row = table("calibrations")["needs"]["all"] if program is None else _needs(program)
     there, needs = positive("memory", memory), positive("needed", needed)
-    return _chance(log(there / needs), row["typical"], row["spread"])
+    return chance_over(log(there / needs), row["typical"], row["spread"])
 
 
 def most_needed(*, memory: float, risk: float, program: str = "megatron-core") -> float:
@@ -170,7 +170,7 @@ def _needs(program: str) -> dict[str, float]:
     return dict(rows["needs"].get(program, rows["needs"]["all"]))
 
 
-def _chance(room: float, typical: float, spread: float) -> float:
+def chance_over(room: float, typical: float, spread: float) -> float:
     """The same of ln(memory / needed)."""
     away = max(-40.0, min(40.0, (room - typical) / spread))
     return STRAY / 2 + (1 - STRAY) / (1 + exp(away))

@@ -7,7 +7,7 @@ Every degree costs communication, and beyond a node slower communication.
 from typing import Any
 
 from mathlib.checks import InputError, divisors, instance, positive, whole
-from mathlib.memory import fit, sharded
+from mathlib.memory import fit, zero_rank
 from mathlib.memory.fit import Verdict
 from mathlib.parts import Parts
 from mathlib.records import dataclass, replace
@@ -54,7 +54,7 @@ def _tried(
 ) -> Try:
     """Degree 1 shards nothing: plain data parallelism."""
     run = layout if layout.shard > 1 else replace(layout, zero=0)
-    needed = sharded.peak(model, run, **options)
+    needed = zero_rank.peak(model, run, **options)
     return Try(layout, needed, fit.fits(needed, memory, reserve=reserve))
 
 
@@ -73,7 +73,7 @@ def choose(
 
     As SageMaker's page advises: begin with a small degree and raise it until the model
     and the batch wanted fit; begin with batch 1 and raise it. `layout` gives the ranks,
-    the stage (0 is taken as 3) and what is recomputed; `options` go to `sharded.peak`.
+    the stage (0 is taken as 3) and what is recomputed; `options` go to `zero_rank.peak`.
 
     Chapter: mics
     """

@@ -12,7 +12,7 @@ from typing import Any
 
 from mathlib.checks import instance, positive
 from mathlib.parts import Parts
-from mathlib.plan.step import NAMES, Machine, _seconds, interval, step
+from mathlib.plan.step import NAMES, Machine, interval, seconds_of, step
 from mathlib.records import dataclass, replace
 from mathlib.specs import Layout
 from mathlib.units import show
@@ -97,7 +97,7 @@ def between(mine: Run, other: Run) -> Parts:
     """
     mine, other = instance("mine", mine, Run), instance("other", other, Run)
     scale = mine.each / other.each
-    one, two = (_seconds(run.on, run.layout) for run in (mine, other))
+    one, two = (seconds_of(run.on, run.layout) for run in (mine, other))
     parts = {name: a - scale * b for name, a, b in zip(NAMES, one, two, strict=True)}
     parts = {name: more for name, more in parts.items() if more}
     return _rest("Seconds of a step more than the other run takes", parts, mine, other)
@@ -138,7 +138,7 @@ def changes(mine: Run, other: Run) -> Parts:
 
 def _a_token(mine: Run, on: Machine, layout: Layout) -> float:
     """Seconds for as many tokens on a device as mine has."""
-    return sum(_seconds(on, layout)) * mine.each / Run(on, layout, 1.0).each
+    return sum(seconds_of(on, layout)) * mine.each / Run(on, layout, 1.0).each
 
 
 def suspects(on: Machine, layout: Layout, *, seconds: float) -> list[Suspect]:
@@ -149,7 +149,7 @@ def suspects(on: Machine, layout: Layout, *, seconds: float) -> list[Suspect]:
     Chapter: planning
     """
     run = Run(on, layout, seconds)
-    T, predicted = run.seconds, sum(_seconds(on, run.layout))
+    T, predicted = run.seconds, sum(seconds_of(on, run.layout))
     found = []
     for name, (worst, best, what) in BOUNDS.items():
         now = getattr(on.rates, name)
@@ -168,7 +168,7 @@ def _with(run: Run, name: str, value: float) -> float:
     """Seconds with another value of a constant; exactly none is refused for some."""
     changed: dict[str, Any] = {name: value}
     rates = replace(run.on.rates, **changed)
-    return sum(_seconds(replace(run.on, rates=rates), run.layout))
+    return sum(seconds_of(replace(run.on, rates=rates), run.layout))
 
 
 def _meets(seconds: Callable[[float], float], near: float, far: float, T: float) -> float:

@@ -16,7 +16,7 @@ Letters = dict[str, dict[str, float]]  # of a part: what its letters stand for
 AGAIN = ("c_p", "c_a", "c_m", "t_p", "t_a", "t_m")  # shares and seconds: products, attention, rest
 
 
-def _pass(on: Machine, way: Way) -> Pass:
+def pass_seconds(on: Machine, way: Way) -> Pass:
     """A layer and the loss; what is asked again is remembered."""
     key = (
         *(way.micro_batch, way.tensor, way.context, way.expert, way.expert_split),
@@ -24,11 +24,11 @@ def _pass(on: Machine, way: Way) -> Pass:
     )
     found = on.passes.get(key)
     if found is None:
-        found = on.passes[key] = _layer(on, way)[0]
+        found = on.passes[key] = layer_seconds(on, way)[0]
     return found
 
 
-def _layer(on: Machine, way: Way) -> tuple[Pass, Letters]:
+def layer_seconds(on: Machine, way: Way) -> tuple[Pass, Letters]:
     """A layer's seconds by part, and the letters of their formulas."""
     fused = on.rates.fused or way.context > 1
     forward = _forward(on, way, fused)

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from mathlib.checks import InputError, instance, positive, whole
 from mathlib.plan import work
 from mathlib.plan.calibration import Rates
-from mathlib.plan.keeps import Keeps
-from mathlib.plan.room import Room
+from mathlib.plan.room import Keeps, Room
 from mathlib.records import dataclass, field
 from mathlib.specs import Cluster, Device, Model, find_device, find_model, table
 

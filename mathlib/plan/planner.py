@@ -17,18 +17,18 @@ from mathlib.plan.search import (
     Choice,
     Progress,
     Ranking,
-    _bounds,
-    _choice,
-    _devices,
-    _layout,
-    _left,
-    _limit,
-    _room,
-    _within,
+    axis_values,
+    bytes_at_risk,
+    bytes_left,
+    choice_of,
+    layout_of,
+    memory_of,
     search,
+    ways_within,
+    whole_devices,
 )
-from mathlib.plan.step import NAMES, Machine, _seconds
-from mathlib.plan.ways import Shard, _meshes, _of_mesh, _sharded, ways
+from mathlib.plan.step import NAMES, Machine, seconds_of
+from mathlib.plan.ways import Shard, meshes_of, of_mesh, sharded, ways
 from mathlib.plan.work import HERE, OFFLOAD, Away, Way
 from mathlib.records import dataclass, replace
 from mathlib.specs import Layout, Model
@@ -201,18 +201,18 @@ def largest(
 
     Chapter: planning
     """
-    on, n = instance("on", on, Machine), _devices(devices)
+    on, n = instance("on", on, Machine), whole_devices(devices)
     one_of("what", what, ("sequences", "micro_batch"))
-    left, room = _left(on, memory, reserve), _room(on, recipe, program)
-    limit = _limit(left, risk, program)
+    left, room = bytes_left(on, memory, reserve), memory_of(on, recipe, program)
+    limit = bytes_at_risk(left, risk, program)
     best: tuple[int, float, Way, str] | None = None
-    exact, highest = _bounds("only", only), _bounds("at_most", at_most)
+    exact, highest = axis_values("only", only), axis_values("at_most", at_most)
     for way, offload in _at_once(on, room, limit, n):
-        if not any(_within((way, [(way.zero, way.shard)]), exact, highest)):
+        if not any(ways_within((way, [(way.zero, way.shard)]), exact, highest)):
             continue
         count = way.micro_batch * (way.data * way.pipeline if what == "sequences" else 1)
         if best is None or count >= best[0]:
-            one = (count, -sum(_seconds(on, way, OFFLOAD[offload])), way, offload)
+            one = (count, -sum(seconds_of(on, way, OFFLOAD[offload])), way, offload)
             best = one if best is None else max(best, one)
     if best is None:
         return Answer(what, 0, None, "one sequence on each is too much for every layout")
@@ -223,15 +223,15 @@ def largest(
     )
     too_much = f"{show(one_more - limit, 'byte')} too much" if one_more > limit else HOST
     beyond = f"micro_batch {way.micro_batch + 1}: {too_much}"
-    choice = _choice(on, _layout(way), held, left, program, "", offload)
+    choice = choice_of(on, layout_of(way), held, left, program, "", offload)
     return Answer(what, count, choice, beyond)
 
 
 def _at_once(on: Machine, room: Room, left: float, n: int) -> Iterator[tuple[Way, str]]:
     """Every way without accumulation, with the largest micro-batch that fits."""
     near = on.cluster.devices_per_node
-    for mesh in _meshes(on.model, on.tokens, n, near):
-        for way, shards in _of_mesh(on.model, mesh, near, 1, mesh.pipeline):
+    for mesh in meshes_of(on.model, on.tokens, n, near):
+        for way, shards in of_mesh(on.model, mesh, near, 1, mesh.pipeline):
             for offload in OFFLOAD if on.host else ("none",):
                 away = OFFLOAD[offload]
                 each = sum(room.passing(way, away))  # bytes of a sequence: all are linear in b
@@ -240,7 +240,7 @@ def _at_once(on: Machine, room: Room, left: float, n: int) -> Iterator[tuple[Way
                     b = int((left - states - gathered) // each)
                     b = min(b, _on_host(on, room, way, shard, away))
                     if b > 0:
-                        yield _sharded(way, shard)._replace(micro_batch=b), offload
+                        yield sharded(way, shard)._replace(micro_batch=b), offload
 
 
 def _on_host(on: Machine, room: Room, way: Way, shard: Shard, away: Away) -> int:
@@ -258,8 +258,8 @@ def why(on: Machine, layout: Layout, other: Layout) -> Parts:
 
     Chapter: planning
     """
-    one = _seconds(instance("on", on, Machine), instance("layout", layout, Layout))
-    two = _seconds(on, instance("other", other, Layout))
+    one = seconds_of(instance("on", on, Machine), instance("layout", layout, Layout))
+    two = seconds_of(on, instance("other", other, Layout))
     parts = {name: a - b for name, a, b in zip(NAMES, one, two, strict=True)}
     title = "Seconds of a step more than the other layout takes"
     return Parts(title, "second", {name: more for name, more in parts.items() if more})
@@ -280,8 +280,8 @@ def fitting(
     Chapter: planning
     """
     lay = instance("layout", layout, Layout)
-    room = _room(instance("on", on, Machine), recipe, program)
-    left = _left(on, memory, reserve)
+    room = memory_of(instance("on", on, Machine), recipe, program)
+    left = bytes_left(on, memory, reserve)
     found = []
     tries = [("as it is", lay, "none"), *((w, one, "none") for w, one in _changes(on.model, lay))]
     tries += [(f"{o} on the host", lay, o) for o in OFFLOAD if on.host and o != "none"]
@@ -292,7 +292,7 @@ def fitting(
         if held <= left and (
             on.host is None or waits <= on.host.memory * on.host.shares(other.world)
         ):
-            found.append((words, _choice(on, other, held, left, program, "", offload)))
+            found.append((words, choice_of(on, other, held, left, program, "", offload)))
             if words == "as it is":
                 break
     return sorted(found, key=lambda one: one[1].seconds)
@@ -337,7 +337,7 @@ def verdict(
 
     Chapter: planning
     """
-    room = _room(instance("on", on, Machine), recipe, program)
+    room = memory_of(instance("on", on, Machine), recipe, program)
     parts = room.parts(instance("layout", layout, Layout))
     needed = Parts("bytes", "byte", dict(zip(HELD, parts, strict=True)))
     return fits(needed, on.device, reserve=reserve)

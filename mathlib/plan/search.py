@@ -13,10 +13,9 @@ from typing import Any
 from mathlib.checks import InputError, below, flag, instance, non_negative, one_of, positive, whole
 from mathlib.layout import RECOMPUTE
 from mathlib.plan.calibration import Interval, most_needed, out_of_memory
-from mathlib.plan.keeps import find_keeps
-from mathlib.plan.room import HELD, Copies, Room
-from mathlib.plan.step import NAMES, Machine, _seconds, _times, interval
-from mathlib.plan.ways import Family, Shard, _families, _meshes, _sharded
+from mathlib.plan.room import HELD, Copies, Room, find_keeps
+from mathlib.plan.step import NAMES, Machine, interval, seconds_of, times_of
+from mathlib.plan.ways import Family, Shard, families_of, meshes_of, sharded
 from mathlib.plan.work import OFFLOAD, Away, Way
 from mathlib.records import dataclass, replace
 from mathlib.specs import Layout
@@ -137,19 +136,19 @@ def search(
 
     Chapter: planning
     """
-    on, n, B = instance("on", on, Machine), _devices(devices), whole("sequences", sequences)
-    left, room = _left(on, memory, reserve), _room(on, recipe, program)
-    limit = _limit(left, risk, program)
-    exact, highest = _bounds("only", only), _bounds("at_most", at_most)
+    on, n, B = instance("on", on, Machine), whole_devices(devices), whole("sequences", sequences)
+    left, room = bytes_left(on, memory, reserve), memory_of(on, recipe, program)
+    limit = bytes_at_risk(left, risk, program)
+    exact, highest = axis_values("only", only), axis_values("at_most", at_most)
     on = replace(on) if exact or highest else on  # which remembers all that it was asked
     found = _Found(whole("most", most), flag("variants", variants))
     near = on.cluster.devices_per_node
-    b, meshes = whole("micro_batch", micro_batch), _meshes(on.model, on.tokens, n, near)
+    b, meshes = whole("micro_batch", micro_batch), meshes_of(on.model, on.tokens, n, near)
     families = (
         (i / len(meshes), (*family, offload))
         for i, mesh in enumerate(meshes)
-        for every in _families(on.model, mesh, near, B, b)
-        for family in _within(every, exact, highest)
+        for every in families_of(on.model, mesh, near, B, b)
+        for family in ways_within(every, exact, highest)
         for offload in (OFFLOAD if on.host else ("none",))
     )
     if tell is not None and not callable(tell):
@@ -162,7 +161,7 @@ def search(
     return found.ranking(on, left, program, complete)
 
 
-def _bounds(name: str, values: Mapping[str, object] | None) -> dict[str, object]:
+def axis_values(name: str, values: Mapping[str, object] | None) -> dict[str, object]:
     """Values of axes, refused where there is no such axis or it has no such value."""
     if not isinstance(values or {}, Mapping):
         raise InputError(f"{name} = {values!r}: expected values of axes, as in {{'zero': 3}}")
@@ -176,7 +175,7 @@ def _bounds(name: str, values: Mapping[str, object] | None) -> dict[str, object]
     return found
 
 
-def _within(
+def ways_within(
     family: Family, exact: dict[str, object], highest: dict[str, Any]
 ) -> Iterator[tuple[Way, list[Shard]]]:
     """The ways of a family that keep to what was asked, if any does."""
@@ -225,12 +224,12 @@ def _look_at_all(
     return True
 
 
-def _room(on: Machine, recipe: str | None, program: str) -> Room:
+def memory_of(on: Machine, recipe: str | None, program: str) -> Room:
     """Memory as a program fills it."""
     return on.filled(recipe, find_keeps(program))
 
 
-def _left(on: Machine, memory: float | None, reserve: float) -> float:
+def bytes_left(on: Machine, memory: float | None, reserve: float) -> float:
     """Bytes that a layout may take."""
     there = on.device.room if memory is None else positive("memory", memory)
     if there <= non_negative("reserve", reserve):
@@ -240,7 +239,7 @@ def _left(on: Machine, memory: float | None, reserve: float) -> float:
     return there - reserve
 
 
-def _devices(devices: object) -> int:
+def whole_devices(devices: object) -> int:
     """A number of devices whose divisors can be gone through."""
     n = whole("devices", devices)
     if n > MOST_DEVICES:
@@ -248,7 +247,7 @@ def _devices(devices: object) -> int:
     return n
 
 
-def _limit(left: float, risk: float | None, program: str) -> float:
+def bytes_at_risk(left: float, risk: float | None, program: str) -> float:
     """Of these, bytes whose chance of being too much is at most `risk`, if that is asked."""
     if risk is None:
         return left
@@ -284,7 +283,7 @@ class _Found:
         if offload != "none":
             fit = self._on_host(on, room, way, shards, away, fit)
         self.fitting += len(fit)
-        times = _times(on, way, shards, away)
+        times = times_of(on, way, shards, away)
         if fit:
             self._keep([(-times[i], -held[i], way, shards[i], offload) for i in fit])
 
@@ -336,9 +335,9 @@ class _Found:
     def ranking(self, on: Machine, left: float, program: str, complete: bool) -> Ranking:
         @cache
         def choice(one: _One) -> Choice:
-            way, offload = _sharded(one[2], one[3]), one[4]
+            way, offload = sharded(one[2], one[3]), one[4]
             reason = "" if best is None or one == best else _reason(on, best, one)
-            return _choice(on, _layout(way), -one[1], left, program, reason, offload)
+            return choice_of(on, layout_of(way), -one[1], left, program, reason, offload)
 
         ordered = sorted(self.best, reverse=True)
         best = ordered[0] if ordered else None
@@ -353,11 +352,11 @@ class _Found:
         return Ranking(choices, self.tried, self.fitting, between, best_with, full, complete)
 
 
-def _layout(way: Way) -> Layout:
+def layout_of(way: Way) -> Layout:
     return Layout(**way._asdict())
 
 
-def _choice(
+def choice_of(
     on: Machine,
     layout: Layout,
     held: float,
@@ -367,14 +366,14 @@ def _choice(
     offload: str = "none",
 ) -> Choice:
     risk = out_of_memory(needed=held, memory=left, program=program)
-    seconds = sum(_seconds(on, layout, OFFLOAD[offload]))
+    seconds = sum(seconds_of(on, layout, OFFLOAD[offload]))
     return Choice(layout, seconds, held, reason, offload, risk)
 
 
 def _reason(on: Machine, best: _One, other: _One) -> str:
     """What the other layout loses, largest first, as long as that explains it."""
     mine, others = (
-        _seconds(on, _sharded(one[2], one[3]), OFFLOAD[one[4]]) for one in (best, other)
+        seconds_of(on, sharded(one[2], one[3]), OFFLOAD[one[4]]) for one in (best, other)
     )
     more = {n: b - a for n, a, b in zip(NAMES, mine, others, strict=True)}
     slower, total = sum(others) - sum(mine), sum(mine)

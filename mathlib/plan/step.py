@@ -13,7 +13,7 @@ from mathlib.parts import Parts
 from mathlib.plan import calibration, work
 from mathlib.plan.calibration import Interval
 from mathlib.plan.laws import ON_HOST
-from mathlib.plan.layer_time import Letters, Way, _layer, _pass
+from mathlib.plan.layer_time import Letters, Way, layer_seconds, pass_seconds
 from mathlib.plan.machine import Host, Machine, Pass, machine
 from mathlib.plan.work import HERE, Away
 from mathlib.specs import Layout, table
@@ -29,23 +29,23 @@ NAMES = (
 )
 
 
-def _seconds(on: Machine, way: Way, away: Away = HERE) -> tuple[float, ...]:
+def seconds_of(on: Machine, way: Way, away: Away = HERE) -> tuple[float, ...]:
     """The parts of a step in the order of NAMES; a way is not checked, for a search's sake."""
     total, update = _shared(on, way, way.zero, way.shard, away)
-    one = _pass(on, way)
+    one = pass_seconds(on, way)
     hidden = _hides(_computing(on, way, one), way.micro_batches)[way.zero]
     left = max(total * (1 - on.rates.data_hidden), total - hidden)
     parts = (*_stage(on, way, one), _waiting(on, way, one, away), left, update)
     return (*parts, _crowding(on, way) * sum(parts))
 
 
-def _times(on: Machine, way: work.Way, shards: list[Shard], away: Away = HERE) -> list[float]:
+def times_of(on: Machine, way: work.Way, shards: list[Shard], away: Away = HERE) -> list[float]:
     """Seconds of a step with each ZeRO stage and group of a family, all else as in `way`."""
     key = (*work.split(way), way.micro_batches, away.states)
     exchanged = on.shared.get(key)
     if exchanged is None:
         exchanged = on.shared[key] = [_shared(on, way, *one, away) for one in shards]
-    one = _pass(on, way)
+    one = pass_seconds(on, way)
     stage, computing = sum(_stage(on, way, one)), _computing(on, way, one)
     stage += _waiting(on, way, one, away)
     shown, m = 1 - on.rates.data_hidden, way.micro_batches
@@ -188,7 +188,7 @@ def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
     Chapter: planning (eq-plan-step)
     """
     lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
-    parts = dict(zip(NAMES, _seconds(on, lay, away), strict=True))
+    parts = dict(zip(NAMES, seconds_of(on, lay, away), strict=True))
     title = f"A step of {on.model.title} on {lay.world:,} device{'s' if lay.world > 1 else ''}"
     return Parts(title, "second", {name: time for name, time in parts.items() if time})
 
@@ -200,13 +200,13 @@ def interval(on: Machine, layout: Layout, *, offload: str = "none") -> Interval:
     Chapter: planning
     """
     lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
-    parts = _seconds(on, lay, away)
+    parts = seconds_of(on, lay, away)
     name = on.device.name if on.device.name in table("devices") else None  # one's own
-    least = _least(on, parts, calibration.reach(name, precision=on.rates.precision))
+    least = least_seconds(on, parts, calibration.reach(name, precision=on.rates.precision))
     return calibration.interval(sum(parts), device=name, least=least)
 
 
-def _least(on: Machine, parts: tuple[float, ...], reach: float) -> float:
+def least_seconds(on: Machine, parts: tuple[float, ...], reach: float) -> float:
     """Seconds of products and attention at that share of the peak, and nothing else."""
     products, attention, *_ = parts
     return (products * on.rates.matmul + attention * on.rates.attention) / reach
@@ -220,12 +220,12 @@ def letters(on: Machine, layout: Layout, *, offload: str = "none") -> Letters:
     lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
     m, p, v, L = lay.micro_batches, lay.pipeline, lay.chunks, on.model.layers
     layers, last = _layers(lay, L)
-    one, of_a_layer = _layer(on, lay)
+    one, of_a_layer = layer_seconds(on, lay)
     t, t_h, t_s = one.each, one.loss, _send(on, lay)
     t_x, _ = _shared(on, lay, lay.zero, lay.shard)
     t_b = _hides(_computing(on, lay, one), m)[lay.zero]
     P, S = _updated(_held(on, lay), lay.zero, lay.shard)
-    t_0 = sum(_seconds(on, lay, away)[:-1])
+    t_0 = sum(seconds_of(on, lay, away)[:-1])
     return {
         **{name: given | {"m": m, "l": layers} for name, given in of_a_layer.items()},
         "loss on the last stage": {"m": m, "l": layers, "n": last, "t": t, "t_h": t_h},

@@ -8,9 +8,8 @@ published with their layout (printed.toml) stand beside each sweep's quickest.
 from mathlib.checks import one_of
 from mathlib.plan.calibration import find_rates, out_of_memory
 from mathlib.plan.gap import Run
-from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Machine, machine
-from mathlib.plan.room import Room
+from mathlib.plan.room import Room, find_keeps
 from mathlib.plan.step import step
 from mathlib.records import dataclass
 from mathlib.specs import Cluster, Layout, Model, find_cluster, find_device, find_model, table

@@ -41,19 +41,19 @@ def ways(
     s, n, near = whole("tokens", tokens), whole("devices", devices), whole("node", node)
     most = whole("micro_batch", micro_batch)
     return (
-        _sharded(way, shard)
-        for mesh in _meshes(model, s, n, near)
-        for way, shards in _families(model, mesh, near, B, most)
+        sharded(way, shard)
+        for mesh in meshes_of(model, s, n, near)
+        for way, shards in families_of(model, mesh, near, B, most)
         for shard in shards
     )
 
 
-def _sharded(way: Way, shard: Shard) -> Way:
+def sharded(way: Way, shard: Shard) -> Way:
     """The same way with a ZeRO stage."""
     return way._replace(zero=shard[0], shard=shard[1])
 
 
-def _meshes(model: Model, s: int, n: int, node: int) -> list[Mesh]:
+def meshes_of(model: Model, s: int, n: int, node: int) -> list[Mesh]:
     """Degrees that multiply to n, as the model accepts them."""
     found = []
     for t in divisors(n):
@@ -75,16 +75,16 @@ def _accepts(model: Model, tensor: int) -> bool:
         return False
 
 
-def _families(model: Model, mesh: Mesh, near: int, B: int, most: int) -> Iterator[Family]:
+def families_of(model: Model, mesh: Mesh, near: int, B: int, most: int) -> Iterator[Family]:
     """Families of a mesh for B sequences, micro-batches of powers of two."""
     if B % mesh.data:
         return
     own = B // mesh.data
     for b in [2**i for i in range(most.bit_length()) if own % 2**i == 0]:
-        yield from _of_mesh(model, mesh, near, b, own // b)
+        yield from of_mesh(model, mesh, near, b, own // b)
 
 
-def _of_mesh(model: Model, mesh: Mesh, near: int, b: int, m: int) -> Iterator[Family]:
+def of_mesh(model: Model, mesh: Mesh, near: int, b: int, m: int) -> Iterator[Family]:
     """Families of a mesh with m micro-batches of b sequences."""
     t, among, p, data = mesh
     shards = _shards(data * among, near // t)

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
-from mathlib.plan.keeps import find_keeps
+from mathlib.plan.room import find_keeps
 
 if TYPE_CHECKING:  # loaded when somebody searches
     from mathlib.plan.machine import Machine
     from mathlib.plan.planner import Answer, Ranking
 
 
-def _axes(text: str) -> dict[str, Any]:
+def axes_of(text: str) -> dict[str, Any]:
     """tensor=4,recompute=none as values of axes, which the search knows; nothing: none."""
     pairs = [one.split("=") for one in text.split(",")] if text.strip() else []
     if not all(len(pair) == 2 for pair in pairs):
@@ -22,18 +22,20 @@ def _axes(text: str) -> dict[str, Any]:
     }
 
 
-def _of_peak(on: "Machine") -> str:
+def of_peak(on: "Machine") -> str:
     """Of which peak MFU is a share, where that is not the usual one."""
     kind = on.rates.precision
     return "" if kind == "half" else f" of {kind} peak"
 
 
-def _at_risk(risk: float) -> str:
+def at_risk(risk: float) -> str:
     """What counts as fitting."""
     return f"at most {risk:.0%} of runs predicted like it are too much"
 
 
-def _enough(on: "Machine", found: "Ranking", devices: int, how: Mapping[str, Any]) -> "Answer":
+def enough_devices(
+    on: "Machine", found: "Ranking", devices: int, how: Mapping[str, Any]
+) -> "Answer":
     """How many devices would do, where so many do not; none where the search was stopped. `how` is
     what `planner.search` was asked.
     """
@@ -44,14 +46,14 @@ def _enough(on: "Machine", found: "Ranking", devices: int, how: Mapping[str, Any
     return planner.fewest(on, least_devices=devices + 1, **{**how, "most": 1})
 
 
-def _would_do(more: "Answer") -> str:
+def would_do(more: "Answer") -> str:
     """The same in words."""
     if more:
         return f"{more.value:,} devices would do: {more.choice}"
     return "the search was stopped" if not more.complete else "no more devices would do"
 
 
-def _kept(program: str, recipe: str | None = None) -> str:
+def kept_words(program: str, recipe: str | None = None) -> str:
     """What of a step a program is taken to hold in memory."""
     keeps = find_keeps(program)
     gate = "a gate's product fused" if keeps.fused_gate else "a gate's product not fused"

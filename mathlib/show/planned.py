@@ -9,7 +9,7 @@ from typing import Any
 
 from mathlib.plan import planner, step
 from mathlib.plan.room import Room
-from mathlib.plan.wording import _of_peak
+from mathlib.plan.wording import of_peak
 from mathlib.plan.work import OFFLOAD
 from mathlib.show import says, step_laws, svg
 from mathlib.show.launch_flags import launch_line
@@ -74,7 +74,7 @@ def rows_table(plan: Plan) -> str:
     """The quickest layouts; the page makes each row one that can be chosen. A line breaks between
     two words of a layout, not inside one.
     """
-    lines = [["Row", "Layout", "Step", "Memory", "OOM", f"MFU{_of_peak(plan.on)}"]]
+    lines = [["Row", "Layout", "Step", "Memory", "OOM", f"MFU{of_peak(plan.on)}"]]
     for i, one in enumerate(plan.rows, 1):
         size, time = says.size(one.memory), says.time(one.seconds)
         layout = words(one.layout, one.offload).replace(" ", "\u00a0").replace(",\u00a0", ", ")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.roles import piece_look
-from mathlib.traffic import mesh
+from mathlib.traffic import comm, mesh
 
 
 def rank_rows(page: Canvas, grid: mesh.Mesh, node: int, nodes: int) -> list[Shape]:
@@ -41,3 +41,23 @@ def _node(page: Canvas, ranks: Sequence[Shape], first: int, node: int, S: int) -
 def _space(first: int, S: int) -> float:
     """Between the rows of one copy, or of two."""
     return 12 if first % S else 40 if first else 14
+
+
+Whose = frozenset[int]  # the ranks whose numbers are in a piece
+Held = list[list[Whose]]  # [rank][piece]
+
+
+def held_after(ranks: int, steps: int) -> tuple[Held, list[int]]:
+    """What every rank holds after so many steps, and which piece came to it last."""
+    held: Held = [[frozenset([r])] * ranks for r in range(ranks)]
+    came = [-1] * ranks
+    turns = [comm.ring_steps(range(ranks), r) for r in range(ranks)]
+    for step in range(steps):
+        before = [list(row) for row in held]
+        for r, (scatter, gather) in enumerate(turns):
+            _, p = [*scatter, *gather][step]
+            held[r][p] = before[r - 1][p]
+            if step < len(scatter):  # add to it what is there
+                held[r][p] |= before[r][p]
+            came[r] = p
+    return held, came

@@ -23,7 +23,7 @@ class Span(NamedTuple):
     end: float
 
 
-def _seconds(spans: Iterable[Span]) -> float:
+def seconds_of(spans: Iterable[Span]) -> float:
     """Of all of them together."""
     return exact_sum(span.end - span.start for span in spans)
 
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     @property
     def sending(self) -> float:
         """Seconds in which the wire is busy."""
-        return _seconds(self.buckets)
+        return seconds_of(self.buckets)
 
     @property
     def hidden(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mathlib.checks import non_negative, one_of, positive, whole
 from mathlib.traffic import comm
-from mathlib.traffic.overlap import Span, _seconds
+from mathlib.traffic.overlap import Span, seconds_of
 
 
 class Step(NamedTuple):
@@ -30,12 +30,12 @@ class Step(NamedTuple):
     @property
     def computing(self) -> float:
         """Seconds in which the rank computes."""
-        return _seconds(self.compute)
+        return seconds_of(self.compute)
 
     @property
     def sending(self) -> float:
         """Seconds in which the wire is busy."""
-        return _seconds(self.wire)
+        return seconds_of(self.wire)
 
     @property
     def exposed(self) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 from mathlib import specs
 from mathlib.compute import params
 from mathlib.layout import Layout
-from mathlib.memory import estimators, sharded, states
+from mathlib.memory import estimators, states, zero_rank
 from mathlib.parts import Parts
-from mathlib.plan import tipping
+from mathlib.plan import traffic
 from mathlib.show import says
 from mathlib.traffic import sharded_time
 
@@ -39,13 +39,13 @@ COUNTS = [48 * 2**k for k in range(9)]  # GPUs; with fewer it would not fit
 def tips(messages: int = TENSORS, hop: float = HOP, achieved: float = SPEED, **how: Any) -> int:
     """GPUs of Summit from which on communication takes half of a step; 0 is never."""
     run = SUMMIT | {"messages": messages, "latency": hop, "achieved": achieved} | how
-    return tipping.tipping_point(devices_per_node=6, **run)  # type: ignore[arg-type]
+    return traffic.tipping_point(devices_per_node=6, **run)  # type: ignore[arg-type]
 
 
 def share_sent(ranks: int, messages: int = TENSORS, hop: float = HOP) -> float:
     """Percent of a step that is communication, with nothing hidden."""
     run = SUMMIT | {"messages": messages, "latency": hop, "achieved": SPEED}
-    return 100 * (1 - tipping.step_time(data=ranks, **run).share("compute"))  # type: ignore[arg-type]
+    return 100 * (1 - traffic.step_time(data=ranks, **run).share("compute"))  # type: ignore[arg-type]
 
 
 def curves() -> dict[str, list[tuple[float, float]]]:
@@ -76,7 +76,7 @@ def partly_recomputed() -> list[int]:
 def room_on_a_v100(ranks: int) -> float:
     """Bytes of stage 3 with a quarter of the layers' activations kept."""
     layout = Layout(data=ranks, zero=3, recompute="full")
-    peak = sharded.peak(NEOX, layout, scatter="reduce-scatter").total
+    peak = zero_rank.peak(NEOX, layout, scatter="reduce-scatter").total
     return peak + 34 * 2048 * NEOX.width * LAYERS / 4
 
 
@@ -91,7 +91,7 @@ def tokens_needed() -> list[list[str]]:
         node = specs.find_cluster(name)
         wire = SUMMIT["bandwidth"] if name == "summit" else node.node_bandwidth
         X = speed or 0.4 * specs.find_device(chips[name]).flops_per_second("bf16")
-        tokens = tipping.even_tokens(stage=3, achieved=X, bandwidth=wire)  # type: ignore[arg-type]
+        tokens = traffic.even_tokens(stage=3, achieved=X, bandwidth=wire)  # type: ignore[arg-type]
         rows.append([node.title, says.speed(X), says.rate(wire), f"{tokens:,.0f}"])  # type: ignore[arg-type]
     return rows
 
@@ -104,7 +104,7 @@ SEVEN = params.count("llama2-7b").total
 
 def enough_tokens(bandwidth: float = 400e9) -> float:
     """Tokens of a micro-batch with which every gather can hide."""
-    return tipping.even_tokens(stage=3, achieved=H100, bandwidth=bandwidth)
+    return traffic.even_tokens(stage=3, achieved=H100, bandwidth=bandwidth)
 
 
 def hides(tokens: float, bandwidth: float = 400e9, stage: int = 3, prefetch: int = 1) -> float:
@@ -137,7 +137,7 @@ GROUPS = {
 def fullest(model: str, ranks: int = 64, stage: int = 3, **how: Any) -> Parts:
     """The fullest moment of a step with everything recomputed, by NCCL's reduce-scatter."""
     layout = Layout(data=ranks, zero=stage, micro_batch=1, recompute="full")
-    return sharded.peak(model, layout, **{"scatter": "reduce-scatter"} | how)
+    return zero_rank.peak(model, layout, **{"scatter": "reduce-scatter"} | how)
 
 
 def grouped(parts: Parts) -> Parts:
@@ -150,7 +150,7 @@ def grouped(parts: Parts) -> Parts:
 def on_eight(stage: int, sequences: int, recompute: str = "none") -> float:
     """GB of Llama 2 7B on 8 ranks."""
     layout = Layout(data=8, zero=stage, micro_batch=sequences, recompute=recompute)
-    return round(sharded.peak("llama2-7b", layout, scatter="reduce-scatter").total / 1e9, 1)
+    return round(zero_rank.peak("llama2-7b", layout, scatter="reduce-scatter").total / 1e9, 1)
 
 
 def stage_two_estimates(parameters: float = 7.5e9) -> dict[str, float]:

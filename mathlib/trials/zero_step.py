@@ -14,9 +14,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mathlib import launch
+from mathlib.launch import slow_wires
 from mathlib.layout import Layout
-from mathlib.memory import sharded
-from mathlib.meters import live, slow_wires, trace
+from mathlib.memory import zero_rank
+from mathlib.meters import live, trace
 from mathlib.model import data, gpt
 from mathlib.parallel.zero import live_shards
 from mathlib.parallel.zero.stage1 import Zero1
@@ -50,7 +51,7 @@ def watched(stage: int, mixed: bool) -> live.Timeline:
 def needed(stage: int, mixed: bool) -> float:
     """The most bytes alive on one of two ranks, by the formula."""
     layout = Layout(data=2, zero=stage, recompute="full" if mixed else "none")
-    return sharded.peak(
+    return zero_rank.peak(
         WIDE,
         layout,
         recipe="mixed-adam-fp32-gradients" if mixed else "adam-fp32",

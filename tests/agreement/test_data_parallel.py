@@ -9,7 +9,8 @@ import torch.distributed as dist
 from torch import nn
 
 from mathlib import launch
-from mathlib.meters import slow_wires, wire
+from mathlib.launch import slow_wires
+from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel import collectives, ddp
 from mathlib.traffic import comm, overlap

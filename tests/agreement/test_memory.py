@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mathlib import specs
 from mathlib.compute import params
-from mathlib.memory import activations, fit, moments, precision
+from mathlib.memory import activations, fit, one_device, precision
 from mathlib.meters import live, saved
 from mathlib.model import data, gpt, llama, mixed_adam
 from mathlib.specs import Experts, Layout
@@ -135,7 +135,7 @@ def watched(run, shape, sequences, optimizer, device="meta", steps=2, accumulati
 def agrees(line, shape, layout, **how):
     """The peak of the step, and that of its backward and its update, within 3%."""
     shown = {"bytes_per_element": 4, "small_tensors": True} | how
-    alive = {name: one.total for name, one in moments.moments(shape, layout, **shown).items()}
+    alive = {name: one.total for name, one in one_device.moments(shape, layout, **shown).items()}
     first, ends = line.steps()[-1][0], [end for end, _ in line.marks]
     peaks = {"forward": 0, "backward": 0, "step": 0, "zero_grad": 0}
     for start, (end, name) in zip([0, *ends], line.marks, strict=False):
@@ -318,7 +318,7 @@ def test_the_working_tensors_of_a_gate():
     line = meter.timeline()
     kept, peak = sum(line.at("forward").values()), line.total(line.peak)
     how = {"recipe": "sgd", "bytes_per_element": 4, "attention": "flash"}
-    working = moments.moments(shape, **how)["last layer"]["working tensors"]
+    working = one_device.moments(shape, **how)["last layer"]["working tensors"]
     stream = 4 * shape.context * shape.width  # here one number seen as many: a sum's gradient
     assert working == pytest.approx(peak - kept + stream, rel=0.03)
 

@@ -10,8 +10,8 @@ from mathlib.meters.live import LiveMeter
 from mathlib.meters.saved import saved_bytes
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.gap import suspects
-from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import Machine, machine
+from mathlib.plan.room import find_keeps
 from mathlib.plan.step import interval, step
 from mathlib.specs import Cluster, Layout, find_cluster, find_model
 

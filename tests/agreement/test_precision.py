@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mathlib.memory import bits, precision, steps
+from mathlib.memory import bits, precision, rounded_sums
 from mathlib.model import amp, data, gpt, mixed_adam, quantise
 from mathlib.model.adam8bit import Adam8bit
 from mathlib.model.oracle import loss
@@ -21,7 +21,7 @@ def test_torch_stops_where_the_formula_says(name, step):
     while total.item() != before:
         before = total.item()
         total += step
-    assert before == steps.stalls_at(step, name)
+    assert before == rounded_sums.stalls_at(step, name)
 
 
 @pytest.mark.parametrize("name", DTYPES)

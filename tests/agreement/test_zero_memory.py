@@ -5,7 +5,7 @@ import torch
 from patience import PATIENCE
 
 from mathlib import launch
-from mathlib.memory import sharded
+from mathlib.memory import zero_rank
 from mathlib.model import gpt
 from mathlib.parallel.zero import live_shards
 from mathlib.parallel.zero.stage1 import Zero1
@@ -84,7 +84,7 @@ def peaks(stage, cases, steps=3) -> list[dict[str, int]]:
 def predicted(stage, n, name, optimizer, recompute, accumulation, prefetch) -> dict[str, float]:
     shape, sequences = SHAPES[name]
     wide = 2 if optimizer == "mixed" else 4
-    found = sharded.moments(
+    found = zero_rank.moments(
         shape,
         Layout(
             data=n,

@@ -9,8 +9,7 @@ from mathlib.cli import plans, steps, terminal
 from mathlib.cli.options import model_of
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import out_of_memory
-from mathlib.plan.keeps import find_keeps
-from mathlib.plan.room import Room
+from mathlib.plan.room import Room, find_keeps
 from mathlib.specs import Layout, find_device
 
 LEFT = find_device("a100-80gb").room - 4e9

@@ -4,7 +4,7 @@ import pytest
 from command_line import answered, args
 
 from mathlib.checks import InputError
-from mathlib.cli import why, why_time
+from mathlib.cli import why
 
 LINES = (
     "llama3-8b --cluster p5.48xlarge --data 8 --zero 1 --micro-batches 16",
@@ -55,6 +55,6 @@ def test_a_function_is_no_letter():
 
 def test_what_a_step_cannot_be_is_refused_here_too():
     with pytest.raises(InputError, match="--cluster: needed"):
-        list(why_time.formulas(args("time gpt2")))
+        list(why.FORMULAS["time"](args("time gpt2")))
     with pytest.raises(InputError, match="program = 'nosuch'"):
         why.why_command(args("why time gpt2 --cluster dgx-a100 --program nosuch"))

@@ -72,17 +72,6 @@ def test_gpt2s_closed_form():
     assert params.total("gpt2") == V * h + s * h + L * (12 * h**2 + 13 * h) + 2 * h == 124_439_808
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if name.startswith(("gpt2", "gpt3", "megatron", "korthikanti"))]
-)
-def test_narayanans_equation_2_leaves_out_only_the_final_norm(name):
-    m = specs.find_model(name)
-    assert (
-        params.closed_form(layers=m.layers, width=m.width, vocab=m.vocab, context=m.context)
-        == params.total(m) - 2 * m.width
-    )
-
-
 def test_what_is_no_embedding():
     gpt2 = specs.find_model("gpt2")
     assert params.non_embedding("gpt2") == 85_056_000

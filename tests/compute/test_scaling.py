@@ -77,17 +77,6 @@ def test_what_hoffmann_say_that_kaplan_say_does_not_follow_from_kaplans_table():
     assert kaplan / 4.68e9 == pytest.approx(1.66, abs=0.01)
 
 
-def test_kaplans_two_forms_meet_nowhere():
-    """Equation 1.5 with endless data is not equation 1.1: Table 2 fits its own constants."""
-    alone = scaling.kaplan_loss(parameters=1e9)
-    endless = scaling.kaplan_loss(parameters=1e9, tokens=1e30)
-    assert alone == pytest.approx(2.376, abs=0.001) and endless == pytest.approx(2.319, abs=0.001)
-    assert scaling.kaplan_loss(parameters=1e9, tokens=1e9) > endless
-    # "5e3 P^0.74 tokens keep overfitting below 2%" (equation 4.4), rounded down by a tenth
-    enough = scaling.kaplan_loss(parameters=1e9, tokens=5e3 * 1e9**0.74)
-    assert enough / endless == pytest.approx(1.02, abs=0.002)
-
-
 @pytest.mark.parametrize("fit", LAWS)
 @given(flop=BUDGETS)
 def test_no_other_size_is_better_for_the_same_flop(fit, flop):
@@ -184,32 +173,6 @@ def test_repeated_data_are_worth_what_muennighoff_print():
     assert 1 / best.tokens_per_parameter == pytest.approx(0.051, abs=0.0005)
 
 
-def test_four_epochs_hardly_differ_from_new_data_and_forty_do():
-    def cost(epochs: float) -> float:
-        given = {"parameters": 5e9, "tokens": epochs * 1e11}
-        new = scaling.loss(**given, fit="muennighoff").total
-        return scaling.repeated_loss(**given, unique_tokens=1e11).total / new - 1
-
-    assert cost(1) == pytest.approx(0, abs=1e-12)
-    assert cost(4) < 0.002 and cost(40) > 0.01
-
-
-@pytest.mark.parametrize(("flop", "unique"), [(1e21, 25e9), (1e23, 25e9), (1e24, 1e10)])
-def test_the_best_size_for_few_data_is_found(flop, unique):
-    """Against a grid; and with data without end it is Chinchilla's."""
-    best = scaling.optimal_repeated(flop=flop, unique_tokens=unique)
-
-    def at(P: float) -> float:
-        return scaling.repeated_loss(parameters=P, tokens=flop / 6 / P, unique_tokens=unique).total
-
-    grid = [best.parameters * 1.1**i for i in range(-60, 60)]
-    assert at(best.parameters) <= min(map(at, grid)) + 1e-12
-    free = scaling.optimal(flop=flop, fit="muennighoff")
-    assert best.parameters < free.parameters  # more epochs rather than more parameters
-    endless = scaling.optimal_repeated(flop=flop, unique_tokens=1e18)
-    assert endless.parameters == pytest.approx(free.parameters, rel=1e-4)
-
-
 def test_what_no_fit_can_answer_is_refused():
     with pytest.raises(InputError, match=r"target_loss = 1\.8: expected more than the entropy"):
         scaling.serving(target_loss=1.8, inference_tokens=0)
@@ -219,5 +182,3 @@ def test_what_no_fit_can_answer_is_refused():
         scaling.effective_tokens(tokens=1e12, unique_tokens=1e11, fit="besiroglu")
     with pytest.raises(InputError, match="fit = 'kaplan'"):
         scaling.loss(parameters=1e9, tokens=1e10, fit="kaplan")
-    with pytest.raises(InputError, match="one of them"):
-        scaling.kaplan_loss()

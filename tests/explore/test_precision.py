@@ -6,7 +6,7 @@ import pytest
 from charts import drawn, unreadable, words
 
 from mathlib.explore.precision import BLOCKS, FAMILIES
-from mathlib.memory import bits, steps
+from mathlib.memory import bits, rounded_sums
 from mathlib.memory.precision import number_type
 from mathlib.show import says
 from mathlib.show.experiments import find
@@ -105,5 +105,5 @@ def test_the_sum_of_the_chapters_first_guess():
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp8_e4m3", "fp32"])
 def test_every_type_adds_up(dtype):
     html = shown("steps", dtype=dtype, start=10.0, step=0.1)
-    last = steps.add_up(step=0.1, steps=1000, dtype=dtype, start=10.0)[-1]
+    last = rounded_sums.add_up(step=0.1, steps=1000, dtype=dtype, start=10.0)[-1]
     assert f"{last:.9g}" in html.replace(",", "") and not unreadable(html)

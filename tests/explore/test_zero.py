@@ -4,7 +4,7 @@ import pytest
 from charts import SPACE, boxes, drawn, outside
 
 from mathlib.explore.zero import _grouped
-from mathlib.memory import sharded
+from mathlib.memory import zero_rank
 from mathlib.show import says
 from mathlib.show.experiments import find
 from mathlib.specs import Layout
@@ -15,7 +15,7 @@ def test_the_bars_are_those_of_the_formulas():
     html = find("shards").run({"model": "llama2-7b", "ranks": 64, "micro_batches": 4})
     for stage in range(4):
         layout = Layout(data=64, zero=stage, micro_batches=4, recompute="full")
-        peak = sharded.peak("llama2-7b", layout, scatter="reduce-scatter").total
+        peak = zero_rank.peak("llama2-7b", layout, scatter="reduce-scatter").total
         assert says.html(says.size(peak)) in says.html(html)
         sent = volumes.zero(parameters=6.738e9, data=64, stage=stage, micro_batches=4)
         assert says.size(sent.total) in html.replace("\u00a0", " ")
@@ -36,7 +36,7 @@ def test_nothing_fits_where_the_states_are_not_what_is_too_much():
 
 def test_the_groups_of_a_bar_are_all_that_is_alive():
     layout = Layout(data=64, zero=3, recompute="full")
-    parts = sharded.peak("llama2-7b", layout, scatter="reduce-scatter")
+    parts = zero_rank.peak("llama2-7b", layout, scatter="reduce-scatter")
     assert _grouped(parts).total == pytest.approx(parts.total, rel=1e-12)
 
 

@@ -81,6 +81,7 @@ EXAMPLES: dict[str, object] = {
     "index": 1,
     "schedule": "gpipe",
     "logits_bytes": 4,
+    "loss_bytes": 4,
     "layers": 4,
     "backward": 0.1,
     "bucket": 1e6,
@@ -297,22 +298,20 @@ OWN: dict[str, dict[str, object]] = {
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
     "fit.training": {"stage": 0},
-    "moments.moments": {"stage": 0},
+    "one_device.moments": {"stage": 0},
     "comm.bus_factor": {"ranks": 8},
     "volumes.context_parallel": {"method": "ring"},
     "fit.smallest": {"layout": Layout(data=4)},
-    "sharded.moments": {"layout": Layout(data=4, zero=2), "scatter": "all-to-all"},
+    "zero_rank.moments": {"layout": Layout(data=4, zero=2), "scatter": "all-to-all"},
     "degree.choose": {"layout": Layout(data=4)},
-    "sharded.peak": {"layout": Layout(data=4, zero=3)},
+    "zero_rank.peak": {"layout": Layout(data=4, zero=3)},
     "comm.crossover": {"first": "ring"},
     "comm.faster": {"first": "ring"},
     "mesh.hierarchical_groups": {"ranks": 8},
-    "batches.scheduled_tokens": {"schedule": [(4, 2)]},
     "precision.bytes_per_parameter": {"recipe": "adafactor"},
     "estimators.deepspeed_zero2": {"offload": "optimizer"},
     "params.lora": {"rank": 4},
     "roofline.rows_to_ridge": {"inner": 1024, "columns": 1024, "bandwidth": 2e12},
-    "cost.total_hours": {"device_hours": [1.0, 2.0]},
     "cost.utilization": {"seconds": 1e6},
     "scaling.errors": {"fit": "hoffmann-3"},
     "interruptions.find_record": {"name": "OPT-175B, 992 A100"},
@@ -394,7 +393,23 @@ OWN: dict[str, dict[str, object]] = {
     "weights.versions_kept": {"schedule": SCHEDULE},
     "bill.device_time": {"micro_batches": 4, "gradient_bytes": 1e9, "devices": 8},
 }
+INSIDE = {  # steps of the formulas beside them, which check what they are given
+    "activations": "sequence_length",
+    "calibration": "chance_over joined reach_in",
+    "flops": "all_pairs head_dims",
+    "layer_time": "layer_seconds pass_seconds",
+    "one_device": "accumulates in_gib tensor_sizes update_kernel",
+    "overlap": "seconds_of",
+    "saved_tensors": "has_experts layer_tensors norm_bytes saving_of shares",
+    "search": "axis_values bytes_at_risk bytes_left choice_of layout_of memory_of ways_within "
+    "whole_devices",
+    "states": "layer_parameters on_device",
+    "step": "least_seconds seconds_of times_of",
+    "ways": "families_of meshes_of of_mesh sharded",
+    "wording": "",
+}
 LEFT_OUT = {  # and why
+    **{f"{m}.{name}": "a step" for m, names in INSIDE.items() for name in names.split(" ")},
     "work.": "amounts for a search, which checks nothing; tests/plan/test_work.py",
     "autodiff": "steps of the engine, on matrices; tests/compute/test_autodiff.py",
     "zero_bubble.in_turn": "reads words that an order has made; tests/schedule/test_zero_bubble.py",
@@ -406,7 +421,6 @@ LEFT_OUT = {  # and why
 }
 REST = {
     "orders.make": {"stages": 2, "micro_batches": 4},
-    "batches.batch_tokens": {"world": 16, "per_replica": 2},
 }  # what goes through **keywords
 
 

@@ -62,14 +62,10 @@ def test_gpipe_holds_every_micro_batch_at_both_ends_by_hand() -> None:
         activations.in_flight(pipeline=4, micro_batches=8, stage=4)
 
 
-def test_a_tensor_of_the_stream_and_a_rule_of_thumb() -> None:
+def test_a_tensor_of_the_stream() -> None:
     assert activations.hidden_state("gpt2") == 2 * 1024 * 768
     assert activations.hidden_state("gpt2", micro_batch=3, tokens=10) == 2 * 3 * 10 * 768
     assert activations.hidden_state("gpt2", bytes_per_element=4) == 4 * 1024 * 768
-    rule = {"layers": 5, "width": 7, "tokens": 11}
-    assert activations.zero_rule(**rule) == 12 * 2 * 5 * 7 * 11
-    more = activations.zero_rule(**rule, micro_batch=3, elements=10, bytes_per_element=4)
-    assert more == 10 * 4 * 3 * 5 * 7 * 11
 
 
 @given(shapes, micro, splits)
@@ -312,7 +308,6 @@ def test_small_tensors_are_small() -> None:
             "schedule = 'zero-bubble'",
         ),
         (lambda: inference.kv_cache("gpt2", tokens=1.5), "tokens = 1.5"),
-        (lambda: activations.zero_rule(layers=True, width=1, tokens=1), "layers = True"),
     ],
 )
 def test_bad_input_names_the_argument(call: object, named_argument: str) -> None:

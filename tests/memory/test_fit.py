@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.memory import activations, fit, moments, precision, states
+from mathlib.memory import activations, fit, one_device, precision, states
 from mathlib.parts import Parts
 from mathlib.specs import Experts, Layout, Model
 
@@ -34,7 +34,7 @@ layouts = st.builds(
 def test_a_stage_may_be_named() -> None:
     layout = Layout(pipeline=4, micro_batches=8)
     for i in range(4):
-        every = moments.moments(SMALL, layout, stage=i).values()
+        every = one_device.moments(SMALL, layout, stage=i).values()
         assert fit.training(SMALL, layout, stage=i).total == max(one.total for one in every)
     assert fit.training(SMALL).total == fit.training(SMALL, Layout()).total
 
@@ -102,7 +102,7 @@ def test_interleaving_leaves_out_stages_that_it_cannot_have() -> None:
     st.booleans(),
     st.integers(1, 2),
     SHARDABLE,
-    st.sampled_from(moments.OPTIMIZERS),
+    st.sampled_from(one_device.OPTIMIZERS),
 )
 def test_no_zero_stage_needs_more_than_the_one_below(
     model: Model, ranks: tuple[int, int], two: bool, m: int, recipe: str, kind: str
@@ -114,7 +114,9 @@ def test_no_zero_stage_needs_more_than_the_one_below(
     layout = Layout(data, pipeline=1 + (two and model.layers > 1), expert=expert, micro_batches=m)
     how = {"recipe": recipe, "optimizer": kind}
     for i in range(layout.pipeline):
-        stages = [moments.moments(model, replace(layout, zero=z), stage=i, **how) for z in range(4)]
+        stages = [
+            one_device.moments(model, replace(layout, zero=z), stage=i, **how) for z in range(4)
+        ]
         share = stages[3]["update"].amount("weights") / stages[0]["update"].amount("weights")
         for below, above in pairwise(stages):
             for name in above:
@@ -131,14 +133,14 @@ def test_experts_are_sharded_wherever_they_have_replicas() -> None:
     needs = [fit.training("mixtral-8x7b", layout).total for layout in (none, one, three)]
     experts = states.stage_parameters("mixtral-8x7b", none).amount("experts")
     assert needs[0] - needs[1] == pytest.approx(12 * experts * 7 / 8)
-    update = moments.moments("mixtral-8x7b", three, recipe="adam-fp32")["update"]
+    update = one_device.moments("mixtral-8x7b", three, recipe="adam-fp32")["update"]
     own = states.stage_parameters("mixtral-8x7b", three).total - experts * 7 / 8
     assert update["update"] == pytest.approx(4 * own)
-    gathered = moments.moments("mixtral-8x7b", three)["end of forward"]["gathered layer"]
+    gathered = one_device.moments("mixtral-8x7b", three)["end of forward"]["gathered layer"]
     assert gathered == 2 * experts / 32, "all of a layer's experts, and nothing that no rank shards"
 
 
-@given(layouts, RECIPES, st.sampled_from(specs.ATTENTION), st.sampled_from(moments.LOSSES))
+@given(layouts, RECIPES, st.sampled_from(specs.ATTENTION), st.sampled_from(one_device.LOSSES))
 def test_training_is_the_fullest_moment_of_the_fullest_stage(
     layout: Layout, recipe: str, kind: str, loss: str
 ) -> None:
@@ -146,7 +148,7 @@ def test_training_is_the_fullest_moment_of_the_fullest_stage(
     need = fit.training(SMALL, layout, **how)
     assert need.total == pytest.approx(sum(need.amount(name) for name in need))
     assert need["context"] == 1e9
-    stages = [moments.moments(SMALL, layout, stage=i, **how) for i in range(layout.pipeline)]
+    stages = [one_device.moments(SMALL, layout, stage=i, **how) for i in range(layout.pipeline)]
     every = [one.total for stage in stages for one in stage.values()]
     assert need.total == max(every), "the fullest stage is found without looking at all of them"
     own = states.stage_parameters(SMALL, layout).total

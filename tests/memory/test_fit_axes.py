@@ -3,7 +3,7 @@
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.memory import activations, fit, sharded, states
+from mathlib.memory import activations, fit, states, zero_rank
 from mathlib.specs import Experts, Layout, Model
 
 MIXED = Model(
@@ -62,8 +62,8 @@ def test_what_the_formulas_do_not_cover_is_refused() -> None:
     with pytest.raises(InputError, match="context = 2: expected attention = 'flash'"):
         activations.layer(MIXED, context=2, attention="standard")
     with pytest.raises(InputError, match=r"layout\.expert = 2"):
-        sharded.moments(MIXED, Layout(data=2, expert=2))
+        zero_rank.moments(MIXED, Layout(data=2, expert=2))
     with pytest.raises(InputError, match=r"layout\.expert_tensor = 1: expected as many"):
-        sharded.moments(MIXED, Layout(tensor=2, expert_tensor=1, sequence_parallel=True))
+        zero_rank.moments(MIXED, Layout(tensor=2, expert_tensor=1, sequence_parallel=True))
     with pytest.raises(InputError, match="expert = 3: does not divide"):
         fit.training(MIXED, Layout(data=3, expert=3))

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import (
 from mathlib.checks import InputError
 from mathlib.memory import activations
 from mathlib.memory.saved_tensors import Saving
-from mathlib.plan.keeps import find_keeps
+from mathlib.plan.room import find_keeps
 from mathlib.specs import Experts, Latent, Layout, Model
 
 

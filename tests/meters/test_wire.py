@@ -13,7 +13,8 @@ import torch
 import torch.distributed as dist
 
 from mathlib import launch
-from mathlib.meters import slow_wires, wire
+from mathlib.launch import slow_wires
+from mathlib.meters import wire
 from mathlib.parallel import collectives as own
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -231,10 +232,10 @@ def test_only_connected_tcp_sockets_are_connections(tmp_path):
     datagrams.connect(("127.0.0.1", 9))
     with socket.create_server(("127.0.0.1", 0)) as server:
         before = open_files()
-        others = {inode for inode, _ in wire.connections()}
+        others = {inode for inode, _ in slow_wires.connections()}
         with socket.create_connection(server.getsockname()) as one, server.accept()[0] as other:
             ends = {os.fstat(sock.fileno()).st_ino for sock in (one, other)}
-            found = {inode for inode, _ in wire.connections()}
+            found = {inode for inode, _ in slow_wires.connections()}
         assert found - others == ends
         silent = {os.fstat(sock.fileno()).st_ino for sock in (*files[1:], datagrams, server)}
         assert not found & silent

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mathlib.checks import InputError
-from mathlib.memory import steps
+from mathlib.memory import rounded_sums
 from mathlib.model import stochastic
 
 
@@ -16,10 +16,10 @@ def test_the_mean_is_the_number_and_only_neighbours_occur():
     for value in (1.001, -0.3, 1e-20, 3e30):
         exact = torch.full((100_000,), value)
         found = stochastic.rounded(exact, dice()).float()
-        low, high = steps.neighbours(exact[0].item(), "bf16")
+        low, high = rounded_sums.neighbours(exact[0].item(), "bf16")
         assert set(found.tolist()) == {low, high}
         share = (found == high).double().mean().item()
-        assert share == pytest.approx(steps.chance_up(exact[0].item(), "bf16"), abs=0.01)
+        assert share == pytest.approx(rounded_sums.chance_up(exact[0].item(), "bf16"), abs=0.01)
 
 
 def test_what_bf16_can_say_stays():

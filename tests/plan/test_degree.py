@@ -3,7 +3,7 @@
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.memory import fit, sharded
+from mathlib.memory import fit, zero_rank
 from mathlib.plan import degree
 from mathlib.specs import Layout, Model, find_model
 
@@ -18,7 +18,7 @@ NEOX_65B = find_model(NEOX).but(layers=80, width=8192, parameters=0)
 def needed(n: int, degree: int, b: int, **options) -> float:
     zero = 3 if degree > 1 else 0
     layout = Layout(data=n, shard=degree, zero=zero, micro_batch=b)
-    return sharded.peak(SMALL, layout, **HOW, **options).total
+    return zero_rank.peak(SMALL, layout, **HOW, **options).total
 
 
 def test_the_smallest_degree_then_the_largest_batch():
@@ -73,7 +73,7 @@ def test_the_pages_20b_on_eight_nodes_needs_a_fused_attention():
     """The page: degree 32, 12 sequences a device; with all scores they do not fit."""
     assert chosen(8, "flash", micro_batch=12).layout.shard == 32
     page = Layout(data=64, shard=32, zero=3, micro_batch=12, recompute="full")
-    scores = sharded.peak(NEOX, page, attention="standard", **HOW)
+    scores = zero_rank.peak(NEOX, page, attention="standard", **HOW)
     assert not fit.fits(scores, "a100-40gb")
     assert chosen(8, "flash").layout.shard == 16, "for its smallest batch half the degree is enough"
 
@@ -84,7 +84,7 @@ def test_the_pages_65b_on_64_nodes(tokens, b, shard, tensor):
     layout = Layout(
         data=512 // tensor, tensor=tensor, shard=shard, zero=3, micro_batch=b, recompute="full"
     )
-    found = sharded.peak(NEOX_65B, layout, tokens=tokens, **HOW)
+    found = zero_rank.peak(NEOX_65B, layout, tokens=tokens, **HOW)
     assert fit.fits(found, "a100-40gb", reserve=RESERVE)
     kept = 80 * 2 * tokens * b * 8192
     assert 0.9 * kept < found.amount("activations") <= kept and kept > 0.3 * found.total

@@ -28,7 +28,7 @@ LAWS = {  # of one layer: what the page shows beside the plan, without its micro
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_every_part_of_a_layer_is_what_its_letters_give(recompute: str) -> None:
     on = machine("mixtral-8x7b", find_cluster("dgx-h100"), RATES, tokens=4096)
-    one, letters = layer_time._layer(on, Layout(**SPREAD, recompute=recompute))
+    one, letters = layer_time.layer_seconds(on, Layout(**SPREAD, recompute=recompute))
     assert list(letters) == list(LAWS)
     for part, (name, law) in zip(one.parts, LAWS.items(), strict=True):
         assert part == pytest.approx(law(**letters[name])), name
@@ -39,7 +39,7 @@ def test_every_part_of_a_layer_is_what_its_letters_give(recompute: str) -> None:
 def test_a_layer_computes_its_share_of_the_models_flop() -> None:
     model, lay = find_model("llama3-8b"), Layout()
     on = machine(model, find_cluster("dgx-h100"), RATES, tokens=2048)
-    given = layer_time._layer(on, lay)[1]
+    given = layer_time.layer_seconds(on, lay)[1]
     head = 2 * 2048 * model.width * model.padded_vocab
     wanted = flops.forward(model, tokens=2048, sequences=1, causal=True).total - head
     assert given["products"]["F"] + given["attention"]["A"] == pytest.approx(wanted / model.layers)
@@ -47,9 +47,9 @@ def test_a_layer_computes_its_share_of_the_models_flop() -> None:
 
 def test_what_is_asked_again_is_remembered() -> None:
     on = machine("llama3-8b", find_cluster("dgx-h100"), RATES, tokens=2048)
-    first = layer_time._pass(on, Layout())
-    assert layer_time._pass(on, Layout(data=4, micro_batches=7)) is first
-    assert layer_time._pass(on, Layout(micro_batch=2)) is not first
+    first = layer_time.pass_seconds(on, Layout())
+    assert layer_time.pass_seconds(on, Layout(data=4, micro_batches=7)) is first
+    assert layer_time.pass_seconds(on, Layout(micro_batch=2)) is not first
 
 
 def test_tensor_ranks_hide_in_a_node_what_their_products_cover_and_between_nodes_nothing() -> None:
@@ -59,7 +59,7 @@ def test_tensor_ranks_hide_in_a_node_what_their_products_cover_and_between_nodes
     place = list(LAWS).index("tensor exchange")
 
     def exchange(on: Machine, tensor: int) -> tuple[float, float]:
-        one, letters = layer_time._layer(on, Layout(tensor=tensor, **wide))
+        one, letters = layer_time.layer_seconds(on, Layout(tensor=tensor, **wide))
         whole = letters["tensor exchange"]["n"] * letters["tensor exchange"]["t_r"]
         return one.parts[place], whole
 

@@ -3,8 +3,7 @@
 import pytest
 
 from mathlib.memory import fit, states
-from mathlib.plan.keeps import Keeps
-from mathlib.plan.room import Room
+from mathlib.plan.room import Keeps, Room
 from mathlib.plan.work import OFFLOAD, UNTIMED
 from mathlib.specs import Experts, Layout
 

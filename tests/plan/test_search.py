@@ -7,8 +7,7 @@ import pytest
 from mathlib.layout import Layout
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
-from mathlib.plan.keeps import find_keeps
-from mathlib.plan.room import Room
+from mathlib.plan.room import Room, find_keeps
 from mathlib.specs import find_cluster
 
 CLUSTER, RATES = find_cluster("dgx-h100"), find_rates("h100-sxm")

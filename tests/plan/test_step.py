@@ -204,7 +204,7 @@ def test_no_axis_is_missing_where_families_of_layouts_share_an_answer() -> None:
     first = work.Way(8, 2, 2, 1, 0, 1, False, 1, 8, "none", 1, 2, 0)
 
     def asked(on: step.Machine, way: work.Way) -> tuple[object, object]:
-        return step._times(on, way, shards), on.room.of_family(way, shards)
+        return step.times_of(on, way, shards), on.room.of_family(way, shards)
 
     for axis, other in OTHER.items():
         used, fresh = (step.machine(mixtral, NODE, rates, tokens=2048) for _ in range(2))

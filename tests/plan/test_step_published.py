@@ -16,8 +16,7 @@ from published_runs import published
 
 from mathlib.memory import fit
 from mathlib.plan.calibration import out_of_memory
-from mathlib.plan.keeps import find_keeps
-from mathlib.plan.room import Room
+from mathlib.plan.room import Room, find_keeps
 from mathlib.specs import table
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))

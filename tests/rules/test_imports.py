@@ -90,6 +90,29 @@ def test_a_file_imports_only_what_its_room_may(path):
     assert not list(wrongs(room_of(module_parts(path)), path.read_text("utf-8")))
 
 
+def private_names(source):
+    """What a file takes from another of ours though its name says that it is that file's own."""
+    tree = ast.parse(source)
+    ours = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and "mathlib" in n.module]
+    names = {alias.name: alias.asname or alias.name for node in ours for alias in node.names}
+    yield from (name for name in names if name[0] == "_" and not name.endswith("__"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            of_module = node.value.id in names.values() and node.value.id.islower()
+            if of_module and node.attr[0] == "_" and not node.attr.endswith("__"):
+                yield f"{node.value.id}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_a_private_name_stays_in_its_file(path):
+    assert not list(private_names(path.read_text("utf-8")))
+
+
+def test_a_private_name_taken_is_seen():
+    assert list(private_names("from mathlib.plan.step import _a, b")) == ["_a"]
+    assert list(private_names("from mathlib.plan import step\nstep._a(step.b)")) == ["step._a"]
+
+
 def test_every_folder_is_a_room_of_the_list():
     folders = {path.parent.name for path in ROOT.glob("*/*.py")}
     assert folders <= set(ROOMS), f"say where {folders - set(ROOMS)} stands in ROOMS of this file"

@@ -1,15 +1,14 @@
 """Every part that a formula returns has a look of its own, said in mathlib/show/roles.py."""
 
-import importlib.util
 import inspect
 import pkgutil
 import typing
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from formulas import FUNCTIONS, LEFT_OUT, called
 
 from mathlib import specs
 from mathlib.compute import flops, papers, params
@@ -34,16 +33,6 @@ OWN = {  # formulas that test_refusals has no examples for
 }
 
 
-def refusals() -> typing.Any:
-    """The test that calls every public function with an example; tests are no package."""
-    place = Path(__file__).with_name("test_refusals.py")
-    spec = importlib.util.spec_from_file_location("refusals", place)
-    assert spec and spec.loader
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
 def sums() -> Iterator[tuple[str, typing.Any]]:
     """Every public function of the formulas that says it returns parts."""
     for room in ROOMS:
@@ -51,10 +40,12 @@ def sums() -> Iterator[tuple[str, typing.Any]]:
         for one in pkgutil.iter_modules(folder, f"mathlib.{room}."):
             module = import_module(one.name)
             for name, function in inspect.getmembers(module, inspect.isfunction):
-                if not name.startswith("_") and function.__module__ == one.name:
+                which = f"{one.name.split('.')[-1]}.{name}"
+                step = name[0] == "_" or which.startswith(tuple(LEFT_OUT))
+                if not step and function.__module__ == one.name:
                     returned = str(typing.get_type_hints(function).get("return"))
                     if "mathlib.parts.Parts" in returned:
-                        yield f"{one.name.split('.')[-1]}.{name}", function
+                        yield which, function
 
 
 def parts_in(result: object) -> Iterator[Parts]:
@@ -70,11 +61,10 @@ def parts_in(result: object) -> Iterator[Parts]:
 @cache
 def returned() -> dict[str, list[Parts]]:
     """What the formulas return: their examples, and every kind of model's FLOP and parameters."""
-    examples = refusals()
     found = {}
     for which, _ in sums():
-        assert which in examples.FUNCTIONS or which in OWN, f"call {which} in OWN of this file"
-        result = OWN[which]() if which in OWN else examples.called(which)
+        assert which in FUNCTIONS or which in OWN, f"call {which} in OWN of this file"
+        result = OWN[which]() if which in OWN else called(which)
         found[which] = list(parts_in(result))
     for model in specs.table("models"):
         for function in (flops.forward, params.count):

@@ -11,7 +11,7 @@ import pytest
 from mathlib import specs
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
-from mathlib.plan.keeps import find_keeps
+from mathlib.plan.room import find_keeps
 from mathlib.show import planned, says
 from mathlib.specs import Layout
 

@@ -5,8 +5,8 @@ import pytest
 from mathlib import specs
 from mathlib.plan import planner, step
 from mathlib.plan.calibration import find_rates
-from mathlib.plan.keeps import find_keeps
 from mathlib.plan.machine import host_of
+from mathlib.plan.room import find_keeps
 from mathlib.plan.work import OFFLOAD
 from mathlib.show import step_laws
 

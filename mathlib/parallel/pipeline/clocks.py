@@ -8,11 +8,10 @@ speed.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mathlib.meters.trace import Event
 from mathlib.schedule.actions import Action, Schedule
 from mathlib.schedule.times import Times
 
@@ -47,16 +46,6 @@ class VirtualClock:
         arrival = self.left[to] + self.times.message
         self.now = arrival if self.times.blocking else self.now
         return arrival
-
-
-def idle_share(events: Iterable[Event]) -> float:
-    """Idle time over all time, from the first action's begin to the last one's end: what the traces
-    of all ranks show.
-    """
-    actions = [event for event in events if event.kind == "compute"]
-    span = max(event.end for event in actions) - min(event.start for event in actions)
-    busy = sum(event.end - event.start for event in actions)
-    return 1 - busy / (len({event.rank for event in actions}) * span)
 
 
 @contextmanager

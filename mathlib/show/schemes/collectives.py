@@ -10,11 +10,11 @@ from functools import partial
 from mathlib.checks import one_of, whole
 from mathlib.show import says
 from mathlib.show.figures import figure
-from mathlib.show.held import Held, Whose, held_after
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.shapes import NEUTRAL
 from mathlib.show.kit.sheet import Sheet, place
 from mathlib.show.link_chart import between_nodes
+from mathlib.show.rank_grid import Held, Whose, held_after
 from mathlib.show.roles import ROLES, Look, piece_look, rank_look
 from mathlib.show.tables import Shown
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, cast
 
 from mathlib import specs
-from mathlib.memory import activations, moments, precision, states
+from mathlib.memory import activations, one_device, precision, states
 from mathlib.parts import Parts
 from mathlib.show import says, svg
 from mathlib.show.figures import figure
@@ -40,7 +40,7 @@ def life_of_a_step(
     """Bytes alive from the start of a step to its end, by role: from memory.moments, whose
     arguments `options` are.
     """
-    alive = moments.moments(model, recipe=recipe, **options)
+    alive = one_device.moments(model, recipe=recipe, **options)
     points = {moment: _by_role(parts) for moment, parts in alive.items() if moment in WHEN}
     rest = {role: size for role, size in points["update"].items() if role in STAYS}
     layers = points["end of forward"] | {"logits": 0}  # these come last

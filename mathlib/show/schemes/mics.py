@@ -9,9 +9,8 @@ from itertools import pairwise
 from mathlib.checks import InputError, one_of, quotient, whole
 from mathlib.show import says
 from mathlib.show.figures import figure
-from mathlib.show.held import Held
 from mathlib.show.kit import Canvas, Shape
-from mathlib.show.rank_grid import rank_rows
+from mathlib.show.rank_grid import Held, rank_rows
 from mathlib.show.roles import ROLES, rank_look
 from mathlib.show.tables import Shown
 from mathlib.traffic import mesh

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from mathlib.checks import InputError, whole
 from mathlib.show.figures import figure
-from mathlib.show.held import Whose
 from mathlib.show.kit import Canvas, Shape
+from mathlib.show.rank_grid import Whose
 from mathlib.show.roles import rank_look
 from mathlib.show.schemes.collectives import pieces, rank_legend
 from mathlib.show.tables import Shown

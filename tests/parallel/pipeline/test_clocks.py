@@ -2,8 +2,7 @@
 
 import time
 
-from mathlib.meters.trace import Event
-from mathlib.parallel.pipeline.clocks import Done, VirtualClock, at_least, idle_share
+from mathlib.parallel.pipeline.clocks import Done, VirtualClock, at_least
 from mathlib.schedule.actions import Action
 from mathlib.schedule.flush import gpipe
 from mathlib.schedule.times import Times
@@ -31,11 +30,6 @@ def test_a_message_leaves_behind_the_one_before_it():
     assert clock.now == 1
     clock = VirtualClock(Times(message=0.5, blocking=True), SCHEDULE, 0)
     assert clock.leave(1) == clock.now == 0.5
-
-
-def test_the_idle_share_of_two_ranks():
-    busy = [Event("F", "compute", rank, start, end) for rank, start, end in ((0, 0, 2), (1, 2, 4))]
-    assert idle_share([*busy, Event("wait", "idle", 1, 0, 2)]) == 0.5
 
 
 def test_a_block_takes_at_least_so_long():

@@ -3,7 +3,7 @@
 import pytest
 from charts import SPACE, drawn, said
 
-from mathlib.memory import moments, precision
+from mathlib.memory import one_device, precision
 from mathlib.show import says
 from mathlib.show.schemes import memory
 from mathlib.specs import Layout, find_model
@@ -12,7 +12,7 @@ from mathlib.specs import Layout, find_model
 def test_every_moment_has_all_its_bytes():
     layout = Layout(micro_batch=2)
     told = said(drawn(memory.life_of_a_step("gpt2-xl", layout=layout)))
-    alive = moments.moments("gpt2-xl", layout)
+    alive = one_device.moments("gpt2-xl", layout)
     for moment in ("loss", "update"):
         assert f"{moment}: {says.size(alive[moment].total)}" in told
     peak = max(parts.total for parts in alive.values())
@@ -20,7 +20,7 @@ def test_every_moment_has_all_its_bytes():
 
 
 def test_roles_add_up():
-    for parts in moments.moments("llama2-7b", Layout(data=8, zero=2)).values():
+    for parts in one_device.moments("llama2-7b", Layout(data=8, zero=2)).values():
         assert sum(memory._by_role(parts).values()) == pytest.approx(parts.total)
 
 

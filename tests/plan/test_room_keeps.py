@@ -3,7 +3,7 @@
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.plan.keeps import Keeps, find_keeps
+from mathlib.plan.room import Keeps, find_keeps
 from mathlib.specs import table
 
 

@@ -13,10 +13,17 @@ from typing import Any
 from mathlib.checks import InputError, flag, instance, non_negative, one_of, whole
 from mathlib.compute import params
 from mathlib.memory import activations, precision
-from mathlib.memory.exchange import Exchange
-from mathlib.memory.moments import FLOATS, LOSSES, _accumulates, _in_gib, _kernel, _sizes, _Step
+from mathlib.memory.exchange import Exchange, Rows
+from mathlib.memory.one_device import (
+    FLOATS,
+    LOSSES,
+    Step,
+    accumulates,
+    in_gib,
+    tensor_sizes,
+    update_kernel,
+)
 from mathlib.memory.precision import Recipe
-from mathlib.memory.rows import _Rows
 from mathlib.parts import Part, Parts
 from mathlib.records import dataclass
 from mathlib.specs import Layout, Model, find_model
@@ -26,7 +33,7 @@ SCATTERS = ("all-to-all", "reduce-scatter")
 
 
 @dataclass(frozen=True)
-class _Rank(_Rows):
+class _Rank(Rows):
     """One rank, moment by moment."""
 
     on_their_way: int
@@ -132,7 +139,7 @@ class _Rank(_Rows):
         """Tensors that a layer's backward comes to before it comes to the norm of its MLP."""
         late = {"attention", "head"}
         groups = {m.group for m in params.matrices(self.model)} - late
-        kind = groups - {"mlp"} if activations._has_experts(self.model, index) else {"mlp"}
+        kind = groups - {"mlp"} if activations.has_experts(self.model, index) else {"mlp"}
         return sum(m.group in kind for m in params.matrices(self.model))
 
     def layer_parts(self, place: int) -> Parts:
@@ -262,14 +269,22 @@ def moments(
     Chapter: zero (eq-zero-peak)
     """
     model, layout = find_model(model), _shardable(layout, activation)
-    asked = (one_of("loss", loss, LOSSES), "none", _accumulates(accumulation, layout, "none"))
-    alone = (model, layout, 0, recipe, _kernel(optimizer, recipe), *asked, _sizes(buffers))
+    asked = (one_of("loss", loss, LOSSES), "none", accumulates(accumulation, layout, "none"))
+    alone = (
+        model,
+        layout,
+        0,
+        recipe,
+        update_kernel(optimizer, recipe),
+        *asked,
+        tensor_sizes(buffers),
+    )
     rows = (non_negative("bucket_bytes", bucket_bytes), flag("keep_half", keep_half))
     flight = (whole("on_their_way", on_their_way), whole("prefetch", prefetch, least=0))
     how = one_of("scatter", scatter, SCATTERS)
     rank = _Rank(*alone, activation, *rows, *flight, how)
-    step = rank if layout.zero else _Step(*alone, activation)
-    return _in_gib(step.all()) if flag("binary", binary) else step.all()
+    step = rank if layout.zero else Step(*alone, activation)
+    return in_gib(step.all()) if flag("binary", binary) else step.all()
 
 
 def peak(model: str | Model, layout: Layout, **options: Any) -> Parts:

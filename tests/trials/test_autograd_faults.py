@@ -5,7 +5,7 @@ import pytest
 from mathlib.checks import InputError
 from mathlib.compute import autodiff
 from mathlib.compute.autodiff import Value
-from mathlib.meters import engine_faults as faults
+from mathlib.trials import autograd_faults as faults
 
 
 def gradients():

@@ -9,12 +9,14 @@ A rank that sends to one other at a time, as in a ring, then has a link of that 
 
 import contextlib
 import math
+import os
 import socket
 import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch.distributed as dist
 from torch import Tensor
@@ -23,11 +25,28 @@ from torch.futures import Future
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mathlib.checks import non_negative, one_of, positive
-from mathlib.meters import wire
 
 # SO_MAX_PACING_RATE, which Python does not name (include/uapi/asm-generic/socket.h)
 PACING_RATE = 47
 UNLIMITED = 2**64 - 1
+
+
+def connections() -> Iterator[tuple[int, socket.socket]]:
+    """This process's connected TCP sockets, whoever opened them, each with the number the kernel
+    knows it by.
+    """
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed while we look, or not connected
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            inode = entry.stat().st_ino
+            with socket.socket(fileno=os.dup(int(entry.name))) as sock:
+                if (
+                    sock.family in (socket.AF_INET, socket.AF_INET6)
+                    and sock.type == socket.SOCK_STREAM
+                ):
+                    sock.getpeername()  # a listening socket has no peer
+                    yield inode, sock
 
 
 class _Pause(TorchDispatchMode):
@@ -51,7 +70,7 @@ def pace(rate: int) -> None:
     It lets the first ten packets of a connection go as they like; on a machine's own wires they may
     hold 64 kB each.
     """
-    for _, connection in wire.connections():
+    for _, connection in connections():
         connection.setsockopt(socket.SOL_SOCKET, PACING_RATE, struct.pack("=Q", rate))
 
 

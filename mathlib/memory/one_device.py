@@ -15,8 +15,8 @@ from mathlib.memory import activations, precision
 from mathlib.memory.precision import Recipe
 from mathlib.memory.states import (
     ENDS,
-    _layer_parameters,
-    _on_device,
+    layer_parameters,
+    on_device,
     per_parameter,
     stage_parameters,
 )
@@ -32,7 +32,7 @@ CAST = 2  # bytes of a weight's copy under autocast
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """One device of one stage: each method is something that is alive, in bytes."""
 
     model: Model
@@ -98,7 +98,7 @@ class _Step:
         """How the program saves its activations."""
         names = {"attention", "dropout", "bytes_per_element", "autocast"}
         names |= {"fused_gate", "expert_results", "separate"}
-        return activations._saving(
+        return activations.saving_of(
             self.model, **{k: v for k, v in self.options.items() if k in names}
         )
 
@@ -136,7 +136,7 @@ class _Step:
 
     def layer(self, index: int, recompute: str) -> Parts:
         """Activations of one layer and one micro-batch; those of a kind are alike."""
-        kind = activations._has_experts(self.model, index), recompute
+        kind = activations.has_experts(self.model, index), recompute
         if kind not in self.made:
             self.made[kind] = self._layer(index, recompute)
         return self.made[kind]
@@ -194,7 +194,7 @@ class _Step:
     @cached_property
     def largest_piece(self) -> float:
         """Parameters of the largest layer or table on a device, as far as they are sharded."""
-        kinds = {activations._has_experts(self.model, i): i for i in self.held}
+        kinds = {activations.has_experts(self.model, i): i for i in self.held}
         norms = params.count(self.model)["norms"]
         assert isinstance(norms, Parts)
         each = sum(norms.amount(n) for n in norms if n not in ENDS) / self.model.layers
@@ -326,7 +326,7 @@ class _Step:
         """
         ends = {"last layer": self.held[-1], "first layer": self.held[0]}
         for kind, experts in (("dense", False), ("expert", True)):
-            own = [i for i in self.held if activations._has_experts(self.model, i) == experts]
+            own = [i for i in self.held if activations.has_experts(self.model, i) == experts]
             for where, index in (("last", max(own)), ("first", min(own))) if own else ():
                 if index not in ends.values():
                     ends[f"{where} {kind} layer"] = index
@@ -372,13 +372,13 @@ class _Step:
     def _groups(self, layers: list[int]) -> dict[str, float]:
         """The same, by group."""
         lay = self.layout
-        return _layer_parameters(self.model, lay.tensor, layers, lay.expert, lay.expert_split)
+        return layer_parameters(self.model, lay.tensor, layers, lay.expert, lay.expert_split)
 
     def _less(self, kind: str, gone: list[int]) -> float:
         """A stage's layers of a kind, less those of one micro-batch whose backward is done."""
         experts, kept = kind == "expert layers", self.kept[kind]
         assert isinstance(kept, Parts)
-        done = [i for i in gone if activations._has_experts(self.model, i) == experts]
+        done = [i for i in gone if activations.has_experts(self.model, i) == experts]
         each = self.layer(done[0], self.layout.recompute).total if done else 0
         return kept.total - sum([each] * len(done))
 
@@ -418,7 +418,7 @@ class _Step:
     def _largest_weight(self) -> float:
         """Parameters of the largest matrix or table of a device; a bias is a tensor of its own."""
         weights = [m._replace(bias=False) for m in params.matrices(self.model)[:-1]]
-        matrices = [_on_device(m, self.model, self.layout.tensor) / m.copies for m in weights]
+        matrices = [on_device(m, self.model, self.layout.tensor) / m.copies for m in weights]
         return max(matrices + [self.own.amount(n) for n in ("embedding", "head") if n in self.own])
 
     def all(self) -> dict[str, Parts]:
@@ -466,41 +466,41 @@ def moments(
     """
     model = find_model(model)
     layout = Layout() if layout is None else instance("layout", layout, Layout)
-    step = _Step(
+    step = Step(
         model,
         layout,
         stage,
         recipe,
-        _kernel(optimizer, recipe),
+        update_kernel(optimizer, recipe),
         one_of("loss", loss, LOSSES),
         one_of("ddp_buckets", ddp_buckets, BUCKETS),
-        _accumulates(accumulation, layout, ddp_buckets),
-        _sizes(buffers),
+        accumulates(accumulation, layout, ddp_buckets),
+        tensor_sizes(buffers),
         activation,
     )
-    return _in_gib(step.all()) if flag("binary", binary) else step.all()
+    return in_gib(step.all()) if flag("binary", binary) else step.all()
 
 
-def _kernel(optimizer: str | None, recipe: str | Recipe) -> str:
+def update_kernel(optimizer: str | None, recipe: str | Recipe) -> str:
     """How the update runs: as said, or as programs that keep this recipe run it."""
     if optimizer is None:
         return "fused" if precision.recipe(recipe).master_weights else "foreach"
     return one_of("optimizer", optimizer, OPTIMIZERS)
 
 
-def _accumulates(asked: bool | None, layout: Layout, ddp_buckets: str) -> bool:
+def accumulates(asked: bool | None, layout: Layout, ddp_buckets: str) -> bool:
     """Whether gradients live through the forward; those that are views of buckets always do."""
     several = layout.micro_batches > 1 if asked is None else flag("accumulation", asked)
     return several or ddp_buckets == "view"
 
 
-def _sizes(buffers: dict[str, float] | None) -> dict[str, float]:
+def tensor_sizes(buffers: dict[str, float] | None) -> dict[str, float]:
     """A user's own buffers, each size checked."""
     named = {} if buffers is None else instance("buffers", buffers, dict)
     return {name: non_negative(f"buffers[{name!r}]", size) for name, size in named.items()}
 
 
-def _in_gib(moments: dict[str, Parts]) -> dict[str, Parts]:
+def in_gib(moments: dict[str, Parts]) -> dict[str, Parts]:
     """The same, printed in GiB."""
     return {
         name: Parts(one.title, "byte", dict(one.items()), binary=True)

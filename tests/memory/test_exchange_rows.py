@@ -3,14 +3,14 @@
 import pytest
 
 from mathlib.compute import params
-from mathlib.memory import sharded
+from mathlib.memory import zero_rank
 from mathlib.specs import Experts, Layout, Model
 
 SMALL = Model("small", layers=4, width=64, heads=4, vocab=251, context=32, dropout=False)
 
 
 def at(model: Model, moment: str, **options):
-    return sharded.moments(model, Layout(data=4, zero=3), recipe="sgd", **options)[moment]
+    return zero_rank.moments(model, Layout(data=4, zero=3), recipe="sgd", **options)[moment]
 
 
 def test_layers_with_experts_are_larger_rows():
@@ -31,6 +31,6 @@ def test_layers_and_what_stands_in_none_are_the_model(experts):
 def test_smaller_buckets_are_padded_more_often(stage):
     layout, padding = Layout(data=7, zero=stage), []
     for size in (1e9, 1e4):
-        parts = sharded.moments(SMALL, layout, recipe="sgd", bucket_bytes=size)["update"]
+        parts = zero_rank.moments(SMALL, layout, recipe="sgd", bucket_bytes=size)["update"]
         padding.append(parts.amount("padding") if "padding" in parts else 0)
     assert padding[0] < 4 * 7 < padding[1] < 4 * 7 * 60

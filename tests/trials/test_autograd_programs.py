@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mathlib.compute.autodiff import Value
-from mathlib.meters import engine_faults
-from mathlib.meters import random_programs as programs
+from mathlib.trials import autograd_faults
+from mathlib.trials import autograd_programs as programs
 
 RIGHT = [programs.with_torch(seed) for seed in range(100)]
 
@@ -42,13 +42,13 @@ def test_every_step_leads_to_the_loss(seed):
 
 
 def test_a_share_that_is_lost_is_seen_in_the_gradients():
-    with engine_faults.built_in("walk: a share is lost"):
+    with autograd_faults.built_in("walk: a share is lost"):
         wrong, other, stopped = programs.disagreements(RIGHT)
     assert wrong > 20 and other == stopped == 0
 
 
 def test_another_walk_is_seen_in_the_order():
-    with engine_faults.built_in("walk: leaves come last"):
+    with autograd_faults.built_in("walk: leaves come last"):
         wrong, other, stopped = programs.disagreements(RIGHT)
     assert other > 20 and wrong == stopped == 0
 
@@ -56,13 +56,13 @@ def test_another_walk_is_seen_in_the_order():
 def test_square_matrices_hide_no_product_that_is_not_turned():
     square = [programs.with_torch(seed, tall=3) for seed in range(100)]
     assert programs.disagreements(square, tall=3) == [0, 0, 0]
-    with engine_faults.built_in("A B: B is not turned"):
+    with autograd_faults.built_in("A B: B is not turned"):
         wrong, _, stopped = programs.disagreements(square, tall=3)
     assert wrong > 50 and stopped == 0
 
 
 def test_a_shape_that_does_not_fit_stops_a_program():
-    with engine_faults.built_in("A B: B is not turned"):
+    with autograd_faults.built_in("A B: B is not turned"):
         assert programs.disagreements(RIGHT)[2] > 10
 
 

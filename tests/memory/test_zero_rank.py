@@ -4,7 +4,7 @@ import pytest
 
 from mathlib.checks import InputError
 from mathlib.compute import params
-from mathlib.memory import moments, sharded, states
+from mathlib.memory import one_device, states, zero_rank
 from mathlib.specs import Layout, Model
 
 SMALL = Model("small", layers=4, width=64, heads=4, vocab=251, context=32, dropout=False)
@@ -16,7 +16,7 @@ OUTSIDE = P - 4 * LAYER
 def at(name: str, **options) -> dict[str, float]:
     stage = options.pop("zero", 3)
     layout = Layout(data=3, zero=stage, micro_batches=options.pop("micro_batches", 1))
-    one = sharded.moments(SMALL, layout, recipe="adam-fp32", **options)[name]
+    one = zero_rank.moments(SMALL, layout, recipe="adam-fp32", **options)[name]
     return {part: one.amount(part) for part in one}
 
 
@@ -26,8 +26,8 @@ def padded(numbers: float) -> int:
 
 def test_stage_0_is_what_one_process_has():
     layout = Layout(data=4)
-    found = sharded.moments(SMALL, layout, recipe="sgd")
-    wanted = moments.moments(SMALL, layout, recipe="sgd")
+    found = zero_rank.moments(SMALL, layout, recipe="sgd")
+    wanted = one_device.moments(SMALL, layout, recipe="sgd")
     assert {n: one.total for n, one in found.items()} == {n: o.total for n, o in wanted.items()}
 
 
@@ -84,7 +84,7 @@ def test_stage_3_has_a_live_and_a_prefetched_layer():
 def test_a_16_bit_shard_is_kept_if_wanted():
     layout = Layout(data=4, zero=3)
     made, kept = (
-        sharded.moments(SMALL, layout, recipe="mixed-adam", keep_half=keep)["update"]
+        zero_rank.moments(SMALL, layout, recipe="mixed-adam", keep_half=keep)["update"]
         for keep in (False, True)
     )
     assert "weights" not in made
@@ -96,7 +96,7 @@ def test_a_16_bit_shard_is_kept_if_wanted():
 def test_what_lives_from_step_to_step_is_the_papers_share(stage, recipe):
     """Its parts at the update, less padding, for a model that 4 ranks divide."""
     layout = Layout(data=4, zero=stage)
-    found = sharded.moments(SMALL, layout, recipe=recipe, keep_half=True)["update"]
+    found = zero_rank.moments(SMALL, layout, recipe=recipe, keep_half=True)["update"]
     wanted = states.model_states(P, recipe=recipe, zero=stage, shard=4)
     for name in ("weights", "master weights", "optimizer states"):
         assert found.amount(name) == pytest.approx(wanted.amount(name), rel=2e-3)
@@ -111,7 +111,7 @@ def test_accumulation_keeps_the_pieces_through_the_forward(stage):
 def test_more_ranks_never_need_more():
     for stage in (1, 2, 3):
         needed = [
-            sharded.peak(SMALL, Layout(data=n, zero=stage), recipe="sgd-momentum").total
+            zero_rank.peak(SMALL, Layout(data=n, zero=stage), recipe="sgd-momentum").total
             for n in (2, 4, 8, 16)
         ]
         assert needed == sorted(needed, reverse=True)
@@ -119,6 +119,6 @@ def test_more_ranks_never_need_more():
 
 def test_what_it_does_not_cover_is_refused():
     with pytest.raises(InputError, match="pipeline"):
-        sharded.moments(SMALL, Layout(pipeline=2, micro_batches=2, zero=1))
+        zero_rank.moments(SMALL, Layout(pipeline=2, micro_batches=2, zero=1))
     with pytest.raises(InputError, match="autocast"):
-        sharded.moments(SMALL, Layout(data=2, zero=1), autocast=True)
+        zero_rank.moments(SMALL, Layout(data=2, zero=1), autocast=True)

@@ -16,7 +16,8 @@ import torch.distributed as dist
 
 from mathlib import launch
 from mathlib.checks import InputError
-from mathlib.meters import clock, slow_wires, wire
+from mathlib.launch import slow_wires
+from mathlib.meters import clock
 from mathlib.parallel import collectives as own
 from mathlib.traffic import comm
 
@@ -57,7 +58,7 @@ def rates() -> list[set[int]]:
 
     def asked() -> set[int]:
         option = socket.SOL_SOCKET, slow_wires.PACING_RATE, 8
-        return {struct.unpack("=Q", s.getsockopt(*option))[0] for _, s in wire.connections()}
+        return {struct.unpack("=Q", s.getsockopt(*option))[0] for _, s in slow_wires.connections()}
 
     dist.barrier()
     with slow_wires.wires(bandwidth=LINK):
