@@ -15,15 +15,15 @@ ALIKE = """() => {
         const own = [backgroundColor, backgroundImage, opacity, over].join();
         return own + (e.parentElement ? ground(e.parentElement) : '');
     };
+    for (const [stub, e] of window.alike ?? []) stub.replaceWith(e);
     const places = document.querySelectorAll('.katex-html, pre span');
-    for (const e of places) e.style.display = '';
     const alike = [...places].filter((e) => {
         const { color, fontSize, fontWeight } = getComputedStyle(e);
         const looks = [color, fontSize, fontWeight, ground(e)].join();
         return seen.has(looks) || !seen.add(looks);
     });
-    for (const e of alike) e.style.display = 'none';
-    return alike.length;
+    window.alike = alike.map((e) => [document.createComment(''), e]);
+    for (const [stub, e] of window.alike) e.replaceWith(stub);
 }"""
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # all that a scheme changes
 
