@@ -45,7 +45,7 @@ book/live/node_modules/.installed: book/live/package-lock.json book/live/.npmrc 
 # --- the site ---
 
 $(PAGES): $(SOURCES) $(VENV)/.book book/live/node_modules/.installed
-	$(BIN)/jupyter-book build . --path-output . --quiet -n -W --keep-going
+	$(BIN)/python tools/build_site.py . --path-output . --quiet -n -W --keep-going
 	@touch $@
 
 html: $(PAGES)
