@@ -1,5 +1,7 @@
 """Plain MiCS by the oracle of one process for every degree, and by its bytes."""
 
+from itertools import cycle
+
 import pytest
 import sharding
 
@@ -14,13 +16,10 @@ def case(shard, optimizer="SGD"):
     return told | {"optimizer": optimizer, "parts": 1 + shard % 2}
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 5, 6])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6])
 def test_weights_after_every_step_are_those_of_one_process(ranks):
-    cases = [
-        case(shard, optimizer)
-        for shard in mesh.valid_shards(world=ranks)
-        for optimizer in oracle.OPTIMIZERS
-    ]
+    optimizers = cycle(oracle.OPTIMIZERS)
+    cases = [case(shard, next(optimizers)) for shard in mesh.valid_shards(world=ranks)]
     assert not sharding.apart(ranks, cases)
 
 
