@@ -199,18 +199,18 @@ TOGETHER = {  # what the front page tells apart, and the parts that it adds up
     "optimizer": ("master weights", "optimizer states"),
 }
 STAGES = (
-    "every card holds everything",
-    "ZeRO 1 deals out the optimizer",
-    "ZeRO 2 deals out gradients too",
-    "ZeRO 3 deals out weights too",
+    "every GPU holds everything",
+    "ZeRO 1 shards the optimizer",
+    "ZeRO 2 shards gradients too",
+    "ZeRO 3 shards weights too",
 )
 
 
-def held(model: str, cards: int, stage: int) -> dict[str, float]:
-    """What a card holds at the fullest moment of a step on two sequences in turn."""
+def held(model: str, gpus: int, stage: int) -> dict[str, float]:
+    """What a GPU holds at the fullest moment of a step on two sequences in turn."""
     parts = fit.training(
         model,
-        specs.Layout(data=cards, zero=stage, micro_batches=2),
+        specs.Layout(data=gpus, zero=stage, micro_batches=2),
         recipe="mixed-adam",
         tokens=min(4096, specs.find_model(model).context),
         attention="flash",
@@ -224,29 +224,29 @@ def held(model: str, cards: int, stage: int) -> dict[str, float]:
 
 
 @experiment(
-    "cards",
-    "What each card must hold to train a model",
+    "gpus",
+    "What each GPU must hold to train a model",
     Choice("model", "Model", specs.titled("models", MODELS), "llama2-7b"),
-    doubling("cards", "Cards", 1, 1024, 8),
-    Choice("device", "Card", specs.titled("devices", DEVICES), "a100-80gb"),
+    doubling("gpus", "GPUs", 1, 1024, 8),
+    Choice("device", "GPU", specs.titled("devices", DEVICES), "a100-80gb"),
     code=(held, fit.training),
 )
-def on_each_card(model: str, cards: int, device: str) -> str:
+def on_each_gpu(model: str, gpus: int, device: str) -> str:
     chip, name = specs.find_device(device), specs.find_model(model).title
-    rows = [(words, held(model, cards, stage)) for stage, words in enumerate(STAGES)]
+    rows = [(words, held(model, gpus, stage)) for stage, words in enumerate(STAGES)]
     good = [stage for stage, (_, parts) in enumerate(rows) if sum(parts.values()) <= chip.room]
-    where = "one card" if cards == 1 else f"{cards:,} cards"
-    say = f"<b>does not fit</b> on {where}, however the states are dealt out"
+    where = "one GPU" if gpus == 1 else f"{gpus:,} GPUs"
+    say = f"<b>does not fit</b> on {where}, whatever ZeRO shards"
     if good:
         how = (
-            "undivided"
+            "without ZeRO"
             if good[0] == 0
             else f"with ZeRO stage {good[0]}{' or more' if good[0] < 3 else ''}"
         )
         say = f"<b>fits {how}</b> on {where}"
     return f'<p class="mlx-say">{escape(name)} {say}.</p>' + svg.bars(
         rows,
-        title=f"Memory of a card that trains {name}",
+        title=f"Memory of a GPU that trains {name}",
         show=says.size,
         limit=chip.room,
         limit_label=chip.title,

@@ -55,6 +55,23 @@ def flat_gradient(model: nn.Module) -> Tensor:
     return torch.cat([g.flatten() for g in gradients])
 
 
+def step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *batch: Tensor,
+    loss: Callable[..., Tensor] = loss,
+    clip: float = float("inf"),
+) -> float:
+    """One step of training on a batch, the gradient clipped by its norm; its loss."""
+    optimizer.zero_grad()
+    value = loss(model, *batch)
+    value.backward()
+    if clip < float("inf"):
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return value.item()
+
+
 def one_process(
     model: nn.Module,
     batches: Iterable[Sequence[Tensor]],
@@ -65,10 +82,7 @@ def one_process(
     """The weights after each step of one process on whole batches: what N ranks must hold then."""
     history = []
     for batch in batches:
-        optimizer.zero_grad()
-        loss(model, *batch).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
+        step(model, optimizer, *batch, loss=loss, clip=clip)
         history.append(flat_weights(model))
     return history
 

@@ -21,7 +21,7 @@ WORDS = r"s|ms|µs|us|ns|min|hours?|days?|years?|%|times|tokens?|parameters|[mb]
 THINGS = (  # what else is counted on a page
     r"kB|[KMGTP]?bit/s|[kMGT]?Wh?|[MG]Hz|PF/s-days?|FLOP/byte|nats?(?:/token)?|bytes?/parameter|h|d"
     r"|weeks?|months?|dollars|[tbm]rillion|thousand|times|(?:[GT]PU|cent)(?:s|-\w+)?|rank|device"
-    r"|cards?|nodes?|machines?|process(?:es)?|cores?|layers?|heads?|steps?|stages?|micro-batch(?:es)?"
+    r"|cards?|GPUs?|nodes?|machines?|process(?:es)?|cores?|layers?|heads?|steps?|stages?|micro-batch(?:es)?"
     r"|buckets?|elements?|sequences?|weights|rounds?|ticks?|slots?|points?"
 )
 UNIT = re.compile(rf"(?<=[\d⁰¹²³⁴⁵⁶⁷⁸⁹]) (?=(?:{PREFIXED}|{WORDS})(?![\w]))")

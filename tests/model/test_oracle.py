@@ -59,6 +59,8 @@ def test_history_is_that_of_a_plain_loop(name):
             p.grad *= min(1.0, 0.05 / (total.item() + 1e-6))
         optimizer.step()
         assert oracle.judged(oracle.distance([oracle.flat_weights(other)], wanted)) == "equal"
+    before = oracle.loss(other, *batches[0]).item()
+    assert oracle.step(other, optimizer, *batches[0]) == before != oracle.loss(other, *batches[0])
     assert len({one.sum().item() for one in history}) == 3, "a history keeps each step, no view"
 
 
