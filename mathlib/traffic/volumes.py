@@ -90,6 +90,47 @@ def tensor_parallel(
     return Parts(f"Tensor parallel over {t}: sent by a rank in a step", "byte", parts)
 
 
+def vocabulary_parallel(
+    model: str | Model,
+    *,
+    tensor: int,
+    micro_batch: int = 1,
+    tokens: int | None = None,
+    micro_batches: int = 1,
+    sequence_parallel: bool = False,
+    regather: bool = False,
+    bytes_per_element: float = 2,
+    loss_bytes: float = 4,
+    large_group: bool = False,
+) -> Parts:
+    """An embedding and a head cut by words all-reduce b s h once each, the loss three numbers a
+    token: the largest logit, the sum of the exponentials, the target's logit (Shoeybi et al. 2019,
+    section 3).
+
+    No rank has whole logits, which would be V numbers a token. Sequence parallelism sends the
+    same, and with learned positions half of one more: the sum is cut after they are added, and its
+    gradient gathered (Megatron Core's reduce_scatter_embeddings). `regather`: the head's input is
+    gathered again in the backward pass, as in `tensor_parallel`.
+
+    Chapter: pipeline
+    """
+    model = find_model(model)
+    t, m = whole("tensor", tensor), whole("micro_batches", micro_batches)
+    k = _stream(model, micro_batch, tokens, bytes_per_element)
+    n = k / model.width / bytes_per_element
+    ring = _share(t, large_group) * m
+    parts = {
+        "embedding": 2 * ring * k,
+        "head": 2 * ring * k,
+        "loss": 3 * 2 * ring * n * positive("loss_bytes", loss_bytes),
+    }
+    if flag("sequence_parallel", sequence_parallel) and model.positions == "learned":
+        parts["gradient of the embedding"] = ring * k
+    if _gathers_again(regather, sequence_parallel):
+        parts["gathering inputs again"] = ring * k
+    return Parts(f"Words over {t} tensor ranks: sent by a rank in a step", "byte", parts)
+
+
 def pipeline_parallel(
     model: str | Model,
     *,
@@ -141,16 +182,19 @@ def context_parallel(
     tensor: int = 1,
     recompute: str = "none",
     bytes_per_element: float = 2,
+    gradient_bytes: float | None = None,
 ) -> Parts:
     """Every rank meets the keys and values of all: cp - 1 blocks of them, e b s/cp 2 k d / t bytes
     each, go round forward; backward they go round again, and their gradients all the way home.
 
     "ring": blocks are passed on while the last one is used (Liu et al. 2023, arXiv:2310.01889), the
-    gradients once more than the blocks. "all-gather": gathered at once, gathered again, and the
+    gradients once more than the blocks. `gradient_bytes`: of a number in what goes home, 4 where it
+    is added up in fp32, as torch's context_parallel does and ring-flash-attention; as wide as the
+    blocks unless said. "all-gather": gathered at once, gathered again, and the
     gradients reduce-scattered (Llama 3, arXiv:2407.21783, section 3.3.2). "all-to-all": queries,
     keys, values and the output are exchanged for heads, and back (Ulysses, arXiv:2309.14509).
 
-    Chapter: parallel3d
+    Chapter: sequences
     """
     model, m = find_model(model), whole("micro_batches", micro_batches)
     among, t = whole("context", context), divides("tensor", tensor, "heads", model.heads)
@@ -163,7 +207,9 @@ def context_parallel(
         parts = {"forward": once, "backward": once}
     else:
         home = among if method == "ring" and among > 1 else among - 1
-        parts = {"forward": (among - 1) * keys, "backward": (among - 1 + home) * keys}
+        e, g = bytes_per_element, bytes_per_element if gradient_bytes is None else gradient_bytes
+        wide = positive("gradient_bytes", g) / e
+        parts = {"forward": (among - 1) * keys, "backward": (among - 1 + home * wide) * keys}
     if one_of("recompute", recompute, RECOMPUTE) != "none":
         parts["recomputation"] = parts["forward"]
     return Parts(f"Context parallel over {among}: sent by a rank in a step", "byte", parts)
