@@ -182,16 +182,19 @@ def context_parallel(
     tensor: int = 1,
     recompute: str = "none",
     bytes_per_element: float = 2,
+    gradient_bytes: float | None = None,
 ) -> Parts:
     """Every rank meets the keys and values of all: cp - 1 blocks of them, e b s/cp 2 k d / t bytes
     each, go round forward; backward they go round again, and their gradients all the way home.
 
     "ring": blocks are passed on while the last one is used (Liu et al. 2023, arXiv:2310.01889), the
-    gradients once more than the blocks. "all-gather": gathered at once, gathered again, and the
+    gradients once more than the blocks. `gradient_bytes`: of a number in what goes home, 4 where it
+    is added up in fp32, as torch's context_parallel does and ring-flash-attention; as wide as the
+    blocks unless said. "all-gather": gathered at once, gathered again, and the
     gradients reduce-scattered (Llama 3, arXiv:2407.21783, section 3.3.2). "all-to-all": queries,
     keys, values and the output are exchanged for heads, and back (Ulysses, arXiv:2309.14509).
 
-    Chapter: parallel3d
+    Chapter: sequences
     """
     model, m = find_model(model), whole("micro_batches", micro_batches)
     among, t = whole("context", context), divides("tensor", tensor, "heads", model.heads)
@@ -204,7 +207,9 @@ def context_parallel(
         parts = {"forward": once, "backward": once}
     else:
         home = among if method == "ring" and among > 1 else among - 1
-        parts = {"forward": (among - 1) * keys, "backward": (among - 1 + home) * keys}
+        e, g = bytes_per_element, bytes_per_element if gradient_bytes is None else gradient_bytes
+        wide = positive("gradient_bytes", g) / e
+        parts = {"forward": (among - 1) * keys, "backward": (among - 1 + home * wide) * keys}
     if one_of("recompute", recompute, RECOMPUTE) != "none":
         parts["recomputation"] = parts["forward"]
     return Parts(f"Context parallel over {among}: sent by a rank in a step", "byte", parts)

@@ -48,6 +48,7 @@ ZERO_IS_FINE = {
     "reserve",
     "second_block",
     "shard",
+    "source",
     "stage",
     "time_between_failures",
     "storage_bandwidth",

@@ -20,6 +20,8 @@ SCRIPTS = {
     "tensor": ["tensor"],
     "vocabulary": ["vocabulary"],
     "sequence_parallel": ["sequence"],
+    "ring_attention": ["ring attention, plain", "ring attention, zigzag"],
+    "ulysses": ["Ulysses"],
     "pipeline": ["gpipe", "1f1b", "interleaved"],
 }
 
