@@ -19,7 +19,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -58,6 +60,17 @@ class Counted:
     left: list[float] = field(
         default_factory=list
     )  # when each message was sent off, by the clock that this machine's processes share
+    passed: Fraction = Fraction(0)  # bytes that leave this rank in collectives of RINGS
+    headers: int = 0  # bytes that gloo adds to these
+
+    def pass_on(self, name: str, size: int, group: dist.ProcessGroup, parts: list[int]) -> None:
+        """Note a collective of RINGS; `parts`: rows for each rank, where they are not alike."""
+        n, (rounds, messages) = group.size(), RINGS[name]
+        share = Fraction(n - 1, n)
+        if any(parts):
+            share = Fraction(sum(parts) - parts[group.rank()], sum(parts))
+        self.passed += rounds * size * share
+        self.headers += (n - 1) * messages * (ANNOUNCED + READY)
 
     @property
     def messages(self) -> int:
@@ -93,6 +106,10 @@ class _Counting(TorchDispatchMode):
             if self.purpose:
                 part = self.counted.parts.setdefault((name, self.purpose(name)), [0, 0])
                 part[:] = part[0] + 1, part[1] + size
+            if name in RINGS:
+                group = next(arg for arg in args if isinstance(arg, torch.ScriptObject))
+                given, parts = (args[1].nbytes, args[4]) if "alltoall" in name else (size, [])
+                self.counted.pass_on(name, given, dist.ProcessGroup.unbox(group), parts)
             if name == "send":
                 (tensor,), group, to, *_ = args
                 members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))
@@ -194,16 +211,14 @@ class Sent:
 
 @contextlib.contextmanager
 def sent() -> Iterator[Sent]:
-    """Both counts of a block whose collectives are over all ranks: begin it on all of them."""
-    found, N = Sent(), dist.get_world_size()
+    """Both counts of a block: begin it on all ranks."""
+    found = Sent()
     with tcp() as system, counted() as program:
         yield found
-    found.program, headers = program.sent, program.on_wire - program.sent
     for name in program.calls.keys() - set(MESSAGES):
-        rounds, messages = RINGS[one_of("collective", name, RINGS)]
-        found.program += rounds * program.payload[name] * (N - 1) / N
-        headers += (N - 1) * messages * program.calls[name] * (ANNOUNCED + READY)
-    found.system = system.sent - headers
+        one_of("collective", name, RINGS)
+    found.program = float(program.sent + program.passed)
+    found.system = system.sent - program.headers - (program.on_wire - program.sent)
 
 
 def peers(group: dist.ProcessGroup | None = None) -> dict[int, int]:

@@ -144,14 +144,20 @@ def test_a_collective_counts_with_the_whole_buffer():
 def both_counts() -> tuple[float, float, float]:
     n, r = dist.get_world_size(), dist.get_rank()
     whole, piece = torch.zeros(3000 * n), torch.zeros(3000)
+    alone, _ = dist.new_subgroups(1)
     with wire.sent() as sent:
         dist.all_reduce(whole)
         dist.all_gather_into_tensor(whole, piece)
         dist.all_to_all_single(torch.empty_like(whole), whole)
+        give = [1000 * ((r + to) % n) for to in range(n)]  # as much as the other gives
+        dist.all_to_all_single(rows := torch.empty(sum(give)), rows.clone(), give, give)
+        dist.all_reduce(whole, group=alone)
         request = dist.isend(piece, (r + 1) % n)
         dist.recv(torch.empty_like(piece), (r - 1) % n)
         request.wait()
-    return sent.program, sent.system, (2 + 1 + 1) * whole.nbytes * (n - 1) / n + piece.nbytes
+    unequal = 4 * (sum(give) - give[r])
+    told = (2 + 1 + 1) * whole.nbytes * (n - 1) / n + piece.nbytes + unequal
+    return sent.program, sent.system, told
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

@@ -4,7 +4,7 @@ Under torchrun on its ranks, else on 4.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,16 @@ import torch.distributed as dist
 
 from mathlib import launch
 from mathlib.meters import wire
-from mathlib.model import data, gpt, oracle
+from mathlib.model import data, gpt, modern, oracle
 from mathlib.parallel.pipeline import model_chunks
 from mathlib.schedule import orders
+from mathlib.specs import Experts
 
 MODEL = gpt.small(vocab=len(data.vocabulary()))
+SPARSE = MODEL.but(
+    **{"positions": "rotary", "norm": "rmsnorm", "gated": True, "mlp_bias": False},
+    experts=Experts(routed=8, active=2, width=64),
+)
 STEPS, SEQUENCES = 5, 12
 
 
@@ -44,14 +49,29 @@ def sequences(title: str, build: Callable, **options: Any) -> None:
 
     def losses() -> None:
         way = build(gpt.GPT(MODEL, seed=dist.get_rank()), torch.optim.Adam, **options)
-        for _ in range(STEPS):
-            with wire.counted() as sent:
-                loss = way.loss(*data.batch(SEQUENCES, MODEL.context))
-                loss.backward()
-                way.step()
-            report(title, loss.item(), sent)
+        by_loss(title, way, data.batch(SEQUENCES, MODEL.context))
 
     run(losses)
+
+
+def experts(title: str, build: Callable, **options: Any) -> None:
+    """Train a decoder with experts by `build(model, make, **options)`, on parts of a batch."""
+
+    def losses() -> None:
+        model = modern.Modern(SPARSE, seed=dist.get_rank())
+        way = build(model, torch.optim.Adam, **options)
+        by_loss(title, way, oracle.my_part(data.batch(SEQUENCES, MODEL.context)))
+
+    run(losses)
+
+
+def by_loss(title: str, way: Any, batch: Sequence[torch.Tensor]) -> None:
+    for _ in range(STEPS):
+        with wire.counted() as sent:
+            loss = way.loss(*batch)
+            loss.backward()
+            way.step()
+        report(title, loss.item(), sent)
 
 
 def pipeline(order: str, build: Callable) -> None:
@@ -98,8 +118,7 @@ def run(on_a_rank: Callable[[], Any]) -> None:
 def report(title: str, loss: float, sent: wire.Counted) -> None:
     """Means over the ranks; torch's collectives count as a ring would send."""
     ranks = dist.get_world_size()
-    passes = sum(n * sent.payload[name] for name, (n, _) in wire.RINGS.items())
-    seen = torch.tensor([loss, sent.sent + passes * (ranks - 1) / ranks]) / ranks
+    seen = torch.tensor([loss, float(sent.sent + sent.passed)]) / ranks
     dist.all_reduce(seen)
     if dist.get_rank() == 0:
         print(f"{title}: loss {seen[0]:.3f}, a rank sends {seen[1]:,.0f} bytes")

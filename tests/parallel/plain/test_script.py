@@ -22,6 +22,7 @@ SCRIPTS = {
     "sequence_parallel": ["sequence"],
     "ring_attention": ["ring attention, plain", "ring attention, zigzag"],
     "ulysses": ["Ulysses"],
+    "experts": ["experts over 1", "experts over 2", "experts over 4"],
     "pipeline": ["gpipe", "1f1b", "interleaved"],
 }
 
@@ -54,7 +55,7 @@ def test_a_file_trains_and_says_what_it_sends(name, capsys, monkeypatch):
     for steps in found.values():
         losses, sent = zip(*steps, strict=True)
         assert losses == tuple(sorted(losses, reverse=True)) and losses[-1] < losses[0] - 0.1
-        assert len(set(sent)) == 1
+        assert max(sent) <= min(sent) * (1.02 if name == "experts" else 1)  # tokens choose them
     if name != "pipeline":  # which has other layers
         assert len({tuple(loss for loss, _ in steps) for steps in found.values()}) == 1
 
