@@ -8,6 +8,8 @@ W bandwidth of its link
 Every (N - 1)/N is exact; `large_group` takes it as 1, as papers print it: 2 P, 3 P, 12 b s h.
 """
 
+import math
+
 from mathlib.checks import (
     InputError,
     below,
@@ -244,6 +246,8 @@ def expert_parallel(
     micro_batches: int = 1,
     context: int = 1,
     tensor: int = 1,
+    expert_tensor: int = 1,
+    capacity: float = 0.0,
     recompute: str = "none",
     bytes_per_element: float = 2,
 ) -> Parts:
@@ -252,6 +256,10 @@ def expert_parallel(
 
     E* experts that a token visits, loads balanced. An expert is whole on its rank: of t tensor
     ranks each sends its own 1/t of the tokens (sequence parallelism). `layers`: those with experts.
+    `capacity`: every expert's box has so many times the rows that equal loads would send it,
+    rounded up, and is sent whole, empty rows too; 0: the visits as they are, without a box.
+    `expert_tensor`: ranks that each have a part of every expert: they gather their tokens, with E*
+    weights each, and reduce-scatter what experts make of them; backward the same.
 
     Chapter: parallel3d
     """
@@ -259,14 +267,20 @@ def expert_parallel(
     if not model.experts:
         raise InputError(f"model = {model.name!r}: expected one with experts")
     among = divides("expert", expert, "experts.routed", model.experts.routed)
-    depth = whole("layers", layers, least=0) or model.expert_layers
+    t = divides("expert_tensor", expert_tensor, "experts.width", model.experts.width)
+    times = (whole("layers", layers, least=0) or model.expert_layers) * m
     s = own_tokens(model.context if tokens is None else whole("tokens", tokens), context)
     own = whole("micro_batch", micro_batch) * s / divides("tensor", tensor, "heads", model.heads)
-    each = model.experts.active * model.width * positive("bytes_per_element", bytes_per_element)
-    once = _share(among, False) * own * each * depth * m
-    parts = {"forward": 2 * once, "backward": 2 * once}
+    each, E = positive("bytes_per_element", bytes_per_element), model.experts.routed
+    k = model.experts.active
+    rows = t * own * k
+    if factor := non_negative("capacity", capacity):
+        rows = E * math.ceil(factor * rows / E)
+    once = 2 * _share(among, False) * rows * each * model.width * times
+    once += (t - 1) * own * (2 * model.width + k) * each * times
+    parts = {"forward": once, "backward": once}
     if one_of("recompute", recompute, RECOMPUTE) == "full":
-        parts["recomputation"] = 2 * once
+        parts["recomputation"] = once
     return Parts(f"Experts over {among}: sent by a rank in a step", "byte", parts)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import math
 from functools import cache
 from unittest import mock
 
@@ -12,6 +13,8 @@ from torch import nn
 from mathlib import launch, specs
 from mathlib.meters import wire
 from mathlib.model import data, modern, oracle
+from mathlib.parallel.experts import router
+from mathlib.parallel.experts.expert_parallel import ExpertParallel
 from mathlib.parallel.plain import experts as plain
 from mathlib.traffic import comm, volumes
 
@@ -159,3 +162,198 @@ def predicted(name, ranks, P, balanced):
     sums = [(8 * dense, ranks), (8 * own, ranks // P)] + shape.layers * [(8 * E, ranks)]
     reduced = sum(comm.sent("all-reduce", payload=K, ranks=n) for K, n in sums)
     return ranks * (to + counts + reduced)
+
+
+class Whole(nn.Module):
+    """All experts of a layer in one process: each computes all tokens, and those that did not
+    choose it, or found no room, are left out; a rank's part of the batch is a group of `parts`.
+    """
+
+    def __init__(self, of, routing, factor=0.0, parts=1):
+        super().__init__()
+        self.router, self.experts, self.shared = of.router, of.experts, of.shared
+        self.active, self.how, self.factor, self.parts = of.active, routing, factor, parts
+        self.bias = torch.zeros(len(of.experts), dtype=of.router.weight.dtype)
+
+    def weights(self, logits):  # T E, zero where a token does not go
+        scores = logits.sigmoid() if self.how.score == "sigmoid" else logits.softmax(-1)
+        chosen, E = (scores + self.bias).topk(self.active).indices, logits.shape[1]
+        picked = nn.functional.one_hot(chosen, E)  # T k E
+        mask = picked.sum(1) * scores
+        if self.how.normalised:
+            mask = mask / mask.sum(1, keepdim=True)
+        self.visits, shares = picked.sum((0, 1)).to(scores), scores / scores.sum(1, keepdim=True)
+        self.balance = E * (self.visits / picked.sum() * shares.mean(0)).sum()
+        if self.factor:
+            mask = mask * torch.cat([self.room(one) for one in picked.chunk(self.parts)])
+        return mask
+
+    def room(self, picked):  # T k E of a group -> T E: all first choices before the second ones
+        room, kept = math.ceil(self.factor * picked[..., 0].numel() / picked.shape[2]), 0
+        before = torch.zeros(picked.shape[2])
+        for one in picked.unbind(1):
+            kept = kept + one * (before + one.cumsum(0) <= room)
+            before = before + one.sum(0)
+        return kept
+
+    def forward(self, x):
+        tokens = x.flatten(0, 1)
+        mask = self.weights(self.router(tokens))
+        made = torch.stack([expert(tokens) for expert in self.experts], 1)  # T E h
+        y = (mask[..., None] * made).sum(1)
+        return (y + self.shared(tokens) if self.shared else y).view_as(x)
+
+
+BIASED = router.Routing("sigmoid", normalised=True, balance=0.05, bias_rate=0.03)
+SOFTMAX = router.Routing(balance=WEIGHT)
+STURDY = {  # what, model, ranks, over how many, of how many parts, routing, capacity, states
+    "dropless": ("dense first", 4, 2, 1, SOFTMAX, 0.0, ""),
+    "biased": ("eight", 4, 4, 1, BIASED, 0.0, ""),
+    "parts": ("parts", 4, 2, 2, SOFTMAX, 0.0, ""),
+    "only parts": ("parts", 4, 1, 4, SOFTMAX, 0.0, ""),
+    "dropping": ("eight", 4, 2, 1, BIASED, 0.7, ""),
+    "dropping parts": ("parts", 4, 2, 2, SOFTMAX, 0.7, ""),
+    "room for all": ("eight", 4, 4, 1, SOFTMAX, 8 / 3, ""),
+    "sharded": ("eight", 4, 2, 1, SOFTMAX, 0.0, "sharded"),
+    "sharded parts": ("parts", 4, 1, 2, SOFTMAX, 0.0, "sharded"),
+    "clipped": ("parts", 4, 1, 2, BIASED, 0.0, "clipped"),
+    "three": ("six", 3, 3, 1, BIASED, 0.7, ""),
+    "three parts": ("three", 3, 1, 3, SOFTMAX, 0.0, ""),
+    "one": ("dense first", 1, 1, 1, BIASED, 0.7, ""),
+    "two": ("six", 2, 2, 1, SOFTMAX, 0.0, "clipped"),
+}
+WIRED = {  # over how many, of how many parts, capacity
+    "exact": (4, 1, 0.0),
+    "boxes": (2, 1, 1.5),
+    "parts": (2, 2, 0.0),
+    "parts in boxes": (1, 4, 0.7),
+}
+MODELS |= {
+    "wide": shape(24, 3, width=12),
+    "dense first": shape(dense_layers=1),
+    "parts": shape(8, 3, width=12),
+    "three": shape(6, width=12),
+}
+CLIP = 0.05
+
+
+def unequal(step, ranks, t):
+    """This batch, and which sequences each rank has: unlike numbers, and targets that do not count;
+    alike for t neighbours, who gather theirs.
+    """
+    found = data.batch(MINE * ranks, TOKENS, step)
+    given = [x % WORDS for x in found]
+    given[1][: MINE + 1, : step + 2] = -100
+    sizes = [MINE + (1 if i == 0 else -1 if i == ranks // t - 1 else 0) for i in range(ranks // t)]
+    if ranks == t:
+        sizes = [MINE]
+    sizes = [size for size in sizes for _ in range(t)]
+    return given, sizes
+
+
+def whole_of(case):
+    """Loss, weights and biases after each step of one process."""
+    (name, N, _, t, routing, factor, how), optimizer = case
+    model, found = modern.Modern(MODELS[name]).double(), []
+    layers = []
+    for block in model.blocks:
+        if isinstance(block.mlp, modern.Experts):
+            block.mlp = Whole(block.mlp, routing, factor, parts=N // t)
+            layers.append(block.mlp)
+    made = oracle.OPTIMIZERS[optimizer](model.parameters())
+
+    def loss_of(model, *given):
+        loss = oracle.loss(model, *given)
+        return loss + routing.balance * sum(layer.balance for layer in layers)
+
+    for step in range(STEPS):
+        given, _ = unequal(step, N, t)
+        clip = CLIP if how == "clipped" else math.inf
+        loss = oracle.step(model, made, *given, loss=loss_of, clip=clip)
+        for layer in layers:
+            move = (layer.visits.mean() - layer.visits).sign()
+            layer.bias = layer.bias + routing.bias_rate * move
+        biases = torch.stack([layer.bias for layer in layers])
+        found.append((loss, copy.deepcopy(dict(model.state_dict())), biases))
+    return found
+
+
+def train(case, watch=contextlib.nullcontext):
+    """A rank's model, and what makes a step of it on tokens and targets."""
+    (name, _, e, t, routing, factor, how), optimizer = case
+    model = modern.Modern(MODELS[name], seed=dist.get_rank()).double()
+    way = ExpertParallel(
+        model, expert=e, expert_tensor=t, capacity=factor, routing=routing, watch=watch
+    )
+    make = oracle.OPTIMIZERS[optimizer]
+    made = way.sharded(make) if how == "sharded" else [make(model.parameters())]
+
+    def step(*given):
+        loss = way.loss(*given)
+        loss.backward()
+        if how != "sharded":
+            way.average()
+        if how == "clipped":
+            way.clip(CLIP)
+        for one in made:
+            one.step()
+            one.zero_grad()
+        way.move_bias()
+        return loss.detach()
+
+    return way, step
+
+
+def sturdy_apart(case, wanted):
+    """How far all ranks' mean loss, the joined weights and the biases are from one process."""
+    (way, step), (_, N, _, t, _, factor, _) = train(case), case[0]
+    far, r = [], dist.get_rank()
+    for number, (loss, weights, biases) in enumerate(wanted):
+        given, sizes = unequal(number, N, t)
+        if factor:
+            sizes = [MINE] * N
+        mean = step(*(x.split(sizes)[r] for x in given)) / N
+        dist.all_reduce(mean)
+        found = way.whole_weights()
+        assert found.keys() == weights.keys()
+        bias = torch.stack([x.bias for x in way.layers])
+        far += [(mean - loss).abs(), (bias - biases).abs().max()]
+        far += [(p - weights[n]).abs().max() for n, p in found.items()]
+    return torch.stack(far).max().item()
+
+
+def sturdy_wrong(ranks):
+    cases = [(one, o) for one in STURDY.values() if one[1] == ranks for o in oracle.OPTIMIZERS]
+    given = [(case, whole_of(case)) for case in cases]
+    found = launch.run(lambda: [sturdy_apart(*case) for case in given], ranks)
+    far = map(max, zip(*found, strict=True))
+    return [(d, case) for d, case in zip(far, cases, strict=True) if not d < oracle.EQUAL]
+
+
+def sturdy_sent(e, t, factor):
+    """Bytes of this rank in a loss, its backward and the average, by its program, by the system."""
+    way, _ = train((("wide", 4, e, t, SOFTMAX, factor, ""), "SGD"))
+    for layer in way.layers:
+        layer.router.register_forward_hook(lambda m, x, y: even(m, y[0])[None])
+    given = oracle.my_part(tokens(0, 4))
+    for _ in range(2):
+        with wire.sent() as found:
+            way.loss(*given).backward()
+            way.average()
+    return found.program, found.system
+
+
+def sturdy_predicted(e, t, factor):
+    """The same by the formula."""
+    shape, E, T = MODELS["wide"], 24, MINE * TOKENS
+    of = {"expert": e, "expert_tensor": t, "capacity": factor}
+    to = volumes.expert_parallel(shape, **of, micro_batch=MINE, bytes_per_element=8).total
+    if not factor:  # how many visits come
+        to += shape.layers * 8 * E * (e - 1) / e
+    to += shape.layers * 8 * 3 * T * (t - 1)  # which experts a token chose
+    to += comm.sent("all-reduce", payload=16, ranks=t)  # whether all have as many
+    whole = modern.Modern(shape)
+    own = sum(p.numel() for n, p in whole.named_parameters() if ".experts." in n) // (e * t)
+    dense = sum(p.numel() for p in whole.parameters()) - own * e * t
+    sums = [(dense, 4), (own, 4 // (e * t)), (shape.layers * E + 2, 4)]
+    return to + sum(comm.sent("all-reduce", payload=8 * K, ranks=n) for K, n in sums)

@@ -93,3 +93,15 @@ def test_what_cannot_be_is_refused() -> None:
         volumes.expert_parallel(MODEL, expert=2)
     with pytest.raises(InputError, match=r"expert = 5: does not divide experts\.routed = 12"):
         volumes.expert_parallel(MIXED, expert=5)
+
+
+def test_experts_in_boxes_and_in_parts() -> None:
+    """Boxes are sent whole; in parts a rank sends its tokens to the others instead of visits."""
+    asked = {"tokens": 10, "layers": 1}
+    exact = volumes.expert_parallel(MIXED, expert=4, **asked)["forward"]
+    boxes = volumes.expert_parallel(MIXED, expert=4, capacity=1.25, **asked)["forward"]
+    assert boxes / exact == 12 * 3 / (10 * 2)  # ceil(1.25 * 20 / 12) = 3 rows for each of 12
+    parts = volumes.expert_parallel(MIXED, expert=1, expert_tensor=4, **asked)["forward"]
+    assert parts == 3 * 10 * (2 * 64 + 2) * 2
+    with pytest.raises(InputError, match="capacity = -1"):
+        volumes.expert_parallel(MIXED, expert=4, capacity=-1)

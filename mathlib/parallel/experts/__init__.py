@@ -1,0 +1,1 @@
+"""Expert parallelism: a model with experts over ranks that share them."""
