@@ -1,20 +1,20 @@
 """How unevenly experts are visited, and what that costs.
 
-c_i visits of expert i · e ranks, with E/e experts each
+Ranks share the experts, as many on each.
 A layer's all-to-all lets every rank wait for the one with the most visits.
 """
 
 from collections.abc import Sequence
 
-from mathlib.checks import InputError, divides, non_negative
+from mathlib.checks import InputError, divides, listed, non_negative
 
 
 def by_rank(*, visits: Sequence[float], expert: int) -> list[float]:
-    """Visits that each rank computes: the sum over its E/e neighbouring experts.
+    """Visits that each rank computes: the sum over its neighbouring experts.
 
     Chapter: parallel3d
     """
-    given = [non_negative("visits", c) for c in visits]
+    given = [non_negative("visits", c) for c in listed("visits", visits)]
     many = len(given) // divides("expert", expert, "experts", len(given))
     return [float(sum(given[first : first + many])) for first in range(0, len(given), many)]
 
@@ -25,9 +25,9 @@ def imbalance(*, loads: Sequence[float]) -> float:
 
     Chapter: parallel3d
     """
-    given = [non_negative("loads", c) for c in loads]
+    given = [non_negative("loads", c) for c in listed("loads", loads)]
     if not any(given):
-        raise InputError(f"loads = {list(loads)}: expected at least one above 0")
+        raise InputError(f"loads = {given}: expected at least one above 0")
     return max(given) * len(given) / sum(given)
 
 
@@ -37,7 +37,8 @@ def waiting(*, layers: Sequence[Sequence[float]]) -> float:
 
     Chapter: parallel3d
     """
-    given = [[non_negative("layers", c) for c in loads] for loads in layers]
+    each = [listed("layers", loads) for loads in listed("layers", layers)]
+    given = [[non_negative("layers", c) for c in loads] for loads in each]
     if not any(map(any, given)):
-        raise InputError(f"layers = {list(layers)}: expected at least one load above 0")
-    return 1 - sum(sum(c) / len(c) for c in given) / sum(map(max, given))
+        raise InputError(f"layers = {given}: expected at least one load above 0")
+    return 1 - sum(sum(c) / len(c) for c in given if c) / sum(max(c, default=0) for c in given)

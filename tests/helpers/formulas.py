@@ -369,7 +369,11 @@ OWN: dict[str, dict[str, object]] = {
     "calibration.reach": {"device": "h100-sxm"},
     "mesh.of_layout": {"layout": Layout(tensor=2), "experts": True},
     "mesh.neighbours": {"size": 8, "stride": 2, "node": 8},
-    "volumes.expert_parallel": {"model": MODEL.but(experts=Experts(8, 2, 64))},
+    "volumes.expert_parallel": {
+        "model": MODEL.but(experts=Experts(8, 2, 64)),
+        "expert_tensor": 2,
+        "capacity": 1.25,
+    },
     "mesh.embedding_groups": {"mesh": megatron(world=8, pp=2), "pipeline": "pp"},
     "rounding.error": {"order": "ring"},
     "hierarchical.all_gather": {"order": "ring"},

@@ -67,6 +67,7 @@ ZERO_IS_FINE = {
     "spares",
     "spread",
     "zero",
+    ("volumes.expert_parallel", "capacity"),
     ("smddp.sort_buffer", "gather_input"),
     ("cost.co2_kg", "kg_per_kwh"),
     ("cost.price", "price_per_hour"),

@@ -1,6 +1,6 @@
 """Rows go to the ranks that have their experts, and what these make of them comes back.
 
-P ranks share E experts, E/P each · T tokens of a rank · k experts of each · h width
+P ranks share E experts, E/P each; each of the tokens of a rank visits k. Rows are h wide.
 
                 what is sent each way         on top
 dropless        the visits, as they are       8 E (P-1)/P bytes that say how many

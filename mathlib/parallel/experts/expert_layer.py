@@ -1,8 +1,8 @@
 """A layer with experts on one rank: the whole router and shared expert, some of the experts, or of
 each a part.
 
-E experts over e ranks, E/e whole ones each: expert parallelism
-f numbers inside an expert over t ranks, f/t of each: expert tensor parallelism; these ranks first
+Over some ranks whole ones, as many on each: expert parallelism
+Over other ranks a part of the numbers inside each: expert tensor parallelism; these ranks first
 gather their tokens, and at last add up partial sums, each for its own tokens
 """
 

@@ -1,6 +1,6 @@
 """A Modern with experts, trained by ranks that each have their own part of the batch.
 
-N ranks = c copies, each over e ranks with different experts, each over t ranks with parts of these
+N ranks: c copies, each over e ranks with different experts, each over t with parts of these
 
 A loss is N times this rank's part of the whole batch's mean, so that a gradient is a sum over the
 ranks that have the parameter, divided by N: all N of what is dense, c of an expert, in whose

@@ -1,7 +1,7 @@
 """Which experts a token visits, and two ways to keep their loads alike.
 
-T tokens · E experts · k visits of a token · c_i visits of expert i · f_i = c_i / (T k) · p_i its
-mean share of the scores
+A token visits k of E experts; c_i is how often expert i is visited, f_i that over all visits, p_i
+its mean share of the scores
 
 auxiliary loss   E sum f_i p_i, which is 1 where loads are alike (Fedus et al. 2021, equation 4)
 bias             b_i grows by u where c_i is below the mean and falls where it is above; it chooses
