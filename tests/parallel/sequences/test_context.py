@@ -48,10 +48,14 @@ def batch(name, step):
 
 
 def by_ranks(name, kinds, optimizer="SGD", averaging="zero 1"):
-    """Weights after every step. `kinds`: ranks that exchange heads, order of the ring, kernel."""
-    U, order, kernel = kinds
+    """Weights after every step. `kinds`: ranks that exchange heads, order of the ring, kernel, and
+    how many replicas of the model share the batch.
+    """
+    U, order, kernel, *replicas = kinds
+    R = replicas[0] if replicas else 1
     model, make = build(name, seed=dist.get_rank()), oracle.OPTIMIZERS[optimizer]
-    pair = context.groups(dist.get_world_size(), U)  # every rank starts elsewhere
+    share = dist.get_world_size() // R  # every rank starts elsewhere
+    pair = context.groups(share, U)
     way = context.ContextParallel(model, *pair, order=order, kernel=kernel)
     if averaging == "ddp":
         way.forward, zero = DDP(model), make(model.parameters())
@@ -59,7 +63,8 @@ def by_ranks(name, kinds, optimizer="SGD", averaging="zero 1"):
         zero = Zero1(model, make) if averaging == "zero 1" else Zero3(model, make, model.blocks)
     history = []
     for step in range(STEPS):
-        way.loss(*batch(name, step)).backward()
+        mine = [whole.tensor_split(R)[dist.get_rank() // share] for whole in batch(name, step)]
+        (way.loss(*mine) * R * len(mine[0]) / BATCH).backward()  # replicas have unequal parts
         zero.step()
         zero.zero_grad()
         whole = zero.full_weights() if averaging == "zero 3" else dict(model.named_parameters())
@@ -99,6 +104,11 @@ def test_weights_after_every_step_are_those_of_one_process(ranks):
         ("llama", (1, "zigzag", "flash"), "Adam", "zero 3"),
         ("experts", (ranks if ranks != 3 else 1, "plain", "flash"), "Adam"),
     ]
+    if ranks == 4:
+        cases += [
+            ("gpt", (2, "plain", "flash", 2), "SGD"),
+            ("llama", (1, "zigzag", "flash", 2), "Adam"),
+        ]
     found = far(ranks, cases)
     assert all(distance < oracle.EQUAL for distance in found.values()), found
 
