@@ -290,7 +290,7 @@ def _embedding(model: Model, tokens: int, how: Saving) -> list[Kept]:
     if how.dropout:
         kept.append(Kept("embedding", "dropout mask", MASK * tokens * model.width, False))
     if how.small_tensors:
-        kept.append(Kept("embedding", "token numbers", INDEX * tokens, False))
+        kept.append(Kept("embedding", "token numbers", INDEX * tokens, False, whole=True))
     return kept
 
 
@@ -303,8 +303,8 @@ def _head(model: Model, tokens: int, t: int, how: Saving, logits_bytes: float) -
     ]
     if how.small_tensors:  # the loss also keeps the targets and how many of them count
         kept += [
-            Kept("head", "targets", INDEX * tokens, False),
-            Kept("head", "number of targets", FP32, False),
+            Kept("head", "targets", INDEX * tokens, False, whole=True),
+            Kept("head", "number of targets", FP32, False, whole=True),
         ]
     return kept
 

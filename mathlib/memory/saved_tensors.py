@@ -92,6 +92,7 @@ class Kept(NamedTuple):
     bytes: float
     split: bool  # tensor parallelism splits it; the rest only sequence parallelism does
     core: bool = False  # inside the attention's core: selective recomputation drops it
+    whole: bool = False  # nobody splits it: it has no row for each token, or is of the batch
 
 
 def norm_bytes(group: str, name: str, model: Model, tokens: int, how: Saving) -> Iterator[Kept]:
@@ -140,7 +141,7 @@ def _core(model: Model, s: int, b: int, how: Saving) -> Iterator[Kept]:
     elif how.autocast:
         yield Kept("attention", "softmax, cast", e * scores, True, core=True)
     if how.small_tensors:
-        yield Kept("attention", "causal mask", MASK * s * s, False, core=True)
+        yield Kept("attention", "causal mask", MASK * s * s, False, core=True, whole=True)
 
 
 def _attention(model: Model, s: int, b: int, t: int, how: Saving) -> Iterator[Kept]:
@@ -231,6 +232,7 @@ def shares(kept: Iterable[Kept], tensor: int, sequence_parallel: bool) -> dict[s
     """What one device holds of the tensors, by group."""
     groups: dict[str, dict[str, float]] = {}
     for one in kept:
-        share = one.bytes / tensor if one.split or sequence_parallel else one.bytes
+        cut = one.split or (sequence_parallel and not one.whole)
+        share = one.bytes / tensor if cut else one.bytes
         groups.setdefault(one.group, {})[one.name] = share
     return {group: Parts(group, "byte", named) for group, named in groups.items()}

@@ -34,28 +34,23 @@ ATTENTION: dict[str, Callable[..., Tensor]] = {"plain": plain_attention, "flash"
 class Attention(nn.Module):
     def __init__(self, model: Model, attention: str, recompute: str):
         super().__init__()
-        self.heads, self.core, self.recompute = (
-            model.heads,
-            ATTENTION[attention],
-            recompute == "selective",
-        )
+        self.head_dim, self.core = model.head_dim, ATTENTION[attention]
+        self.recompute = recompute == "selective"
         self.qkv = nn.Linear(model.width, 3 * model.width, bias=model.qkv_bias)
         self.out = nn.Linear(model.width, model.width, bias=model.output_bias)
 
     def each_head(self, x: Tensor) -> Tensor:  # B S h -> 3 B a S d
-        """Queries, keys and values, head by head."""
-        B, S, h = x.shape
-        return self.qkv(x).view(B, S, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
+        """Queries, keys and values, head by head; tensor parallelism leaves fewer heads."""
+        return self.qkv(x).unflatten(-1, (3, -1, self.head_dim)).permute(2, 0, 3, 1, 4)
 
     def forward(self, x: Tensor) -> Tensor:  # B S h
-        B, S, h = x.shape
         q, k, v = self.each_head(x)
         y = (
             checkpoint(self.core, q, k, v, use_reentrant=False)
             if self.recompute
             else self.core(q, k, v)
         )  # B a S d
-        return self.out(y.transpose(1, 2).reshape(B, S, h))
+        return self.out(y.transpose(1, 2).flatten(2))
 
 
 class MLP(nn.Module):

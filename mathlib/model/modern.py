@@ -121,7 +121,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # B S h
         q, k, v = self.heads(x)
         scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5  # B a S S
-        scores = scores.masked_fill(hidden(x.shape[1], self.window, x.device), float("-inf"))
+        scores = scores.masked_fill(hidden(q.shape[2], self.window, x.device), float("-inf"))
         return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 

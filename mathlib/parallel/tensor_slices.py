@@ -59,7 +59,8 @@ class Slice(nn.Module):
     def __init__(self, block: Block, group: Group = None):
         super().__init__()
         own, mlp, t = block.attention, block.mlp, dist.get_world_size(group)
-        self.group, self.heads = group, own.heads // divides("ranks", t, "heads", own.heads)
+        whole = own.out.in_features // own.head_dim
+        self.group, self.heads = group, whole // divides("ranks", t, "heads", whole)
         self.norm1, self.norm2 = block.norm1, block.norm2
         self.qkv, self.qkv_bias = _heads(own.qkv.weight, group), _heads(own.qkv.bias, group)
         self.out, self.out_bias = _mine(own.out.weight, group, 1), own.out.bias

@@ -90,6 +90,43 @@ def tensor_parallel(
     return Parts(f"Tensor parallel over {t}: sent by a rank in a step", "byte", parts)
 
 
+def vocabulary_parallel(
+    model: str | Model,
+    *,
+    tensor: int,
+    micro_batch: int = 1,
+    tokens: int | None = None,
+    micro_batches: int = 1,
+    sequence_parallel: bool = False,
+    bytes_per_element: float = 2,
+    loss_bytes: float = 4,
+    large_group: bool = False,
+) -> Parts:
+    """An embedding and a head cut by words all-reduce b s h once each, the loss three numbers a
+    token: the largest logit, the sum of the exponentials, the target's logit (Shoeybi et al. 2019,
+    section 3).
+
+    No rank has whole logits, which would be V numbers a token. Sequence parallelism sends the
+    same, and with learned positions half of one more: the sum is cut after they are added, and its
+    gradient gathered (Megatron Core's reduce_scatter_embeddings).
+
+    Chapter: pipeline
+    """
+    model = find_model(model)
+    t, m = whole("tensor", tensor), whole("micro_batches", micro_batches)
+    k = _stream(model, micro_batch, tokens, bytes_per_element)
+    n = k / model.width / bytes_per_element
+    ring = _share(t, large_group) * m
+    parts = {
+        "embedding": 2 * ring * k,
+        "head": 2 * ring * k,
+        "loss": 3 * 2 * ring * n * positive("loss_bytes", loss_bytes),
+    }
+    if flag("sequence_parallel", sequence_parallel) and model.positions == "learned":
+        parts["gradient of the embedding"] = ring * k
+    return Parts(f"Words over {t} tensor ranks: sent by a rank in a step", "byte", parts)
+
+
 def pipeline_parallel(
     model: str | Model,
     *,

@@ -81,6 +81,7 @@ EXAMPLES: dict[str, object] = {
     "index": 1,
     "schedule": "gpipe",
     "logits_bytes": 4,
+    "loss_bytes": 4,
     "layers": 4,
     "backward": 0.1,
     "bucket": 1e6,

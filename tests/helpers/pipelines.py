@@ -25,9 +25,9 @@ def shape(layers=4, **changes):
     return gpt.small(layers=layers, **SHAPE | changes)
 
 
-def batch(step, sequences=SEQUENCES, masked=0.9):
+def batch(step, sequences=SEQUENCES, masked=0.9, context=CONTEXT):
     """Sequences, of whose targets the first ones are masked with this chance, the last ones not."""
-    tokens, targets = data.batch(sequences, CONTEXT, step)
+    tokens, targets = data.batch(sequences, context, step)
     draw = torch.Generator().manual_seed(step)
     share = torch.linspace(masked, 0.0, sequences)[:, None]
     left_out = torch.rand(targets.shape, generator=draw) < share

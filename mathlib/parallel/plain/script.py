@@ -59,6 +59,23 @@ def pipeline(order: str, build: Callable) -> None:
     run(losses)
 
 
+def tensor(title: str, cut: Callable, loss: Callable) -> None:
+    """Train what `cut(model)` leaves a rank by `loss(model, tokens, targets)`."""
+
+    def losses() -> None:
+        model = cut(gpt.GPT(MODEL))
+        optimizer = torch.optim.Adam(model.parameters())
+        for _ in range(STEPS):
+            with wire.counted() as sent:
+                found = loss(model, *data.batch(SEQUENCES, MODEL.context))
+                found.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            report(title, found.item(), sent)
+
+    run(losses)
+
+
 def run(on_a_rank: Callable[[], Any]) -> None:
     launch.run(on_a_rank, None if "RANK" in os.environ else 4)
 

@@ -17,6 +17,9 @@ SCRIPTS = {
     "ddp": ["naive", "DDP"],
     "zero": ["ZeRO 1", "ZeRO 2", "ZeRO 3"],
     "mics": ["MiCS"],
+    "tensor": ["tensor"],
+    "vocabulary": ["vocabulary"],
+    "sequence_parallel": ["sequence"],
     "pipeline": ["gpipe", "1f1b", "interleaved"],
 }
 

@@ -1,0 +1,1 @@
+"""Tensor and sequence parallelism: a part of every matrix on every rank."""

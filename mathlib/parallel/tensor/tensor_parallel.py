@@ -1,0 +1,209 @@
+"""A model cut over tensor ranks, in the manner of Megatron, with or without sequence parallelism.
+
+t tensor ranks · a heads · k kv_heads · d head_dim · V padded vocabulary · s/t   tokens of a rank
+Every rank calls the same with the same batch. What each has after a step is its part of what one
+process has: matrices are cut, norms and positions are alike on all ranks. A parameter that is alike
+but sees only some heads (the norms of queries and keys, a key-value head that ranks share) or only
+some tokens (sequence parallelism's norms and biases) has a partial sum of its gradient on each
+rank, which a hook adds up. Without it the loss agrees, and the gradient does not.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import ProcessGroup
+from torch.utils.checkpoint import checkpoint
+
+from mathlib.checks import InputError, divides, flag
+from mathlib.model import gpt, llama, modern
+from mathlib.parallel.tensor import conjugates
+from mathlib.parallel.tensor.split_matrices import Columns, Exchange, Reading, Rows
+from mathlib.parallel.tensor.split_tensors import WHOLE, Cut, share, sharers
+from mathlib.parallel.tensor.split_words import Words, cross_entropy
+
+MODELS = (gpt.GPT, llama.Llama, modern.Modern)
+ROWS = ("out", "down")
+Of = Callable[[nn.Parameter], Tensor]  # what of a parameter is joined: its numbers, its gradient
+
+
+class TensorParallel(nn.Module):
+    """This rank's part of a model, which is cut in place; it starts as the group's first rank's.
+
+    A model on the meta device is filled by name, a matrix at a time: the same on every degree, and
+    no rank ever has more than one whole matrix. `chunked` hides exchanges behind matmuls.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        group: ProcessGroup | None = None,
+        *,
+        sequence_parallel: bool = False,
+        chunked: bool = False,
+        seed: int = 0,
+    ):
+        super().__init__()
+        self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
+        check(model, self.ranks)
+        if flag("chunked", chunked) and not flag("sequence_parallel", sequence_parallel):
+            raise InputError("chunked = True: expected sequence_parallel = True, which has chunks")
+        self.group, self.seed = group, seed
+        self.how = Exchange(group, sequence_parallel, chunked)
+        self.sizes = {name: p.shape for name, p in model.named_parameters()}
+        self.cuts = {name: cut_of(name, model) for name in self.sizes}
+        self.own = share(len(model.tokens.weight), self.rank, self.ranks)
+        self.positions = getattr(model, "positions", None) is not None
+        self._cut(model)
+        self.model = model
+        self._sum_partial_gradients()
+
+    def forward(self, tokens: Tensor) -> Tensor:  # b s -> b s V/t
+        """Logits of this rank's words."""
+        how, model = self.how, self.model  # type: tuple[Exchange, Any]
+        if how.sequence_parallel:
+            divides("tensor", self.ranks, "tokens", tokens.shape[1])
+        x = model.tokens(tokens)
+        if self.positions:
+            x = x + model.positions.weight[: tokens.shape[1]]
+            x = conjugates.split_forward(x, self.group) if how.sequence_parallel else x
+        full = getattr(model, "recompute", "none") == "full"
+        for block in model.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if full else block(x)
+        return model.head(model.norm(x))
+
+    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy in nats over the tokens whose target is not -100."""
+        return cross_entropy(self(tokens), targets, self.own, self.group)
+
+    def whole_weights(self) -> dict[str, Tensor]:
+        """All parameters by the names of the model that was cut; every rank must call this."""
+        return self._whole(lambda p: p.detach())
+
+    def whole_gradients(self) -> dict[str, Tensor]:
+        """All gradients by those names, zeros where there is none."""
+        return self._whole(lambda p: torch.zeros_like(p) if p.grad is None else p.grad)
+
+    def _whole(self, of: Of) -> dict[str, Tensor]:
+        found = {}
+        for name, p in self.model.named_parameters():
+            parts: list[Tensor] = [torch.empty(0)] * self.ranks
+            cut = self.cuts[name]
+            if cut.whole():
+                parts = [of(p).clone()]
+            else:
+                dist.all_gather_object(parts, of(p).cpu(), self.group)
+            found[name] = cut.joined(parts, self.sizes[name][cut.dim])
+        return found
+
+    def _part(self, name: str, p: Tensor) -> Tensor:
+        """This rank's part of a parameter: of the first rank's numbers, or of its name's."""
+        if p.is_meta:
+            whole = torch.empty(p.shape, dtype=p.dtype)
+            gpt.fill(name, whole, self.seed)
+        else:
+            whole = p.detach().contiguous()
+            dist.broadcast(whole, group=self.group, group_src=0)
+        return self.cuts[name].mine(whole, self.rank, self.ranks)
+
+    def _cut(self, model: Any) -> None:
+        tied, readers = model.head.weight is model.tokens.weight, dict[str, Reading]()
+        for name, module in list(model.named_modules()):
+            parent, _, leaf = name.rpartition(".")
+            parts = {
+                kind: self._part(f"{name}.{kind}", p)
+                for kind, p in module.named_parameters(recurse=False)
+                if f"{name}.{kind}" in self.sizes  # a tied matrix has the name of the table
+            }
+            if isinstance(module, nn.Linear):
+                parts.setdefault("weight", model.tokens.weight)
+                reading = readers.setdefault(parent, Reading(self.how))
+                made = self._matrix(leaf, parts["weight"], parts.get("bias"), reading)
+                model.get_submodule(parent).register_module(leaf, made)
+            elif name == "tokens":
+                scatter = self.how.sequence_parallel and not self.positions
+                model.tokens = Words(parts["weight"], self.own, self.how, scatter)
+            else:
+                for kind, part in parts.items():
+                    module.register_parameter(kind, nn.Parameter(part))
+            if isinstance(module, modern.Grouped):
+                module.heads //= self.ranks
+                module.kv_heads = max(1, module.kv_heads // self.ranks)
+        if tied:
+            model.head.weight = model.tokens.weight
+
+    def _matrix(
+        self, leaf: str, weight: Tensor, bias: Tensor | None, reading: Reading
+    ) -> nn.Module:
+        if leaf in ROWS:
+            return Rows(weight, bias, self.how)
+        return Columns(weight, bias, reading)
+
+    def _sum_partial_gradients(self) -> None:
+        groups = dict[int, ProcessGroup | None]()
+        for name, p in self.model.named_parameters():
+            many = self._partial(name)
+            if many > 1 and many not in groups:
+                whole = many == self.ranks
+                groups[many] = self.group if whole else dist.new_subgroups(many, self.group)[0]
+            if many > 1:
+                p.register_hook(lambda g, among=groups[many]: conjugates.reduced(g, among))
+
+    def _partial(self, name: str) -> int:
+        """Over how many neighbours a gradient is a partial sum; 1: it is whole."""
+        cut = self.cuts[name]
+        if not cut.whole():
+            return sharers(cut.count(self.sizes[name][cut.dim]), self.ranks)
+        if ".heads.norms." in name:
+            return self.ranks
+        tokens = self.how.sequence_parallel and not name.startswith("positions")
+        return self.ranks if tokens else 1
+
+
+def check(model: Any, ranks: int) -> None:
+    """Refuse what is not cut right, rather than train another model."""
+    if not isinstance(model, MODELS):
+        told = ", ".join(kind.__name__ for kind in MODELS)
+        raise InputError(f"model = a {type(model).__name__}: expected one of {told}")
+    shape = getattr(model, "model", None)
+    for part in ("latent", "experts"):
+        if getattr(shape, part, None) is not None:
+            raise InputError(f"{part} = {getattr(shape, part)}: expected None, as it is not cut")
+    heads, kv_heads = count_heads(model)
+    divides("tensor", ranks, "heads", heads)
+    if kv_heads > ranks:
+        divides("tensor", ranks, "kv_heads", kv_heads)
+    sharers(kv_heads, ranks)
+
+
+def head_dim(model: Any) -> int:
+    """Numbers of a head."""
+    if isinstance(model, modern.Modern):
+        return model.model.head_dim
+    return model.blocks[0].attention.head_dim
+
+
+def count_heads(model: Any) -> tuple[int, int]:
+    """Heads of queries, and of keys and values."""
+    attention = model.blocks[0].attention
+    heads = attention.out.in_features // head_dim(model)
+    if isinstance(model, gpt.GPT):
+        return heads, heads
+    keys = attention.heads.key if isinstance(model, modern.Modern) else attention.key
+    return heads, keys.out_features // head_dim(model)
+
+
+def cut_of(name: str, model: Any) -> Cut:
+    """How the parameter of this name is cut."""
+    path, _, kind = name.rpartition(".")
+    parent, _, leaf = path.rpartition(".")
+    if path in ("tokens", "head"):
+        return Cut(0)
+    if not isinstance(model.get_submodule(path), nn.Linear):
+        return WHOLE
+    head = head_dim(model) if ".attention" in f".{parent}" else 1
+    if leaf in ROWS:
+        return Cut(1, head) if kind == "weight" else WHOLE
+    return Cut(0, head, 3 if leaf == "qkv" else 1)
