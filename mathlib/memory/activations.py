@@ -149,6 +149,27 @@ def hidden_state(
     return positive("bytes_per_element", bytes_per_element) * n * model.width
 
 
+def ulysses(
+    model: str | Model,
+    *,
+    context: int,
+    micro_batch: int = 1,
+    tokens: int | None = None,
+    bytes_per_element: float = 2,
+) -> float:
+    """Bytes that a layer keeps beyond `layer` where its ranks exchange heads: attention's result by
+    heads, as the kernel made it, beside that by tokens, which the projection reads. A ring keeps no
+    more than `layer` says.
+
+    Chapter: parallel3d
+    """
+    model = find_model(model)
+    wide = model.heads * (model.latent.value_dim if model.latent else model.head_dim)
+    n = own_tokens(sequence_length(model, tokens), context) * whole("micro_batch", micro_batch)
+    each = positive("bytes_per_element", bytes_per_element)
+    return n * wide * each if context > 1 else 0.0
+
+
 def in_flight(
     *, pipeline: int, micro_batches: int, chunks: int = 1, stage: int = 0, schedule: str = "1f1b"
 ) -> float:

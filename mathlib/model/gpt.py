@@ -104,8 +104,10 @@ class GPT(nn.Module):
             self.head.weight = self.tokens.weight
         initialise(self, seed)
 
-    def forward(self, tokens: Tensor) -> Tensor:  # B S -> B S V
-        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]  # B S h
+    def forward(self, tokens: Tensor, places: Tensor | None = None) -> Tensor:  # B S -> B S V
+        """`places` says where each of S tokens stands in its sequence; None: they are the first."""
+        rows = slice(tokens.shape[1]) if places is None else places
+        x = self.tokens(tokens) + self.positions.weight[rows]  # B S h
         for block in self.blocks:
             x = checkpoint(block, x, use_reentrant=False) if self.recompute == "full" else block(x)
         return self.head(self.norm(x))

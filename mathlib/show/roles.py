@@ -88,7 +88,7 @@ PARTS = {  # role: names of parts that look like it
         "activation function",
     ),
     "vocabulary": ("head", "LM head", "loss on the last stage"),
-    "embedding": ("positions",),
+    "embedding": ("positions", "gradient of the embedding"),
     "recompute": (
         *("recomputation", "products, slower than the best", "best product below the peak"),
     ),

@@ -67,7 +67,8 @@ def tensor_parallel(
     recomputation.
 
     Ring: 2 (t-1)/t of b s h each (Shoeybi et al. 2019; ZeRO section 8: 12 b s h with
-    recomputation). Attention and MLP side by side are reduced together, once instead of twice
+    recomputation; torch's checkpoint stops before the layer's last sum, and sends one of the two).
+    Attention and MLP side by side are reduced together, once instead of twice
     (Pope et al. 2022, section 3.4).
     Sequence parallelism replaces each all-reduce by an all-gather and a reduce-scatter, the same
     bytes; `regather` adds its two all-gathers a layer that rebuild the inputs in the backward pass
@@ -98,6 +99,7 @@ def vocabulary_parallel(
     tokens: int | None = None,
     micro_batches: int = 1,
     sequence_parallel: bool = False,
+    regather: bool = False,
     bytes_per_element: float = 2,
     loss_bytes: float = 4,
     large_group: bool = False,
@@ -108,7 +110,8 @@ def vocabulary_parallel(
 
     No rank has whole logits, which would be V numbers a token. Sequence parallelism sends the
     same, and with learned positions half of one more: the sum is cut after they are added, and its
-    gradient gathered (Megatron Core's reduce_scatter_embeddings).
+    gradient gathered (Megatron Core's reduce_scatter_embeddings). `regather`: the head's input is
+    gathered again in the backward pass, as in `tensor_parallel`.
 
     Chapter: pipeline
     """
@@ -124,6 +127,8 @@ def vocabulary_parallel(
     }
     if flag("sequence_parallel", sequence_parallel) and model.positions == "learned":
         parts["gradient of the embedding"] = ring * k
+    if _gathers_again(regather, sequence_parallel):
+        parts["gathering inputs again"] = ring * k
     return Parts(f"Words over {t} tensor ranks: sent by a rank in a step", "byte", parts)
 
 
@@ -178,12 +183,15 @@ def context_parallel(
     tensor: int = 1,
     recompute: str = "none",
     bytes_per_element: float = 2,
+    gradient_bytes: float | None = None,
 ) -> Parts:
     """Every rank meets the keys and values of all: cp - 1 blocks of them, e b s/cp 2 k d / t bytes
     each, go round forward; backward they go round again, and their gradients all the way home.
 
     "ring": blocks are passed on while the last one is used (Liu et al. 2023, arXiv:2310.01889), the
-    gradients once more than the blocks. "all-gather": gathered at once, gathered again, and the
+    gradients once more than the blocks. `gradient_bytes`: of a number in what goes home, 4 where it
+    is added up in fp32, as torch's context_parallel does and ring-flash-attention; as wide as the
+    blocks unless said. "all-gather": gathered at once, gathered again, and the
     gradients reduce-scattered (Llama 3, arXiv:2407.21783, section 3.3.2). "all-to-all": queries,
     keys, values and the output are exchanged for heads, and back (Ulysses, arXiv:2309.14509).
 
@@ -200,7 +208,9 @@ def context_parallel(
         parts = {"forward": once, "backward": once}
     else:
         home = among if method == "ring" and among > 1 else among - 1
-        parts = {"forward": (among - 1) * keys, "backward": (among - 1 + home) * keys}
+        e, g = bytes_per_element, bytes_per_element if gradient_bytes is None else gradient_bytes
+        wide = positive("gradient_bytes", g) / e
+        parts = {"forward": (among - 1) * keys, "backward": (among - 1 + home * wide) * keys}
     if one_of("recompute", recompute, RECOMPUTE) != "none":
         parts["recomputation"] = parts["forward"]
     return Parts(f"Context parallel over {among}: sent by a rank in a step", "byte", parts)

@@ -27,7 +27,11 @@ MODELS = {
     "untied": (gpt.GPT, gpt.small(**ODD, ffn_width=41, tied=False)),
     "many heads": (gpt.GPT, gpt.small(**ODD | {"heads": 12})),
     "grouped": (llama.Llama, GATED),
-    "normed": (modern.Modern, GATED.but(query_key_norm="head", qkv_bias=True, tied=True)),
+    "normed": (
+        modern.Modern,
+        GATED.but(query_key_norm="head", qkv_bias=True, tied=True, head_dim=12),
+    ),
+    "even": (llama.Llama, GATED.but(ffn_width=28)),
     "one key": (llama.Llama, GATED.but(kv_heads=1)),
 }
 WAYS = {
@@ -138,14 +142,15 @@ def sent(way, name):
 
 def predicted(way, name, ranks):
     """The same by the formula."""
-    shape, of = MODELS[name][1], {"tensor": ranks, "micro_batch": SEQUENCES}
-    total = volumes.tensor_parallel(shape, **of, bytes_per_element=8).total
+    shape, split = MODELS[name][1], "sequence" in way or "chunked" in way
+    of = {"tensor": ranks, "micro_batch": SEQUENCES, "bytes_per_element": 8}
+    of |= {"sequence_parallel": split, "regather": split and way in STURDY}
+    total = volumes.tensor_parallel(shape, **of).total
     if way != "tensor":
-        split, e = way == "sequence", {"bytes_per_element": 8, "loss_bytes": 8}
-        total += volumes.vocabulary_parallel(shape, **of, **e, sequence_parallel=split).total
-    if way == "sequence":
-        total += comm.sent("all-reduce", payload=8 * replicated(name), ranks=ranks)
-    return total
+        total += volumes.vocabulary_parallel(shape, **of, loss_bytes=8).total
+    names = ("norm", "before", "out.bias", "down.bias") if split else (".norms.",)
+    alike = sum(p.numel() for n, p in build(name).named_parameters() if any(w in n for w in names))
+    return total + comm.sent("all-reduce", payload=8 * alike, ranks=ranks)
 
 
 def check_bytes(ranks, cases):
@@ -155,9 +160,3 @@ def check_bytes(ranks, cases):
         program, system = (sum(way) for way in zip(*found, strict=True))
         assert program == pytest.approx(ranks * predicted(*case, ranks), rel=1e-12), case
         assert system == pytest.approx(program, rel=1e-12), case
-
-
-def replicated(name):
-    """Numbers of parameters that see only some tokens on each rank."""
-    names = ("norm", "out.bias", "down.bias")
-    return sum(p.numel() for n, p in build(name).named_parameters() if any(w in n for w in names))

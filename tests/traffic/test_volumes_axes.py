@@ -51,6 +51,17 @@ def test_gathering_sends_no_more_than_a_ring_and_needs_no_way_home() -> None:
     assert ring.total - gathered.total == block
 
 
+def test_gradients_in_fp32_weigh_twice_on_their_way_home() -> None:
+    """As torch's context_parallel adds them up; heads that come back have the model's type."""
+    for method, home in (("ring", 4), ("all-gather", 3), ("all-to-all", 0)):
+        layer, wide = (
+            volumes.context_parallel(MODEL, context=4, method=method, layers=1, gradient_bytes=g)
+            for g in (None, 4)
+        )
+        block = 2 * 2 * 4 * 8 * 12  # keys and values of 2 bytes, 4 heads of 8, 12 tokens
+        assert wide.amount("backward") - layer.amount("backward") == home * block
+
+
 def test_heads_for_pieces_is_four_n_h_over_p() -> None:
     """DeepSpeed-Ulysses, section 3.2: 4 N h / P numbers a layer forward, for many ranks P."""
     model = MODEL.but(kv_heads=8)

@@ -39,6 +39,21 @@ def train(title: str, build: Callable, layers: bool = False, **options: Any) -> 
     run(losses)
 
 
+def sequences(title: str, build: Callable, **options: Any) -> None:
+    """Train by `build(model, make, **options)`: `loss` takes its part of sequences."""
+
+    def losses() -> None:
+        way = build(gpt.GPT(MODEL, seed=dist.get_rank()), torch.optim.Adam, **options)
+        for _ in range(STEPS):
+            with wire.counted() as sent:
+                loss = way.loss(*data.batch(SEQUENCES, MODEL.context))
+                loss.backward()
+                way.step()
+            report(title, loss.item(), sent)
+
+    run(losses)
+
+
 def pipeline(order: str, build: Callable) -> None:
     """Train by `build(chunks, schedule, width).run`, two chunks a stage at most."""
 
@@ -81,10 +96,10 @@ def run(on_a_rank: Callable[[], Any]) -> None:
 
 
 def report(title: str, loss: float, sent: wire.Counted) -> None:
-    """Means over the ranks; torch's all-reduce counts as a ring would send."""
+    """Means over the ranks; torch's collectives count as a ring would send."""
     ranks = dist.get_world_size()
-    by_ring = 2 * (ranks - 1) / ranks * sent.payload["allreduce_"]
-    seen = torch.tensor([loss, sent.sent + by_ring]) / ranks
+    passes = sum(n * sent.payload[name] for name, (n, _) in wire.RINGS.items())
+    seen = torch.tensor([loss, sent.sent + passes * (ranks - 1) / ranks]) / ranks
     dist.all_reduce(seen)
     if dist.get_rank() == 0:
         print(f"{title}: loss {seen[0]:.3f}, a rank sends {seen[1]:,.0f} bytes")

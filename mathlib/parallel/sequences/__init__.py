@@ -1,0 +1,1 @@
+"""Sequences that are cut over ranks: ring attention, Ulysses, and both; see `parallel/plain`."""

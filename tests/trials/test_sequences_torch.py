@@ -1,0 +1,11 @@
+"""torch's own ring, by torch's attention on whole sequences: tests/parallel/sequences/test_ring.py
+has it beside ours. Its public door is shut on a CPU.
+"""
+
+from mathlib import launch
+from mathlib.trials import sequences_torch
+
+
+def test_torchs_context_parallel_refuses_the_kernel_of_cpus():
+    for told in launch.run(sequences_torch.public, 2):
+        assert "flash_attention_for_cpu.default does not have a sharding strategy" in told
