@@ -56,7 +56,7 @@ def even_degree(
     Sequences and tokens cancel: twice as many are twice the work and twice the bytes.
     The pairs of attention are left out; they add work and nothing to send.
 
-    Chapter: tensor (eq-tensor-even)
+    Chapter: tensor (eq-tensor-even, eq-tensor-ratio)
     """
     h, X = whole("width", width), positive("achieved", achieved)
     W = positive("bandwidth", bandwidth)
