@@ -13,8 +13,8 @@ from mathlib.show.kit import Canvas, Shape
 from mathlib.show.tables import Shown
 
 MLP = (
-    "Columns first, then rows: the activation works on whole numbers of the hidden layer, and only "
-    "the results have to be added up."
+    "Columns first, then rows: the activation works on finished numbers of the hidden layer, and "
+    "only the results have to be added up."
 )
 HEADS = (
     "Heads stay whole. With more ranks than key-value heads, neighbours have the same one, and add "
@@ -44,7 +44,7 @@ def _mlp(width: float, t: int) -> str:
         "all-reduce: the partial sums become Y, on every rank",
         role="communication",
         solid=True,
-        wide=min(width - 8, 420),
+        wide=min(width - 8, 600),
     )
     page.row(bar, above=26)
     page.drop(page.last(lines[-1]), bar)
