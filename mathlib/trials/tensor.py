@@ -138,21 +138,27 @@ def _kept() -> dict[str, int]:
     return {way: _keeps(way, 2) - _keeps(way, 1) for way in ("vocabulary", "sequence")}
 
 
-def kept(ranks: int) -> dict[str, tuple[float, float]]:
-    """Bytes that a layer leaves for backward: by the formula, measured. The plain file of sequence
-    parallelism keeps what it gathered for two matmuls, which is added to the formula.
+def gathered(ranks: int) -> float:
+    """Bytes that the plain file of sequence parallelism has gathered for a layer's two column
+    cuts, and keeps.
     """
-    shape, found = gpt.small(**DEEP, layers=2), launch.run(_kept, ranks)[0]
+    stream = NUMBER * SEQUENCES * DEEP["context"] * DEEP["width"]
+    return 2 * stream * (ranks - 1) / ranks
+
+
+def formula(ranks: int, split: bool = False) -> float:
+    """Bytes that a layer leaves for backward; split: by sequence parallelism."""
     how: dict[str, Any] = {"micro_batch": SEQUENCES, "bytes_per_element": NUMBER, "tensor": ranks}
-    whole, cut = (
-        activations.layer(shape, **how, small_tensors=True, sequence_parallel=split).total
-        for split in (False, True)
-    )
-    stream = NUMBER * SEQUENCES * shape.context * shape.width
-    gathered = 2 * stream * (ranks - 1) / ranks
+    shape = gpt.small(**DEEP, layers=2)
+    return activations.layer(shape, **how, small_tensors=True, sequence_parallel=split).total
+
+
+def kept(ranks: int) -> dict[str, tuple[float, float]]:
+    """Bytes that a layer leaves for backward: by the formula and what is gathered, measured."""
+    found = launch.run(_kept, ranks)[0]
     return {
-        "tensor parallel": (whole, found["vocabulary"]),
-        "sequence parallel": (cut + gathered, found["sequence"]),
+        "tensor parallel": (formula(ranks), found["vocabulary"]),
+        "sequence parallel": (formula(ranks, True) + gathered(ranks), found["sequence"]),
     }
 
 

@@ -1,12 +1,12 @@
 """Published runs that differ in their tensor-parallel degree, and what the model of a layer says.
 
 t degree · X FLOP/s of a device · W bandwidth of the ring
-Speeds are relative to the smallest degree that was run, so that all that does not depend on the
-degree cancels.
+Speeds are relative to the smallest degree that was run: what every degree pays alike cancels, what
+replicas exchange does not. From 8 to 16 GPUs in two nodes the group itself comes to cross.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mathlib import specs
 from mathlib.specs import Cluster
@@ -15,6 +15,7 @@ from mathlib.traffic import tensor_time
 ROWS = specs.table("rates")["tensor-degree"]
 REACHED = 0.4  # of the peak in a matmul of a training step; an assumption
 TOKENS = 4096
+SHAPES = {"8B": "llama3-8b", "1B": "llama3.2-1b"}  # as published, by width
 NODES = ("p4d.24xlarge", "dgx-a100", "p5.48xlarge", "dgx-b200")
 
 
@@ -54,10 +55,31 @@ def megatron() -> dict[int, tuple[float, float]]:
     return {t: (model[t], found[t]) for t in found}
 
 
-def lost(model: str, low: int, high: int) -> float:
-    """The share of its speed that a GPU loses from one degree to the other, as published."""
-    speeds = dict(ROWS["nanotron"][model])
-    return 1 - speeds[high] / speeds[low]
+class Lost(NamedTuple):
+    """Shares of its speed that a GPU loses from 8 ranks to 16."""
+
+    degree: float  # by the model, over a ring as fast as that of 8
+    model: float  # by the model, over the ring that crosses
+    published: float
+
+    @property
+    def explained(self) -> float:
+        """The part of the published loss that bytes account for."""
+        return self.model / self.published
+
+
+def lost(name: str) -> Lost:
+    """From one node of H100s to two, with a published model of 8B or 1B."""
+    model, speeds = SHAPES[name], dict(ROWS["nanotron"][name])
+    on = specs.find_cluster("p5.48xlarge")
+    rings = [(8, 0.0), (16, tensor_time.ring_bandwidth(on, 8)), (16, 0.0)]
+    eight, alike, crossing = (busy(model, on, t, W) for t, W in rings)
+    return Lost(1 - alike / eight, 1 - crossing / eight, 1 - speeds[16] / speeds[8])
+
+
+def steps() -> list[list[str]]:
+    """Of each published model, what the step from 8 to 16 costs: two models, published."""
+    return [[name, *(f"{share:.0%}" for share in lost(name))] for name in SHAPES]
 
 
 def border(model: str) -> list[list[str]]:

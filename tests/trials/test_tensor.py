@@ -29,3 +29,9 @@ def test_every_matrix_is_cut_and_nothing_is_left_out():
     sizes = {name: [rank[name] for rank in ranks] for name in ranks[0]}
     assert sum(rows for rows, _ in sizes["attention.qkv.weight"]) == 3 * tensor.SHAPE.width
     assert sum(columns for _, columns in sizes["mlp.down.weight"]) == tensor.SHAPE.ffn_width
+
+
+def test_without_what_is_gathered_sequence_parallelism_keeps_its_part_of_one_process():
+    whole, split = tensor.formula(1), tensor.formula(4, split=True)
+    assert tensor.gathered(1) == 0 and tensor.gathered(4) == 17_280
+    assert split / whole == pytest.approx(1 / 4, rel=0.01) and tensor.formula(4) > whole / 4

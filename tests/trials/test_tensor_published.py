@@ -9,7 +9,13 @@ def test_speeds_fall_with_the_degree_in_the_model_and_in_the_runs():
     for pairs in (published.nanotron(), published.megatron()):
         for speeds in zip(*pairs.values(), strict=True):
             assert speeds[0] == 1 and list(speeds) == sorted(speeds, reverse=True)
-    assert published.lost("8B", 8, 16) == pytest.approx(1 - 4456 / 6417)
+
+
+def test_the_step_to_two_nodes_costs_more_than_the_degree_and_bytes_explain_a_part():
+    found = [published.lost(name) for name in ("8B", "1B")]
+    assert [one.published for one in found] == pytest.approx([1 - 4456 / 6417, 1 - 13505 / 27851])
+    assert all(0.45 < one.degree / one.published < one.explained < 1 for one in found)
+    assert published.steps() == [["8B", "19%", "23%", "31%"], ["1B", "26%", "30%", "52%"]]
 
 
 def test_a_narrow_border_costs_more_than_the_degree():

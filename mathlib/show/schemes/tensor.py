@@ -29,14 +29,14 @@ Filled = Callable[[int, int], bool]
 
 
 def mlp(tensor: int = 2, *, caption: str = MLP, name: str = "") -> Shown:
-    """What each rank has of Y = act(X A) B."""
+    """What each rank has of Y = act(Z A) B."""
     t = whole("tensor", tensor, least=2)
     divides("tensor", t, "hidden cells", HIDDEN)
     return figure(partial(_mlp, t=t), caption=caption, name=name)
 
 
 def _mlp(width: float, t: int) -> str:
-    page = Canvas(width, f"Y = act(X A) B on {t} ranks")
+    page = Canvas(width, f"Y = act(Z A) B on {t} ranks")
     lines = [_cut(page, r, HIDDEN // t) for r in range(t)]
     for line in lines:
         page.row(line, above=12)
@@ -49,13 +49,13 @@ def _mlp(width: float, t: int) -> str:
     page.row(bar, above=26)
     page.drop(page.last(lines[-1]), bar)
     return page.done(
-        f"Each of {t} ranks multiplies all of X with its columns of A, applies the activation, "
+        f"Each of {t} ranks multiplies all of Z with its columns of A, applies the activation, "
         "multiplies with its rows of B, and the results are added up"
     )
 
 
 def _cut(page: Canvas, r: int, each: int) -> Shape:
-    """A rank's line: X times columns is its part of H; times rows, a partial sum."""
+    """A rank's line: Z times columns is its part of H; times rows, a partial sum."""
     cell, gap = (10, 5) if page.narrow else (16, 12)
     own = range(r * each, (r + 1) * each)
 
@@ -73,7 +73,7 @@ def _cut(page: Canvas, r: int, each: int) -> Shape:
         "=",
         drawn("", TOKENS, WIDTH, "temporary", lambda i, j: True),
     ]
-    names = ("X", "", "A", "", "act(X A)", "", "B", "", "part of Y")
+    names = ("Z", "", "A", "", "act(Z A)", "", "B", "", "part of Y")
     named = [
         page.stacked(page.words(name, small=True), shape, gap=4) if name else shape
         for name, shape in zip(names, shapes, strict=True)
