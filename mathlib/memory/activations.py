@@ -84,6 +84,7 @@ def layer(
     `context`: ranks that share a sequence; each keeps what belongs to its own tokens.
 
     Chapter: memory (eq-activations, eq-gated)
+    Chapter: tensor (eq-tensor-activations, eq-tensor-sequence)
     """
     model = find_model(model)
     asked = (attention, dropout, bytes_per_element, fused_gate, expert_results)

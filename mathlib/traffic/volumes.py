@@ -76,8 +76,8 @@ def tensor_parallel(
     bytes; `regather` adds its two all-gathers a layer that rebuild the inputs in the backward pass
     (Korthikanti et al. 2022, 4.2.2).
 
+    Chapter: tensor (eq-tensor-bytes)
     Chapter: pipeline (eq-three-bytes)
-    Chapter: parallel3d
     """
     model = find_model(model)
     t, m = divides("tensor", tensor, "heads", model.heads), whole("micro_batches", micro_batches)
@@ -115,7 +115,7 @@ def vocabulary_parallel(
     gradient gathered (Megatron Core's reduce_scatter_embeddings). `regather`: the head's input is
     gathered again in the backward pass, as in `tensor_parallel`.
 
-    Chapter: pipeline
+    Chapter: tensor (eq-tensor-words)
     """
     model = find_model(model)
     t, m = whole("tensor", tensor), whole("micro_batches", micro_batches)

@@ -356,6 +356,7 @@ OWN: dict[str, dict[str, object]] = {
     "planner.largest": {"devices": 2, "what": "sequences", "risk": 0.5} | KEPT_TO,
     "sweeps.find_printed": {"name": "nemo-llama3-8b"},
     "rent.find_price": {"name": "hyperstack-h100-pcie"},
+    "tensor_time.ring_bandwidth": {"cluster": find_cluster("dgx-a100")},
     "machine.host_of": {"cluster": find_cluster("dgx-a100")},
     "planner.why": {"other": Layout()},
     "planner.verdict": {"reserve": 0.0},

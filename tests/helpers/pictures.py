@@ -22,6 +22,7 @@ from mathlib.show.schemes import (
     roofline,
     schedules,
     sums,
+    tensor,
     zero,
 )
 from mathlib.specs import Layout
@@ -121,6 +122,11 @@ SCHEMES = {
     "planning.order": planning.order,
     "planning.cards": lambda: planning.cards(Layout(data=16, tensor=2, pipeline=2)),
     "planning.visits": planning.visits,
+    "tensor.mlp": tensor.mlp,
+    "tensor.mlp, three": lambda: tensor.mlp(3),
+    "tensor.heads": tensor.heads,
+    "tensor.heads, as many": lambda: tensor.heads(2, 8, 8),
+    "tensor.meet": tensor.meet,
     "zero.copies": lambda: zero.copies(7.5e9),
     "zero.slices": lambda: zero.slices({"embedding": 12, "weight": 12, "bias": 6, "scale": 8}),
     "zero.step": zero.step,

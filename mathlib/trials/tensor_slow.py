@@ -1,0 +1,86 @@
+"""A layer cut over two ranks whose link is slowed, and the model of its time beside it.
+
+t tensor ranks · K bytes that are summed · W bandwidth of a rank's link
+The matrices sleep instead of computing, 1/t of the time on each rank, so that little depends on
+ what else the machine does. The sums are the plain file's, over the slowed link.
+"""
+
+import time
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from mathlib import launch
+from mathlib.compute import flops
+from mathlib.launch import slow_wires
+from mathlib.model import gpt
+from mathlib.parallel.plain.tensor import AllReduceBackward, AllReduceForward
+from mathlib.parts import Parts
+from mathlib.traffic import tensor_time
+
+SHAPE = gpt.small(layers=2, width=512, heads=8, context=512, vocab=64)
+PAUSE, NUMBER, STEPS = 0.06, 4, 4  # seconds of a layer's forward on one rank; bytes
+FORWARD = flops.forward(SHAPE)
+ACHIEVED = (FORWARD.total - FORWARD.amount("vocabulary")) / SHAPE.layers / PAUSE
+LINKS = (15e6, 50e6, 150e6)
+
+
+class Sleep(torch.autograd.Function):
+    """Computes for some seconds forward, and twice as long backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, seconds: float) -> Tensor:
+        ctx.seconds = seconds
+        time.sleep(seconds)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        time.sleep(2 * ctx.seconds)
+        return gradients[0], None
+
+
+def layer(x: Tensor, ranks: int) -> Tensor:
+    """Attention and MLP: each is read by all ranks, worked at by each, and summed."""
+    for _ in range(2):
+        x = AllReduceBackward.apply(x, None)
+        x = Sleep.apply(x, PAUSE / 2 / ranks)
+        x = AllReduceForward.apply(x, None)
+    return x
+
+
+def _steps(link: float) -> list[float]:
+    """Seconds of this rank in the layers of each step, but the first, which opens connections."""
+    x = torch.ones(SHAPE.context, SHAPE.width, requires_grad=True)
+    took, ranks = [], dist.get_world_size()
+    with slow_wires.wires(bandwidth=link):
+        for _ in range(STEPS):
+            dist.barrier()
+            begin = time.perf_counter()
+            y = x
+            for _ in range(SHAPE.layers):
+                y = layer(y, ranks)
+            y.backward(torch.ones_like(y))
+            took.append(time.perf_counter() - begin)
+    return took[1:]
+
+
+class Beside(NamedTuple):
+    """Seconds of all layers, forward and backward, planned and run."""
+
+    plan: Parts  # of a layer
+    seconds: float
+
+    @property
+    def planned(self) -> float:
+        return SHAPE.layers * self.plan.total
+
+
+def beside(link: float, ranks: int = 2) -> Beside:
+    """The fastest of three steps: no step can be faster than its pauses and its link allow."""
+    how: dict[str, Any] = {"tensor": ranks, "bytes_per_element": NUMBER}
+    plan = tensor_time.layer(SHAPE, achieved=ACHIEVED, bandwidth=link, **how)
+    steps = zip(*launch.run(_steps, ranks, link), strict=True)
+    return Beside(plan, min(map(max, steps)))
