@@ -10,7 +10,7 @@ SOURCES := _config.yml _toc.yml $(shell find book chapters mathlib -type f -not 
 
 .PHONY: book html test lab chapters lint bench mutants clean help plan test-formulas test-runs test-notebooks test-site $(addprefix part-,1 2 3 4 5)
 .DEFAULT_GOAL := help
-.NOTPARALLEL:  # some chapters measure time
+.NOTPARALLEL:  # each part takes both cores
 
 help:
 	@echo "make book      build the site, serve it, print its address"
@@ -45,7 +45,7 @@ book/live/node_modules/.installed: book/live/package-lock.json book/live/.npmrc 
 # --- the site ---
 
 $(PAGES): $(SOURCES) $(VENV)/.book book/live/node_modules/.installed
-	$(BIN)/jupyter-book build . --path-output . --quiet -n -W --keep-going
+	$(BIN)/python tools/build_site.py . --path-output . --quiet -n -W --keep-going
 	@touch $@
 
 html: $(PAGES)
@@ -67,7 +67,6 @@ chapters: $(VENV)/.all
 
 RUNS := tests/parallel tests/agreement tests/launch tests/bench tests/meters tests/model  # long files first, so that both workers end alike
 NOTEBOOKS := $(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*'))
-TIMED := $(shell grep -l nbval-ignore-output $(NOTEBOOKS))  # only cells that show times have this tag
 
 # of the parts whose rows match; `python bench/minutes.py` measures them anew
 minutes = $(shell awk -F'|' '/$(1)/ { sum += $$3 } END { printf "about %d min", sum < 1 ? 1 : sum + 0.5 }' bench/results/minutes.md)
@@ -101,8 +100,7 @@ test-runs: $(VENV)/.all
 	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(RUNS)
 
 test-notebooks: $(VENV)/.all
-	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(filter-out $(TIMED),$(NOTEBOOKS))
-	$(BIN)/pytest --nbval --nbval-cell-timeout=120 $(TIMED)  # one at a time
+	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(NOTEBOOKS)
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py

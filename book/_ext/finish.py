@@ -21,6 +21,7 @@ SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>\n?", re.DOTALL)
 SOURCE = re.compile(r'\ssrc="([^"]*)"')
 HANDLER = re.compile(r'(<[a-zA-Z][^<>]*?)\son([a-z]+)="([^"]*)"')
 SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"?]*_static/([^"?]+)\.css)[^"]*"[^>]*>\n?')
+CLASS = re.compile(r'class="[^"]*"')
 NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
 ID = re.compile(r'(<[a-zA-Z][^<>]*?)\sid="([^"]+)"')
 SECTION = re.compile(r'(<section\b[^<>]*?)aria-label="([^"]*)"')
@@ -131,12 +132,13 @@ def without_inline_scripts(text: str, page: Path, site: Site) -> str:
         text = PAGE_NAME.sub(PAGE_NAME_SCRIPT, text)
     seen: set[str] = set()
     moved: list[str] = []
+    classes = "\n".join(sorted(set(CLASS.findall(text))))
 
     def outside(match: re.Match) -> str:
         attributes, inside = match[1], match[2].strip()
         source = SOURCE.search(attributes)
         told = source[1] if source else inside
-        if told in seen or not is_needed(told, text):
+        if told in seen or not is_needed(told, classes):
             return ""
         seen.add(told)
         if not source:
@@ -153,9 +155,9 @@ def without_inline_scripts(text: str, page: Path, site: Site) -> str:
     return text.replace("</body>", "".join(moved) + "</body>", 1)
 
 
-def is_needed(script: str, text: str) -> bool:
+def is_needed(script: str, classes: str) -> bool:
     """Whether the page has what the script, named by its address or its text, works on."""
-    return all(re.search(wanted, text) for word, wanted in NEEDED.items() if word in script)
+    return all(re.search(wanted, classes) for word, wanted in NEEDED.items() if word in script)
 
 
 def without_handlers(text: str, page: Path, site: Site) -> str:

@@ -227,8 +227,8 @@ def held(model: str, gpus: int, stage: int) -> dict[str, float]:
     "gpus",
     "What each GPU must hold to train a model",
     Choice("model", "Model", specs.titled("models", MODELS), "llama2-7b"),
-    doubling("gpus", "GPUs", 1, 1024, 8),
-    Choice("device", "GPU", specs.titled("devices", DEVICES), "a100-80gb"),
+    doubling("gpus", "Number of GPUs", 1, 1024, 8),
+    Choice("device", "GPU model", specs.titled("devices", DEVICES), "a100-80gb"),
     code=(held, fit.training),
 )
 def on_each_gpu(model: str, gpus: int, device: str) -> str:

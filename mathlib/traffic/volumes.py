@@ -67,7 +67,8 @@ def tensor_parallel(
     recomputation.
 
     Ring: 2 (t-1)/t of b s h each (Shoeybi et al. 2019; ZeRO section 8: 12 b s h with
-    recomputation). Attention and MLP side by side are reduced together, once instead of twice
+    recomputation; torch's checkpoint stops before the layer's last sum, and sends one of the two).
+    Attention and MLP side by side are reduced together, once instead of twice
     (Pope et al. 2022, section 3.4).
     Sequence parallelism replaces each all-reduce by an all-gather and a reduce-scatter, the same
     bytes; `regather` adds its two all-gathers a layer that rebuild the inputs in the backward pass

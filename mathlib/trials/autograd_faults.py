@@ -1,7 +1,7 @@
 """Our engine with one fault at a time, to see whether a comparison finds it: for each operation a
 wrong pull, and three faults of the walk.
 
-    with engine_faults.built_in("relu: lets all through"):
+    with autograd_faults.built_in("relu: lets all through"):
         ...  # Value.relu has this fault here
 """
 

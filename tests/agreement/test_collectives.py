@@ -20,7 +20,7 @@ def count(length: int) -> dict[str, tuple[wire.Counted, int]]:
     return counts
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 def test_three_counts_of_bytes_agree(n):
     """Formula, program and operating system, to the byte."""
     for length in (840 * n, 840 * n - 1):  # the second divides by no N but 1

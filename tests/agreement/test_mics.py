@@ -1,7 +1,5 @@
 """Bytes of a MiCS step, formula beside the system's count: of a rank, and of a node."""
 
-import pytest
-
 from mathlib import launch
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
@@ -36,9 +34,9 @@ def sent(cases: list[tuple[int, int, int | None]]) -> list[dict[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("ranks", [4, 8])
-def test_a_rank_sends_what_the_formula_says(ranks):
-    cases = [(S, m, None) for S in (1, 2, 4, 8) if ranks % S == 0 for m in (1, 2)]
+def test_a_rank_sends_what_the_formula_says():
+    ranks = 4
+    cases = [(S, m, None) for S in (1, 2, 4) for m in (1, 2)]
     inside, outside = sizes()
     everyone = launch.run(sent, ranks, cases)
     for number, (S, m, _) in enumerate(cases):

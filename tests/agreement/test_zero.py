@@ -44,8 +44,7 @@ def counted(m):
     return found
 
 
-@pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize(("n", "m"), [(2, 3), (4, 1)])
 def test_three_counts_of_a_steps_bytes_agree(m, n):
     P = sum(p.numel() for p in gpt.GPT(SHAPE).parameters())
     for stage, (program, system, stay, rows) in launch.run(counted, n, m)[0].items():

@@ -113,6 +113,7 @@ def predicted(stage, n, name, optimizer, recompute, accumulation, prefetch) -> d
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_peak_of_every_stage(n, stage):
     cases = CASES[n % 2 :: 2]  # every second one, the others on the other number of ranks
+    cases = cases if stage == 3 else cases[stage - 1 :: 2]  # which prefetches, and has most moments
     by_rank = launch.run(peaks, n, stage, cases, timeout=PATIENCE)
     for i, case in enumerate(cases):
         wanted = predicted(stage, n, *case)

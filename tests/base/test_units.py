@@ -82,7 +82,7 @@ def test_bits_are_an_eighth_and_binary_is_not_decimal():
 
 
 @given(st.text(max_size=30), st.sampled_from(KINDS))
-@settings(max_examples=2000)
+@settings(max_examples=500)
 def test_any_text_gives_a_finite_number_or_an_input_error(text, kind):
     try:
         value = units.parse("x", text, kind)
@@ -95,7 +95,7 @@ def test_any_text_gives_a_finite_number_or_an_input_error(text, kind):
     st.from_regex(r"\A[-+]?[0-9_,]{0,6}\.?[0-9]{0,4}([eE][-+]?[0-9]{1,3})? ?[A-Za-z/-]{0,8}\Z"),
     st.sampled_from(KINDS),
 )
-@settings(max_examples=2000)
+@settings(max_examples=500)
 def test_text_that_looks_like_a_number_neither(text, kind):
     test_any_text_gives_a_finite_number_or_an_input_error.hypothesis.inner_test(text, kind)
 
@@ -107,7 +107,7 @@ def test_bare_numbers_are_base_units(value, kind):
 
 
 @given(st.floats(1e-9, 1e26), st.sampled_from(KINDS), st.booleans())
-@settings(max_examples=2000)
+@settings(max_examples=500)
 def test_what_is_shown_can_be_read_again(value, kind, binary):
     """Four digits survive the way out and in, whatever unit was chosen."""
     if kind not in ("second", "FLOP") and value < 1:

@@ -11,6 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 PREFIX = "/below/a/sub-path/"
+DESK = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PAPER = {"width": 665, "height": 1000}  # an A4 page without its margins, in CSS pixels
 CHAPTERS = contents.notebooks(ROOT)  # and trials
 SEEN = """all => all.filter((e) => {  // what a reader sees of them: asked of all at once, for speed
     const { width, height } = e.getBoundingClientRect();
@@ -31,6 +34,13 @@ def chapter_pages() -> list[str]:
 
 def code_cells(path: Path) -> list[nbformat.NotebookNode]:
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def policy() -> str:
+    """The strict policy, as the page about publishing recommends it."""
+    text = (ROOT / "book/how-to-publish.md").read_text("utf-8")
+    lines = re.search(r"^Content-Security-Policy:((?:\n  .+)+)$", text, re.MULTILINE)[1]
+    return " ".join(lines.split())
 
 
 def broken(request) -> bool:

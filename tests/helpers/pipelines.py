@@ -136,21 +136,22 @@ def equal_micro_batches(m, sequences=1):
 
 
 def measured(model, schedule, **options):
-    """One run, counted: clock, bytes alive, messages, bytes of program and system."""
-    pipe = make(model, schedule, "SGD", **options)
+    """One run, counted: clock, messages, bytes of the program; without a clock, whose numbers
+    travel too, bytes alive and those of the system.
+    """
+    pipe, more = make(model, schedule, "SGD", **options), {}
     given = equal_micro_batches(schedule.micro_batches)
-    pipe.run(*given)  # connections are opened by the first
-    with live.live(torch.nn.ModuleList(pipe.chunks.values())) as meter:
-        for tensor in sum(given, []):
-            meter.follow(tensor, "temporary")  # the batch's own, no activation
-        pipe.run(*given)
-    held = max((row["activations"] for row in meter.timeline().rows), default=0)
+    if not pipe.clock:  # connections are opened by the first run
+        with live.live(torch.nn.ModuleList(pipe.chunks.values())) as meter:
+            for tensor in sum(given, []):
+                meter.follow(tensor, "temporary")  # the batch's own, no activation
+            pipe.run(*given)
+        more["held"] = max((row["activations"] for row in meter.timeline().rows), default=0)
     with wire.tcp() as system, wire.counted() as program:
         pipe.run(*given)
-    return {
+    return more | {
         "clock": pipe.clock and [(begin, end) for _, begin, end in pipe.clock.done],
         "under way": pipe.most_under_way,
-        "held": held,
         "messages": program.messages,
         "bytes": program.sent,
         "to": program.to,

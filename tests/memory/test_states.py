@@ -204,9 +204,9 @@ def test_qlora_is_a_quarter_of_lora_and_its_scales_an_eighth_of_a_bit() -> None:
     assert qlora.amount("adapters") == lora.amount("adapters") == pytest.approx(1.6e9)
 
 
-@pytest.mark.parametrize("name", specs.table("models"))
-def test_one_device_holds_every_parameter(name: str) -> None:
-    assert states.stage_parameters(name, Layout()).total == params.total(name)
+def test_one_device_holds_every_parameter() -> None:
+    for name in specs.table("models"):
+        assert states.stage_parameters(name, Layout()).total == params.total(name)
 
 
 KINDS = {

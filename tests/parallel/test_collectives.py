@@ -13,7 +13,7 @@ from mathlib.meters import wire
 from mathlib.parallel import collectives as own
 from mathlib.traffic import comm, mesh
 
-SIZES = [1, 2, 3, 4, 5, 8]
+SIZES = [1, 2, 3, 5]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
@@ -42,7 +42,7 @@ def agree_with_torch() -> None:
             assert torch.equal(mine, theirs), (name, dtype, shape)
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", [*SIZES, 4, 8])
 def test_all_reduce_gives_what_torch_gives(n):
     launch.run(agree_with_torch, n)
 

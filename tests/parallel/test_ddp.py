@@ -111,8 +111,7 @@ STEPS = 4
 WAYS = ["buckets", "naive", "accumulation", "zeros"]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-@pytest.mark.parametrize("optimizer", oracle.OPTIMIZERS)
+@pytest.mark.parametrize(("n", "optimizer"), [(1, "SGD"), (2, "Adam"), (3, "SGD"), (4, "Adam")])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_ranks_hold_what_one_process_gets(problem, optimizer, n):
     def all_ways() -> tuple[float, float]:

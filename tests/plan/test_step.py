@@ -164,7 +164,7 @@ def test_activations_travel_behind_computing_where_the_link_is_fast_enough() -> 
     assert step.step(on, lay, offload="activations").total == step.step(on, lay).total
     slow = step.machine(LLAMA, NODE, PERFECT, tokens=2048, host=replace(HOST, link=1e9))
     sent = on.room.layer(lay) / 1e9
-    computing = step._pass(on, lay).computing
+    computing = step.pass_seconds(on, lay).computing
     waited = step.step(slow, lay, offload="activations").amount("exchange with the host")
     assert waited == pytest.approx(4 * 32 * (2 * sent - computing))
     with pytest.raises(InputError, match="offload = 'both': expected a machine with a host"):

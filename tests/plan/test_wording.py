@@ -33,18 +33,20 @@ def test_how_many_devices_would_do_is_the_least_that_fits():
     here, how = on(), {"sequences": 64, "risk": 0.05}
     found = planner.search(here, devices=8, **how)
     assert not found
-    more = wording.enough(here, found, 8, how)
+    more = wording.enough_devices(here, found, 8, how)
     assert more.value > 8 and planner.search(here, devices=more.value, **how)
     between = [n for n in planner._sizes(8, more.value - 1) if n > 8]
     assert between and not any(planner.search(here, devices=n, **how) for n in between)
     last, next_one = (
-        wording.enough(here, found, n, how).value for n in (more.value - 1, more.value)
+        wording.enough_devices(here, found, n, how).value for n in (more.value - 1, more.value)
     )
     assert last == more.value < next_one
     assert wording.would_do(more) == f"{more.value} devices would do: {more.choice}"
     stopped = planner.search(here, devices=64, first=True, **how)
-    assert wording.would_do(wording.enough(here, stopped, 64, how)) == "the search was stopped"
-    none = wording.enough(here, found, 2**14, how)
+    assert (
+        wording.would_do(wording.enough_devices(here, stopped, 64, how)) == "the search was stopped"
+    )
+    none = wording.enough_devices(here, found, 2**14, how)
     assert wording.would_do(none) == "no more devices would do"
 
 

@@ -7,11 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "mathlib").rglob("[!_]*.py"))
-IDS = [str(path.relative_to(ROOT / "mathlib")) for path in MODULES]
 GREEK = {"alpha", "kappa", "psi", "beta", "tau"}
 ITEM = re.compile(r"^(\w+(?:, \w+)*) ([\w-]+)")
 # Letters of a field of their own, each in a room or two: said on the page under "Local letters".
@@ -86,29 +83,32 @@ def parsed(module: Path) -> ast.Module:
     return ast.parse(module.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=IDS)
-def test_a_legend_says_what_the_page_says(module):
-    said, _ = page()
-    text = ast.get_docstring(parsed(module)) or ""
-    for letter, word in legend(text):
-        assert letter in said, f"the page does not know {letter} {word}"
-        assert word.rstrip("s") in said[letter], (
-            f"{letter} {word}, but book/notation.md says: {said[letter]}"
-        )
+def test_a_legend_says_what_the_page_says():
+    for module in MODULES:
+        said, _ = page()
+        text = ast.get_docstring(parsed(module)) or ""
+        for letter, word in legend(text):
+            assert letter in said, f"{module}: the page does not know {letter} {word}"
+            assert word.rstrip("s") in said[letter], (
+                f"{module}: {letter} {word}, but book/notation.md says: {said[letter]}"
+            )
 
 
-@pytest.mark.parametrize("module", MODULES, ids=IDS)
-def test_a_letter_of_the_code_is_that_of_the_page(module):
-    said, letters = page()
-    tree = parsed(module)
-    told = {letter for letter, _ in legend(ast.get_docstring(tree) or "")}
-    for letter, name in unpacked(tree):
-        wanted = letters.get(name)
-        assert wanted is None or letter in wanted, (
-            f"{letter} = {name}, but book/notation.md writes {' or '.join(sorted(wanted))}"
-        )
-        if module.parent.name in FORMULAS and letter not in LOCAL:
-            assert letter in told, f"{letter} ({name}) is used, and the module's legend is silent"
+def test_a_letter_of_the_code_is_that_of_the_page():
+    for module in MODULES:
+        said, letters = page()
+        tree = parsed(module)
+        told = {letter for letter, _ in legend(ast.get_docstring(tree) or "")}
+        for letter, name in unpacked(tree):
+            wanted = letters.get(name)
+            assert wanted is None or letter in wanted, (
+                f"{module}: {letter} = {name}, but book/notation.md writes "
+                f"{' or '.join(sorted(wanted))}"
+            )
+            if module.parent.name in FORMULAS and letter not in LOCAL:
+                assert letter in told, (
+                    f"{module}: {letter} ({name}) is used, and its legend is silent"
+                )
 
 
 def test_legends_and_unpacking_lines_are_found():

@@ -2,9 +2,9 @@
 
 import inspect
 import math
+import re
 import types
 
-import pytest
 from formulas import FUNCTIONS, accepted_types, called
 
 from mathlib.checks import InputError
@@ -146,16 +146,24 @@ def test_the_formulas_are_found():
     assert len(FUNCTIONS) > 100 and len(ARGUMENTS) > 300
 
 
-@pytest.mark.parametrize("which", FUNCTIONS)
-def test_the_examples_are_good(which):
-    called(which)
-    assert FUNCTIONS[which].__doc__
+def test_the_examples_are_good():
+    for which in FUNCTIONS:
+        called(which)
+        assert FUNCTIONS[which].__doc__
 
 
-@pytest.mark.parametrize(
-    ("which", "name"), ARGUMENTS, ids=[f"{which}-{name}" for which, name in ARGUMENTS]
-)
-def test_a_bad_argument_is_refused_by_name(which, name):
-    for value in bad_values(which, name):
-        with pytest.raises(InputError, match=SAID_AS.get((which, name), name)):
-            called(which, **{name: value})
+def answer(which: str, name: str, value: object) -> str:
+    """How a formula refuses, or what else comes of it."""
+    try:
+        return f"it returned {called(which, **{name: value})}"
+    except InputError as refused:
+        word = SAID_AS.get((which, name), name)
+        return "" if re.search(word, str(refused)) else str(refused)
+    except Exception as error:
+        return repr(error)
+
+
+def test_a_bad_argument_is_refused_by_name():
+    tried = [(*one, value) for one in ARGUMENTS for value in bad_values(*one)]
+    wrong = [(*one, said) for one in tried if (said := answer(*one))]
+    assert not wrong

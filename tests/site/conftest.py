@@ -1,9 +1,11 @@
 """The built site, served below a sub-path, in a real browser that cannot reach anything else.
 
-`visit` opens a page in a fresh profile: for tests that touch it. Tests that only look share pages:
-`desk`, `phone` and `plain` (without scripts) are every page of the book in turn, each opened once;
-`look` keeps the last few that were asked for. With --dist=loadgroup one worker has all tests of a
-page, and else all of a file.
+`visit` opens a page in a fresh profile: for tests that touch it. Tests that only look share pages.
+Every page of the book in turn is opened once, under the strict policy that book/how-to-publish.md
+recommends, word for word: `desk`, `phone`, `paper`, `narrow` and `alive` are
+that page as the last test left it, in this order, and `plain` is it without scripts; `look` keeps
+the last few that were asked for. With --dist=loadgroup one worker has all tests of a page, and else
+all of a file.
 """
 
 import json
@@ -14,29 +16,35 @@ from pathlib import Path
 
 import pytest
 from browser import flags, installed
-from pages import PREFIX, SITE, broken, quiet, toc_pages
+from pages import DESK, PAPER, PHONE, PREFIX, SITE, broken, policy, quiet, toc_pages
 from playwright.sync_api import Browser, Page, Request, Route, sync_playwright
 from serve import served
 
-DESK = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
-EACH_PAGE = {
-    "desk",
-    "phone",
-    "plain",
-    "paper",
-    "name",
-}  # parameters that are one of the book's pages
+EACH_PAGE = {"page_once", "plain", "name"}  # parameters that are one of the book's pages
+IN_TURN = ("desk", "phone", "paper", "narrow", "alive")  # each leaves the page to the next
+COLLECT = """
+window.violations = [];
+document.addEventListener('securitypolicyviolation', (e) => window.violations.push(
+    `${e.violatedDirective}: ${e.blockedURI} ${e.sourceFile}:${e.lineNumber} ${e.sample}`));
+"""
 KEPT = 3  # shared pages open at once
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one page go to one worker, so that it opens the page once."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Tests of one page go to one worker, so that it opens the page once; files come before, as
+    they take longer.
+    """
+    turns: dict[pytest.Item, tuple[str, int]] = {}
     for item in [one for one in items if one.path.parent == Path(__file__).parent]:
         given = getattr(getattr(item, "callspec", None), "params", {})
         pages = [given[name] for name in EACH_PAGE & set(given)]
         item.add_marker(pytest.mark.xdist_group(pages[0] if pages else item.path.stem))
+        if {"page_once", "plain"} & set(given):
+            turn = [i for i, name in enumerate(IN_TURN) if name in item.fixturenames]
+            turns[item] = (pages[0], *turn)
+    yield
+    items.sort(key=lambda item: turns.get(item, ()))
 
 
 @dataclass
@@ -53,10 +61,17 @@ class Visit:
     finished: list[Request] = field(default_factory=list)
     untouched: tuple[Request, ...] = ()  # what was asked for before anybody did anything
 
-    def goto(self, name: str) -> "Visit":
-        self.page.goto(f"{self.origin}{name}.html")
+    def goto(self, name: str, query: str = "") -> "Visit":
+        self.page.goto(f"{self.origin}{name}.html{query}")
         quiet(self.page)
         self.name, self.untouched = name, tuple(self.finished)
+        return self
+
+    def seen(self, size: dict[str, int], media: str = "screen", scheme: str = "light") -> "Visit":
+        """The same in another window, or on paper."""
+        self.page.emulate_media(media=media, color_scheme=scheme)
+        if self.page.viewport_size != size:
+            self.page.set_viewport_size(size)
         return self
 
     def weight(self) -> int:
@@ -77,6 +92,13 @@ def origin(site: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def strict(site: Path) -> Iterator[str]:
+    """The same under the policy; there a test waits for functions, as it forbids other strings."""
+    with served(site, PREFIX, policy=policy()) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     path = installed()
     assert path, "no browser; run `python tools/browser.py`"
@@ -87,8 +109,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, origin: str, name: str, **options: object) -> Iterator[Visit]:
-    """A page in a fresh profile, and an ear for what it asks for and complains about."""
+def opened(
+    browser: Browser, origin: str, name: str, query: str = "", script: str = "", **options: object
+) -> Iterator[Visit]:
+    """A page in a fresh profile, and an ear for what it asks for and complains about; `script` runs
+    before its own.
+    """
     context = browser.new_context(**options)
     seen = Visit(context.new_page(), origin)
 
@@ -98,6 +124,7 @@ def opened(browser: Browser, origin: str, name: str, **options: object) -> Itera
         seen.foreign.append(request.url)
         return route.abort()
 
+    context.add_init_script(COLLECT + script)
     context.route("**/*", guard)
     context.on("requestfinished", lambda request: seen.finished.append(request))
     context.on(
@@ -113,7 +140,7 @@ def opened(browser: Browser, origin: str, name: str, **options: object) -> Itera
         lambda m: seen.complaints.append(f"console: {m.text}") if m.type == "error" else None,
     )
     context.on("weberror", lambda e: seen.complaints.append(f"uncaught: {e.error}"))
-    yield seen.goto(name)
+    yield seen.goto(name, query)
     context.close()
 
 
@@ -123,25 +150,37 @@ def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
     profile.
     """
     with ExitStack() as pages:
-        yield lambda name, **options: pages.enter_context(opened(chromium, origin, name, **options))
+        yield lambda name, at=origin, **options: pages.enter_context(
+            opened(chromium, at, name, **options)
+        )
 
 
 def each_page(**options: object) -> Callable[..., Iterator[Visit]]:
-    """A fixture: every page of the book, opened once for all tests that only look at it."""
+    """A fixture: every page of the book, opened once."""
 
     @pytest.fixture(scope="session", params=toc_pages())
-    def page_once(
-        request: pytest.FixtureRequest, chromium: Browser, origin: str
-    ) -> Iterator[Visit]:
-        with opened(chromium, origin, request.param, **options) as seen:
+    def page(request: pytest.FixtureRequest, chromium: Browser, strict: str) -> Iterator[Visit]:
+        with opened(chromium, strict, request.param, **options) as seen:
             yield seen
 
-    return page_once
+    return page
 
 
-desk = each_page(viewport=DESK)
-phone = each_page(viewport=PHONE)
+def window(size: dict[str, int], *how: str) -> Callable[[Visit], Visit]:
+    """A fixture: the page that is open, in a window of that size."""
+
+    @pytest.fixture
+    def page(page_once: Visit) -> Visit:
+        return page_once.seen(size, *how)
+
+    return page
+
+
+page_once = each_page(viewport=DESK)
 plain = each_page(viewport=DESK, java_script_enabled=False)
+desk = narrow = alive = window(DESK)
+phone = window(PHONE)
+paper = window(PAPER, "print", "dark")
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,7 @@ def test_old_browsers_find_an_icon():
     assert icon[:6] == b"\0\0\1\0\1\0" and icon[22:30] == b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.mark.parametrize("name", ["chapters/collectives", "book/index", "search"])
+@pytest.mark.parametrize("name", ["chapters/roofline", "book/index", "search"])
 def test_every_tab_stop_can_be_seen(visit, name):
     page = visit(name).page
     page.add_style_tag(content=STILL)

@@ -182,6 +182,6 @@ def test_a_listing_does_not_say_in_which_chapter_it_stands(site):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_code_has_one_palette(visit, scheme):
-    page = visit(CHAPTERS[0], color_scheme=scheme).page
+def test_code_has_one_palette(look, scheme):
+    page = look(CHAPTERS[0]).seen(WIDE, scheme=scheme).page
     assert 3 <= page.locator("article .highlight pre span").evaluate_all(COLOURS) <= 6

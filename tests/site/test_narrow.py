@@ -4,24 +4,33 @@ the keyboard, and both menus can be read.
 
 import pytest
 from axe import SERIOUS, violations
-from pages import toc_pages
+from pages import DESK, PHONE, toc_pages
 
 BESIDE = ["search", "genindex"]
-BORDERS = {576, 577, 599, 600, 601, 719, 720, 735, 767, 768, 959, 960, 975, 980, 991, 992}
-WIDTHS = sorted({*range(320, 1101, 20), *BORDERS})
-SIDEWAYS = """async ([address, widths]) => {  // in a frame, which is laid out and not painted
-    const frame = document.createElement('iframe');
+BETWEEN = [320, 390, 440, 500, 660, 700, 820, 900, 1040, 1100]
+SIDEWAYS = """async (widths) => {  // of a copy in a frame, which is laid out and not painted
+    const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+    const said = rules.map((rule) => rule.conditionText ?? '').join();
+    const borders = [...said.matchAll(/(min|max)-width: ?([\\d.]+)px/g)].map(([, side, width]) =>
+        side === 'min' ? Math.ceil(width) : Math.floor(width) + 1);  // where a rule begins to hold
+    const copy = document.documentElement.cloneNode(true), frame = document.createElement('iframe');
+    for (const script of copy.querySelectorAll('script')) script.remove();
+    for (const folded of copy.querySelectorAll('details')) folded.open = true;
     frame.style.cssText = 'position: fixed; inset: 0 auto auto 0; height: 800px; border: 0';
-    frame.src = address;
-    document.body.replaceChildren(frame);
+    frame.srcdoc = `<!DOCTYPE html>${copy.outerHTML}`;
+    document.body.hidden = true;
+    document.documentElement.append(frame);
     await new Promise((loaded) => { frame.onload = loaded; });
     await frame.contentDocument.fonts.ready;
-    for (const folded of frame.contentDocument.querySelectorAll('details')) folded.open = true;
     const page = frame.contentDocument.scrollingElement;
-    return widths.map((width) => {
+    const all = new Set([...widths, ...borders.filter((one) => one > 320 && one < 1200)]);
+    const found = [...all].map((width) => {
         frame.style.width = `${width}px`;
         return [width, page.scrollWidth - page.clientWidth];
-    }).filter(([, beyond]) => beyond > 0);
+    });
+    frame.remove();
+    document.body.hidden = false;
+    return found;
 }"""
 STOPS = """() => [...document.querySelectorAll('article *')].filter((e) => {
     const can = /auto|scroll/.test(getComputedStyle(e).overflowX);
@@ -31,51 +40,38 @@ STOPS = """() => [...document.querySelectorAll('article *')].filter((e) => {
 }).map((e) => e.outerHTML.slice(0, 160))"""  # that are missing, or formulas that need none
 
 
-@pytest.fixture(scope="module")
-def host(chromium, origin):
-    page = chromium.new_page(viewport={"width": 1200, "height": 844})
-    page.goto(f"{origin}404.html")
-    yield page
-    page.close()
+@pytest.mark.parametrize("page_once", [*toc_pages(), *BESIDE], indirect=True)
+def test_no_page_scrolls_sideways_at_any_width(narrow):
+    """Where no rule begins or ends to hold, the narrowest width is the worst; and some between."""
+    found = narrow.page.evaluate(SIDEWAYS, BETWEEN)
+    assert len(found) > 15
+    assert [(width, beyond) for width, beyond in found if beyond > 0] == []
 
 
-@pytest.mark.parametrize("name", [*toc_pages(), *BESIDE])
-def test_no_page_scrolls_sideways_at_any_width(host, origin, name):
-    assert host.evaluate(SIDEWAYS, [f"{origin}{name}.html", WIDTHS]) == []
-
-
-def reached(page) -> None:
+@pytest.mark.parametrize("page_once", [*toc_pages(), *BESIDE], indirect=True)
+def test_what_scrolls_by_itself_is_reached_with_the_keyboard(narrow):
     """Also when a window becomes narrow that was wide, and again when it becomes wide."""
-    wide = page.viewport_size
-    for size in ({"width": 390, "height": 844}, wide, {"width": 320, "height": 844}):
+    page = narrow.page
+    for size in (PHONE, DESK, {"width": 320, "height": 844}):
         page.set_viewport_size(size)
-        page.wait_for_function(f"({STOPS})().length === 0")
+        page.wait_for_function(f"() => ({STOPS})().length === 0")
     found = violations(page, *SERIOUS, runOnly=["scrollable-region-focusable"])
-    page.set_viewport_size(wide)  # as it was, for the next test
     assert not found, "\n".join(found)
 
 
-def test_what_scrolls_by_itself_is_reached_with_the_keyboard(desk):
-    reached(desk.page)
-
-
-@pytest.mark.parametrize("name", BESIDE)
-def test_so_it_is_on_a_page_beside_the_book(visit, name):
-    reached(visit(name, viewport={"width": 1280, "height": 844}).page)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 820, 991])
-def test_both_menus_have_a_ground_of_their_own_and_a_margin(visit, width, scheme):
-    size = {"width": width, "height": 844}
-    page = visit("book/notation", viewport=size, color_scheme=scheme).page
+def test_both_menus_have_a_ground_of_their_own_and_a_margin(look, width):
+    page = look("book/notation").seen({"width": width, "height": 844}).page
     for side in ("primary", "secondary"):
         page.locator(f".{side}-toggle").click()
         menu = page.locator(f"#pst-{side}-sidebar-modal")
         link = menu.locator("nav a").first
         assert link.is_visible()
         ground = "e => getComputedStyle(e).backgroundColor"
-        assert menu.evaluate(ground) == page.locator("body").evaluate(ground), "not to be read"
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_function(f"() => document.documentElement.dataset.theme === '{scheme}'")
+            assert menu.evaluate(ground) == page.locator("body").evaluate(ground), "not to be read"
         assert link.bounding_box()["x"] - menu.bounding_box()["x"] >= 12
         found = violations(page, *SERIOUS, within="dialog[open]")
         assert not found, "\n".join(found)

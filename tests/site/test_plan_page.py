@@ -22,11 +22,11 @@ CONFIG = """{
 }"""
 
 
-def at(seen, query):
+def at(visit, query=QUICK, **options):
     """The page with settings in its address, when they are answered."""
-    seen.page.goto(f"{seen.origin}{PAGE}.html?{query}#experiment-plan")
+    seen = visit(PAGE, query=f"?{query}#experiment-plan", **options)
     answered(seen.page, 0)
-    return seen.page
+    return seen
 
 
 def answered(page, before):
@@ -58,8 +58,8 @@ def test_the_stored_answer_stands_without_scripts(visit):
 
 
 def test_rows_are_chosen_by_mouse_and_by_key_and_keep_the_focus(visit):
-    seen = visit(PAGE)
-    page = at(seen, QUICK)
+    seen = at(visit)
+    page = seen.page
     n = runs(page)
     page.locator('tr[data-set="row 3"] td').first.click()
     answered(page, n)
@@ -76,8 +76,8 @@ def test_rows_are_chosen_by_mouse_and_by_key_and_keep_the_focus(visit):
 
 
 def test_a_pasted_config_is_answered_and_travels_in_the_link(visit):
-    seen = visit(PAGE)
-    page = at(seen, QUICK)
+    seen = at(visit)
+    page = seen.page
     n, menu = runs(page), page.locator(".mlx-rows").inner_text()
     page.get_by_label("Or paste its config.json").fill(CONFIG)
     answered(page, n)
@@ -96,8 +96,8 @@ def test_a_pasted_config_is_answered_and_travels_in_the_link(visit):
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_every_model_is_found_by_its_name_and_what_is_none_says_what_is_near(visit, size):
-    seen = visit(PAGE, viewport=size)
-    page = at(seen, QUICK)
+    seen = at(visit, viewport=size)
+    page = seen.page
     model, note = page.get_by_label("Model", exact=True), page.locator(".mlx-near").first
     offered = page.evaluate("e => [...e.list.options].map((o) => o.value)", model.element_handle())
     assert offered == [row.get("title", name) for name, row in table("models").items()]
@@ -123,7 +123,7 @@ def test_every_model_is_found_by_its_name_and_what_is_none_says_what_is_near(vis
 
 
 def test_a_name_from_the_browsers_list_counts_at_once(visit):
-    page = at(visit(PAGE), QUICK)
+    page = at(visit).page
     n, nodes = runs(page), page.get_by_label("GPUs and their nodes")
     nodes.evaluate("""e => {
         e.value = [...e.list.options].find((o) => o.value.startsWith('L40S')).value;
@@ -135,7 +135,7 @@ def test_a_name_from_the_browsers_list_counts_at_once(visit):
 
 
 def test_axes_count_when_they_are_typed_to_the_end(visit):
-    page = at(visit(PAGE), QUICK)
+    page = at(visit).page
     n, only = runs(page), page.get_by_label("Only layouts with")
     only.press_sequentially("zero=3")
     page.wait_for_timeout(500)
@@ -155,8 +155,8 @@ def test_a_phone_shows_the_whole_table(visit):
 
 
 def test_every_formula_and_the_files_are_there_and_stay_open(visit):
-    seen = visit(PAGE)
-    page = at(seen, QUICK)
+    seen = at(visit)
+    page = seen.page
     for keep in ("time", "memory", "plan.sh", "plan.json"):
         page.locator(f'details[data-keep="{keep}"] > summary').click()
     assert page.locator('details[data-keep="time"] math:visible').count() > 5
@@ -211,9 +211,7 @@ window.Worker = class extends Worker {
 
 
 def test_the_stop_button_keeps_the_answer_that_stands(visit):
-    seen = visit(PAGE)
-    seen.page.add_init_script(NO_ANSWER)
-    page = at(seen, QUICK)
+    page = at(visit, script=NO_ANSWER).page
     before, model = first_words(page), page.get_by_label("Model", exact=True)
     page.evaluate("window.held = true")
     choose(page, "Model", "Llama 2 7B")

@@ -1,5 +1,5 @@
-"""The site under the strict policy that book/how-to-publish.md recommends, word for word; and what
-axe says of its pages, when all that can open is open and all that can live is live.
+"""What the strict policy forbids is nowhere; and what axe says of pages, when all that can open is
+open and all that can live is live.
 """
 
 import json
@@ -8,25 +8,13 @@ from html import unescape
 
 import pytest
 from axe import SERIOUS, violations
-from pages import ROOT, SITE, broken, quiet, toc_pages
+from pages import PREFIX, SITE, policy, quiet, toc_pages
 from serve import served
 
 from mathlib.show.experiments import find
 
-PREFIX = "/strict/"
 EVENTS = re.compile(r"<[a-zA-Z][^<>]*\son[a-z]+=")
-COLLECT = """
-window.violations = [];
-document.addEventListener('securitypolicyviolation', (e) => window.violations.push(
-    `${e.violatedDirective}: ${e.blockedURI} ${e.sourceFile}:${e.lineNumber} ${e.sample}`));
-"""
 CLICK = "all => all.filter((e) => e.checkVisibility()).forEach((e) => e.click())"
-
-
-def policy() -> str:
-    text = (ROOT / "book/how-to-publish.md").read_text("utf-8")
-    lines = re.search(r"^Content-Security-Policy:((?:\n  .+)+)$", text, re.MULTILINE)[1]
-    return " ".join(lines.split())
 
 
 def test_the_policy_is_strict():
@@ -48,24 +36,8 @@ def test_no_page_holds_a_script_or_a_handler():
         assert "javascript:" not in text, path
 
 
-@pytest.fixture(scope="module")
-def strict(chromium):
-    """A profile that sees the site under the policy, and hears every complaint."""
-    with served(SITE, PREFIX, policy=policy()) as origin:
-        context = chromium.new_context()
-        context.add_init_script(COLLECT)
-        heard = []
-        context.on("console", lambda m: heard.append(m.text) if m.type == "error" else None)
-        context.on("weberror", lambda e: heard.append(str(e.error)))
-        context.on("requestfailed", lambda r: broken(r) and heard.append(f"failed: {r.url}"))
-        page = context.new_page()
-        yield origin, page, heard
-        context.close()
-
-
-def settle(page, heard: list[str]) -> None:
-    assert page.evaluate("window.violations") == []
-    assert heard == []
+def kept(seen) -> bool:
+    return seen.page.evaluate("window.violations") == seen.complaints == seen.foreign == []
 
 
 def use_the_tools(page) -> None:
@@ -102,40 +74,32 @@ def bring_to_life(page) -> None:
         assert question.locator("dd").first.is_visible()
 
 
-@pytest.mark.parametrize("name", [*toc_pages(), "search", "genindex"])
-def test_all_of_a_page_works_under_the_policy_and_axe_finds_nothing_then(strict, name):
+@pytest.mark.parametrize("page_once", [*toc_pages(), "search", "genindex"], indirect=True)
+def test_all_of_a_page_works_under_the_policy_and_axe_finds_nothing_then(alive):
     """Everything open, live and answered at once, in light and in dark."""
-    origin, page, heard = strict
-    heard.clear()
-    page.goto(f"{origin}{name}.html")
-    quiet(page)
-    assert page.evaluate("DOCUMENTATION_OPTIONS.pagename") == name
+    page = alive.page
+    assert page.evaluate("DOCUMENTATION_OPTIONS.pagename") == alive.name
     use_the_tools(page)
     bring_to_life(page)
-    settle(page, heard)
+    assert kept(alive), (page.evaluate("window.violations"), alive.complaints, alive.foreign)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")  # what rested is laid out again
     found = violations(page, "moderate", *SERIOUS)
     assert not found, "\n".join(found)
 
 
-def test_the_page_for_what_is_not_there_keeps_the_policy(strict):
-    origin, page, heard = strict
-    heard.clear()
-    page.goto(f"{origin}404.html")
-    quiet(page)
-    settle(page, heard)
+def test_the_page_for_what_is_not_there_keeps_the_policy(visit, strict):
+    assert kept(visit("404", strict))
 
 
-def test_search_finds_under_the_policy(strict):
-    origin, page, heard = strict
-    heard.clear()
-    page.goto(f"{origin}search.html?q=memory")
-    quiet(page)
-    assert page.locator("#mlx-results li").count() > 3
-    page.locator("#mlx-results li a").first.click()
-    quiet(page)
-    settle(page, heard)
+def test_search_finds_under_the_policy(visit, strict):
+    seen = visit("search", strict)
+    seen.page.goto(f"{strict}search.html?q=memory")
+    quiet(seen.page)
+    assert seen.page.locator("#mlx-results li").count() > 3
+    seen.page.locator("#mlx-results li a").first.click()
+    quiet(seen.page)
+    assert kept(seen)
 
 
 @pytest.mark.parametrize("name", ["chapters/collectives", "book/plan"])

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 from torch.utils.checkpoint import checkpoint
 
-from mathlib.checks import InputError, divides, flag
+from mathlib.checks import InputError, divides, flag, non_negative
 from mathlib.model import gpt, llama, modern
-from mathlib.parallel.tensor import conjugates
+from mathlib.parallel.tensor import conjugates, dropout_masks
 from mathlib.parallel.tensor.split_matrices import Columns, Exchange, Reading, Rows
 from mathlib.parallel.tensor.split_tensors import WHOLE, Cut, share, sharers
 from mathlib.parallel.tensor.split_words import Words, cross_entropy
@@ -34,6 +34,7 @@ class TensorParallel(nn.Module):
 
     A model on the meta device is filled by name, a matrix at a time: the same on every degree, and
     no rank ever has more than one whole matrix. `chunked` hides exchanges behind matmuls.
+    `dropout`, while training, is that of GPT-2: of scores, of each result, of the embedding.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class TensorParallel(nn.Module):
         *,
         sequence_parallel: bool = False,
         chunked: bool = False,
+        dropout: float = 0.0,
         seed: int = 0,
     ):
         super().__init__()
@@ -52,6 +54,7 @@ class TensorParallel(nn.Module):
             raise InputError("chunked = True: expected sequence_parallel = True, which has chunks")
         self.group, self.seed = group, seed
         self.how = Exchange(group, sequence_parallel, chunked)
+        self.heads, _ = count_heads(model)
         self.sizes = {name: p.shape for name, p in model.named_parameters()}
         self.cuts = {name: cut_of(name, model) for name in self.sizes}
         self.own = share(len(model.tokens.weight), self.rank, self.ranks)
@@ -59,6 +62,9 @@ class TensorParallel(nn.Module):
         self._cut(model)
         self.model = model
         self._sum_partial_gradients()
+        self.dropout = non_negative("dropout", dropout)
+        if dropout:
+            self._drop()
 
     def forward(self, tokens: Tensor) -> Tensor:  # b s -> b s V/t
         """Logits of this rank's words."""
@@ -69,10 +75,37 @@ class TensorParallel(nn.Module):
         if self.positions:
             x = x + model.positions.weight[: tokens.shape[1]]
             x = conjugates.split_forward(x, self.group) if how.sequence_parallel else x
+        x = self._dropped(x)
         full = getattr(model, "recompute", "none") == "full"
         for block in model.blocks:
             x = checkpoint(block, x, use_reentrant=False) if full else block(x)
         return model.head(model.norm(x))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return dropout_masks.stream(x, self.dropout, self.how) if self._drops() else x
+
+    def _drops(self) -> bool:
+        return self.training and self.dropout > 0
+
+    def _drop(self) -> None:
+        """Drop what the softmax, `out` and `down` give."""
+        if self.dropout >= 1:
+            raise InputError(f"dropout = {self.dropout}: expected less than 1")
+        dropout_masks.check_seeds(self.how)
+        for block in self.model.blocks:
+            if getattr(block.attention, "core", None) is not gpt.plain_attention:
+                raise InputError(
+                    f"dropout = {self.dropout}: expected 0, or a GPT with plain attention"
+                )
+            block.attention.core = self._attention
+            for rows in (block.attention.out, block.mlp.down):
+                rows.register_forward_hook(lambda _, given, y: self._dropped(y))
+
+    def _attention(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not self._drops():
+            return gpt.plain_attention(q, k, v)
+        heads = share(self.heads, self.rank, self.ranks)
+        return dropout_masks.attention(q, k, v, p=self.dropout, heads=heads)
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy in nats over the tokens whose target is not -100."""

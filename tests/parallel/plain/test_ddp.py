@@ -17,7 +17,7 @@ def case(way, optimizer="SGD", parts=1):
     return {"stage": way, "problem": "gpt", "optimizer": optimizer, "parts": parts} | told
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_weights_after_every_step_are_those_of_one_process(ranks):
     cases = [case(way, o, 1 + (o == "SGD")) for way in WAYS for o in oracle.OPTIMIZERS]
     assert not sharding.apart(ranks, cases)
@@ -60,7 +60,7 @@ def test_buckets_leave_while_backward_goes_on():
         assert there[0] < whole / 4 and there[-1] == whole
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_bytes_are_those_of_the_formula(ranks):
     parameters = sum(p.numel() for p in sharding.build("gpt", 0).parameters())
     wanted = volumes.zero(parameters=parameters, data=ranks, weight_bytes=8, gradient_bytes=8)

@@ -1,5 +1,7 @@
 """Plain MiCS by the oracle of one process for every degree, and by its bytes."""
 
+from itertools import cycle
+
 import pytest
 import sharding
 
@@ -14,13 +16,10 @@ def case(shard, optimizer="SGD"):
     return told | {"optimizer": optimizer, "parts": 1 + shard % 2}
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 5, 6])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6])
 def test_weights_after_every_step_are_those_of_one_process(ranks):
-    cases = [
-        case(shard, optimizer)
-        for shard in mesh.valid_shards(world=ranks)
-        for optimizer in oracle.OPTIMIZERS
-    ]
+    optimizers = cycle(oracle.OPTIMIZERS)
+    cases = [case(shard, next(optimizers)) for shard in mesh.valid_shards(world=ranks)]
     assert not sharding.apart(ranks, cases)
 
 
@@ -44,8 +43,9 @@ def test_without_the_sum_or_the_start_of_replicas_or_in_wrong_groups_they_are_ap
         assert not oracle.distance([history[-1] for history in found], wanted) <= 1e-6, broken
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-def test_bytes_are_those_of_the_formula_and_of_the_sturdy_class(parts):
+def test_bytes_are_those_of_the_formula_and_of_the_sturdy_class():
+    parts = 2
+
     def run():
         ways = [(way, shard) for way in ("plain mics", "mics") for shard in (1, 2, 4)]
         found = {given: sharding.sent(given[0], parts, given[1]) for given in ways}

@@ -46,13 +46,14 @@ def said(text):
 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules")
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_file_trains_and_says_what_it_sends(name, capsys):
+def test_a_file_trains_and_says_what_it_sends(name, capsys, monkeypatch):
+    monkeypatch.setattr(script, "STEPS", 3)
     runpy.run_module(f"mathlib.parallel.plain.{name}", run_name="__main__", alter_sys=True)
     found = said(capsys.readouterr().out)
     assert list(found) == SCRIPTS[name]
     for steps in found.values():
         losses, sent = zip(*steps, strict=True)
-        assert losses == tuple(sorted(losses, reverse=True)) and losses[-1] < losses[0] - 0.3
+        assert losses == tuple(sorted(losses, reverse=True)) and losses[-1] < losses[0] - 0.1
         assert len(set(sent)) == 1
     if name != "pipeline":  # which has other layers
         assert len({tuple(loss for loss, _ in steps) for steps in found.values()}) == 1

@@ -16,7 +16,7 @@ def case(stage, optimizer="SGD", parts=1):
     return {"stage": way, "problem": "gpt", "optimizer": optimizer, "parts": parts}
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_weights_after_every_step_are_those_of_one_process(ranks):
     cases = [case(stage, o, 1 + (o == "SGD")) for stage in STAGES for o in oracle.OPTIMIZERS]
     assert not sharding.apart(ranks, cases)
@@ -64,8 +64,7 @@ def test_each_stage_keeps_less():
         }
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(("ranks", "parts"), [(2, 1), (3, 2), (4, 2)])
 def test_bytes_are_those_of_the_formula_and_of_the_sturdy_class(ranks, parts):
     def run():
         found = {stage: sharding.sent(f"plain {stage}", parts) for stage in STAGES}

@@ -6,7 +6,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from mathlib import launch
-from mathlib.meters import slow_wires, wire
+from mathlib.launch import slow_wires
+from mathlib.meters import wire
 from mathlib.meters.trace import Trace
 from mathlib.parallel.tensor import token_rings
 

@@ -37,12 +37,14 @@ def apart(ranks: int, cases: list[dict]) -> list[tuple[float, dict]]:
     return sharding.apart(ranks, [{"stage": "mics"} | case for case in cases])
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_every_degree_and_knob_holds_the_weights_of_one_process(ranks):
+    optimizers = list(oracle.OPTIMIZERS)
     cases = [
-        {"problem": "odd", "optimizer": name, "shard": shard, "parts": 1 + number % 3} | knobs
-        for shard in mesh.valid_shards(world=ranks)
-        for name in oracle.OPTIMIZERS
+        {"problem": "odd", "shard": shard, "parts": 1 + number % 3}
+        | {"optimizer": optimizers[(turn + number) % len(optimizers)]}
+        | knobs
+        for turn, shard in enumerate(mesh.valid_shards(world=ranks))
         for number, knobs in enumerate(KNOBS)
         if ranks % 2 == 0 or "ranks_per_node" not in knobs
     ]
