@@ -24,8 +24,8 @@ class Block(NamedTuple):
 def timeline(
     order: str, *, ranks: int, tokens: int, block: float = 1.0, message: float = 0.0
 ) -> list[list[Block]]:
-    """The steps of every rank, forward: a whole block of (s/N)^2 scores takes `block` seconds, a
-    message with keys and values `message`, and messages travel while ranks compute.
+    """The steps of every rank, forward: a whole block of (s/N)^2 scores takes `block`
+    seconds, a message with keys and values `message`; it travels while ranks compute.
 
     Chapter: sequences (eq-ring-hides)
     """
