@@ -26,7 +26,7 @@ ORDERS = (("ring, plain order", "plain"), ("ring, zigzag", "zigzag"), ("Ulysses"
     Choice("model", "Model", specs.titled("models", MODELS), "llama3-8b"),
     Choice("kv_heads", "Key-value heads", (("the model's", 0), ("1", 1), ("2", 2), ("4", 4)), 0),
     doubling("gigabits", "Link of a rank, one direction", 50, 3200, 400, "Gbit/s"),
-    code=(ring_order.look, ring_time.timeline, volumes.context_parallel),
+    code=(ring_order.look, ring_time.timeline),
 )
 def sequence_blocks(
     order: str, ranks: int, tokens: int, model: str, kv_heads: int, gigabits: int
