@@ -162,7 +162,7 @@ def ulysses(
     heads, as the kernel made it, beside that by tokens, which the projection reads. A ring keeps no
     more than `layer` says.
 
-    Chapter: parallel3d
+    Chapter: sequences (eq-ulysses-kept)
     """
     model = find_model(model)
     wide = model.heads * (model.latent.value_dim if model.latent else model.head_dim)

@@ -27,7 +27,7 @@ class Look(NamedTuple):
 def places(order: str, *, ranks: int, rank: int, tokens: int) -> list[range]:
     """The tokens of a rank, as ranges of places in the sequence.
 
-    Chapter: parallel3d
+    Chapter: sequences (eq-zigzag)
     """
     N, r, s = whole("ranks", ranks), below("rank", rank, ranks), whole("tokens", tokens)
     if one_of("order", order, ORDERS) == "plain":
@@ -38,13 +38,13 @@ def places(order: str, *, ranks: int, rank: int, tokens: int) -> list[range]:
 
 
 def look(order: str, *, rank: int, source: int, own: int) -> Look | None:
-    """What a rank computes with the keys of another, each with `own` tokens; None: nothing, for all
-    of them are of its future.
+    """What a rank computes with the keys of another, each with `own` tokens; None:
+    nothing, for all of them are of its future.
 
-    Zigzag: of an earlier rank's keys the first half is seen by all queries, of a later rank's all
-    keys by the second half of the queries (ring-flash-attention).
+    Zigzag: of an earlier rank's keys the first half is seen by all queries, of a later
+    rank's all keys by the second half of the queries (ring-flash-attention).
 
-    Chapter: parallel3d
+    Chapter: sequences
     """
     size = whole("own", own)
     rank, source = whole("rank", rank, least=0), whole("source", source, least=0)
@@ -60,7 +60,7 @@ def scores(order: str, *, rank: int, source: int, own: int) -> int:
     """Pairs of a query and a key that meet in a step: a triangle and its diagonal of a rank's own,
     else a rectangle.
 
-    Chapter: parallel3d
+    Chapter: sequences (eq-plain-ring)
     """
     seen = look(order, rank=rank, source=source, own=own)
     if seen is None:
@@ -71,7 +71,7 @@ def scores(order: str, *, rank: int, source: int, own: int) -> int:
 def step_scores(order: str, *, ranks: int, tokens: int) -> list[list[int]]:
     """The scores of every rank in each of the N steps.
 
-    Chapter: parallel3d
+    Chapter: sequences
     """
     N = whole("ranks", ranks)
     own = sum(map(len, places(order, ranks=N, rank=0, tokens=tokens)))
@@ -87,7 +87,7 @@ def efficiency(order: str, *, ranks: int, tokens: int | None = None) -> float:
 
     `tokens`: exactly, with the diagonal: (s + 1) / (2 s - s/N + 1) and 1.
 
-    Chapter: parallel3d
+    Chapter: sequences (eq-plain-ring)
     """
     N = whole("ranks", ranks)
     if tokens is None:

@@ -197,7 +197,7 @@ def context_parallel(
     gradients reduce-scattered (Llama 3, arXiv:2407.21783, section 3.3.2). "all-to-all": queries,
     keys, values and the output are exchanged for heads, and back (Ulysses, arXiv:2309.14509).
 
-    Chapter: parallel3d
+    Chapter: sequences (eq-ring-sent, eq-ulysses-sent)
     """
     model, m = find_model(model), whole("micro_batches", micro_batches)
     among, t = whole("context", context), divides("tensor", tensor, "heads", model.heads)

@@ -15,6 +15,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.experimental._context_parallel import _attention as own
 
+from mathlib.parallel.sequences.ring import Ring
+
 FORWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
@@ -52,6 +54,13 @@ class _Attend(torch.autograd.Function):
 def ring_attention(order: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """torch's, of queries, keys and values with as many heads, on this rank's tokens."""
     return lambda q, k, v: _Attend.apply(q, k, v, order)
+
+
+def apart(order: str) -> float:
+    """How far torch's result is from our ring's, on this rank's tokens."""
+    draw = torch.Generator().manual_seed(dist.get_rank())
+    q, k, v = (torch.randn(1, 2, 8, 4, generator=draw) for _ in range(3))
+    return (ring_attention(order)(q, k, v) - Ring(order)(q, k, v)).abs().max().item()
 
 
 def public() -> str:

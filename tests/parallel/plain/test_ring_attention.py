@@ -1,10 +1,8 @@
-"""Plain ring attention by the oracle of one process, by its bytes, and what others print of it."""
+"""Plain ring attention by the oracle of one process, and by its bytes."""
 
 import pytest
 import sequence_cases as cases
 import torch
-from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from mathlib import launch
 from mathlib.model import gpt, oracle
@@ -78,55 +76,3 @@ def test_bytes_are_those_of_the_formula_and_of_the_system(ranks):
                 gradient_bytes=max(4, kind.itemsize),
             )
             assert program == system == wanted.total
-
-
-def printed(q, k, v, ranks, own_masked=False, skipping=False):
-    """Causal ring attention as a book of 2025 prints it, with the mask it leaves undefined: a block
-    is masked if it does not begin at 0, and shifted by its own maximum.
-    """
-    out, places = torch.zeros_like(v), torch.arange(len(q)).chunk(ranks)
-    for r, mine in enumerate(places):
-        top, total = torch.full((len(mine), 1), -torch.inf).to(q), torch.zeros(len(mine), 1).to(q)
-        for step in range(ranks):
-            theirs = places[(r - step) % ranks]
-            if skipping and theirs[0] > mine[-1]:
-                continue
-            scores = q[mine] @ k[theirs].T * q.shape[1] ** -0.5
-            if theirs[0] > 0 or own_masked:
-                scores = scores.masked_fill(theirs > mine[:, None], -torch.inf)
-            here = scores.amax(1, keepdim=True)
-            larger = torch.maximum(top, here)
-            weights, old, new = (scores - here).exp(), (top - larger).exp(), (here - larger).exp()
-            total = total * old + weights.sum(1, keepdim=True) * new
-            out[mine] = out[mine] * old + weights @ v[theirs] * new
-            top = larger
-        out[mine] /= total
-    return out
-
-
-def test_a_printed_ring_is_no_number_in_9_of_12_rows_and_its_first_rank_sees_the_future():
-    draw = torch.Generator().manual_seed(0)
-    q, k, v = torch.randn(3, 12, 5, generator=draw, dtype=torch.float64)
-    wanted = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
-    found = printed(q, k, v, 4)
-    assert found.isnan().any(1).tolist() == [True] * 9 + [False] * 3
-    assert torch.allclose(found[9:], wanted[9:])
-    leaking = printed(q, k, v, 4, skipping=True)  # what the first rank's block would have been
-    assert (leaking - wanted).abs().amax(1).gt(1e-6).tolist() == [True] * 2 + [False] * 10
-    assert torch.allclose(printed(q, k, v, 4, own_masked=True, skipping=True), wanted)
-
-
-def test_a_step_is_twice_the_work_that_is_printed():
-    """Two products of c x c scores with the width H: 4 c^2 H, not 2 c^2 H."""
-    c, H = 6, 10
-    q, k, v = torch.randn(3, 1, 2, c, H // 2)
-    with FlopCounterMode(display=False) as counted:
-        ring_attention.scores(q, k, False) @ v
-    assert counted.get_total_flops() == 4 * c * c * H
-
-
-def test_gradients_in_16_bits_that_do_not_go_home_are_30_percent_short_on_8_ranks():
-    model = cases.shape(8)
-    ring_sends = volumes.context_parallel(model, context=8, gradient_bytes=4)
-    printed_bytes = 3 * ring_sends.amount("forward")  # K, V forward; K, V, dK, dV backward
-    assert printed_bytes / ring_sends.total == pytest.approx(0.7)
