@@ -20,7 +20,9 @@ import contents  # noqa: E402
 
 PACKAGE = ROOT / "mathlib"
 FORMULAS = ("compute", "memory", "traffic", "schedule", "plan")
-RUNS = ("launch", "meters", "model", "parallel", "parallel/pipeline", "parallel/zero", "trials")
+RUNS = ("launch", "meters", "model", "parallel", "trials") + tuple(
+    f"parallel/{room}" for room in ("experts", "pipeline", "sequences", "tensor", "zero")
+)
 STAGE_SETTING = {"gpt", "data", "oracle"}  # in every run, so they tell nothing about one
 PLACE = re.compile(r"^\s*Chapter: (.+)$", re.M)
 

@@ -85,7 +85,11 @@ def torchtitan() -> list[tuple[int, int, float, float]]:
 
 
 def scores_share(model: Model, tokens: int) -> float:
-    """Of a forward's FLOP, what scores and values take, half of them skipped."""
+    """Of a forward's FLOP, what scores and values take, half of them skipped: about half of all at
+    P / (L a d) tokens.
+
+    Chapter: sequences (eq-long-sequence)
+    """
     forward = flops.forward(model, tokens=tokens, causal=True)
     return (forward.amount("attention scores") + forward.amount("attention values")) / forward.total
 

@@ -87,7 +87,10 @@ def each_key(gradients: Tensor, heads: int) -> Tensor:  # 2 B a C d -> 2 B k C d
 
 
 def add_block(out: Tensor, L: Tensor, block: Tensor, block_L: Tensor) -> None:
-    """Add a block's result to that of the blocks before, in place (Milakov and Gimelshein 2018)."""
+    """Add a block's result to that of the blocks before, in place (Milakov and Gimelshein 2018).
+
+    Chapter: sequences (eq-merge)
+    """
     total = torch.logaddexp(L, block_L)
     out.mul_((L - total).exp()[..., None]).add_(block * (block_L - total).exp()[..., None])
     L.copy_(total)
