@@ -54,7 +54,7 @@ FIRST = {  # what is typed: where the first hit leads
     "bubble fraction": "chapters/pipeline.html#the-bubble-derived-both-ways",
     "peak memory": f"{M}#four-peaks-that-this-run-hides",
     "optimizer offload": f"{WORD}offloading",
-    "sequence parallel": "chapters/roofline.html#a-published-layer",
+    "sequence parallel": "chapters/sequences.html#sequence-parallelism-or-context-parallelism",
     "MFUs of an unheardof": f"{C}#from-flop-to-days-and-dollars-mfu",
 }
 
