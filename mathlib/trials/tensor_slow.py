@@ -2,7 +2,7 @@
 
 t tensor ranks · K bytes that are summed · W bandwidth of a rank's link
 The matrices sleep instead of computing, 1/t of the time on each rank, so that little depends on
- what else the machine does. The sums are the plain file's, over the slowed link.
+what else the machine does. The sums are the plain file's, over the slowed link.
 """
 
 import time

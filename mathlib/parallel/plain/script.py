@@ -4,7 +4,7 @@ Under torchrun on its ranks, else on 4.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -34,12 +34,7 @@ def train(title: str, build: Callable, layers: bool = False, **options: Any) -> 
         given = [model.blocks] if layers else []
         way = build(model, torch.optim.Adam, *given, **options)
         batch = oracle.my_part(data.batch(SEQUENCES, MODEL.context))
-        for _ in range(STEPS):
-            with wire.counted() as sent:
-                loss = model.loss(*batch)
-                loss.backward()
-                way.step()
-            report(title, loss.item(), sent)
+        steps(title, lambda: model.loss(*batch), way.step)
 
     run(losses)
 
@@ -49,7 +44,8 @@ def sequences(title: str, build: Callable, **options: Any) -> None:
 
     def losses() -> None:
         way = build(gpt.GPT(MODEL, seed=dist.get_rank()), torch.optim.Adam, **options)
-        by_loss(title, way, data.batch(SEQUENCES, MODEL.context))
+        batch = data.batch(SEQUENCES, MODEL.context)
+        steps(title, lambda: way.loss(*batch), way.step)
 
     run(losses)
 
@@ -60,18 +56,10 @@ def experts(title: str, build: Callable, **options: Any) -> None:
     def losses() -> None:
         model = modern.Modern(SPARSE, seed=dist.get_rank())
         way = build(model, torch.optim.Adam, **options)
-        by_loss(title, way, oracle.my_part(data.batch(SEQUENCES, MODEL.context)))
+        batch = oracle.my_part(data.batch(SEQUENCES, MODEL.context))
+        steps(title, lambda: way.loss(*batch), way.step)
 
     run(losses)
-
-
-def by_loss(title: str, way: Any, batch: Sequence[torch.Tensor]) -> None:
-    for _ in range(STEPS):
-        with wire.counted() as sent:
-            loss = way.loss(*batch)
-            loss.backward()
-            way.step()
-        report(title, loss.item(), sent)
 
 
 def pipeline(order: str, build: Callable) -> None:
@@ -100,15 +88,25 @@ def tensor(title: str, cut: Callable, loss: Callable) -> None:
     def losses() -> None:
         model = cut(gpt.GPT(MODEL))
         optimizer = torch.optim.Adam(model.parameters())
-        for _ in range(STEPS):
-            with wire.counted() as sent:
-                found = loss(model, *data.batch(SEQUENCES, MODEL.context))
-                found.backward()
+        batch = data.batch(SEQUENCES, MODEL.context)
+
+        def step() -> None:
             optimizer.step()
             optimizer.zero_grad()
-            report(title, found.item(), sent)
+
+        steps(title, lambda: loss(model, *batch), step)
 
     run(losses)
+
+
+def steps(title: str, loss: Callable[[], torch.Tensor], step: Callable[[], None]) -> None:
+    """Always on the same batch; what is said of each."""
+    for _ in range(STEPS):
+        with wire.counted() as sent:
+            value = loss()
+            value.backward()
+            step()
+        report(title, value.item(), sent)
 
 
 def run(on_a_rank: Callable[[], Any]) -> None:
