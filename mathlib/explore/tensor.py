@@ -53,11 +53,11 @@ def _shapes(h: int, f: int, t: int, tokens: int, sent: float) -> str:
     """What a rank has of the MLP, and what it sends for it."""
     rows = [
         ["input", f"{tokens:,} × {h:,}", "whole"],
-        ["up", f"{h:,} × {f // t:,}", f"columns of {h:,} × {f:,}"],
-        ["hidden", f"{tokens:,} × {f // t:,}", "numbers of its columns"],
-        ["down", f"{f // t:,} × {h:,}", f"rows of {f:,} × {h:,}"],
-        ["output", f"{tokens:,} × {h:,}", "a partial sum: all-reduce"],
-        ["sent", says.size(sent / 2), "forward and backward; attention as much again"],
+        ["up", f"{h:,} × {f // t:,}", "columns"],
+        ["hidden", f"{tokens:,} × {f // t:,}", "of its columns"],
+        ["down", f"{f // t:,} × {h:,}", "rows"],
+        ["output", f"{tokens:,} × {h:,}", "a partial sum"],
+        ["sent", says.size(sent / 2), "there and back"],
     ]
     return table(["of the MLP", "on a rank", "it is"], rows)._repr_html_()
 
