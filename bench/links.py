@@ -5,7 +5,6 @@ Layers sleep, each way a quarter of them on every rank, and the kernel holds wha
 a step is as long as naps and wire make it, and what a way adds to that is its own.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from mathlib import launch
 from mathlib.launch import slow_wires
+from mathlib.launch.slow_ranks import Sleep
 from mathlib.model import data, gpt
 from mathlib.model.oracle import flat_gradient, loss, my_part
 from mathlib.parallel import tensor_slices
@@ -32,23 +32,8 @@ BUCKET = 0.2  # MB: about a layer's gradients
 Step = Callable[[], object]
 
 
-class Rest(torch.autograd.Function):
-    """A pause on the way there, and one twice as long on the way back."""
-
-    @staticmethod
-    def forward(context, x, seconds):  # type: ignore[no-untyped-def]
-        context.seconds = seconds
-        time.sleep(seconds)
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(context, gradient):  # type: ignore[no-untyped-def]
-        time.sleep(2 * context.seconds)
-        return gradient, None
-
-
 def rest(module: nn.Module, given: tuple, y: Tensor) -> Tensor:
-    return Rest.apply(y, NAP)
+    return Sleep.apply(y, NAP)
 
 
 def resting(model: gpt.GPT) -> gpt.GPT:

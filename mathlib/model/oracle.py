@@ -18,6 +18,7 @@ OPTIMIZERS: dict[str, Callable[[Iterable[Tensor]], torch.optim.Optimizer]] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01),
 }
+NOT_COUNTED = -100  # the target of a token that does not count, as in torch
 EQUAL = 1e-11  # in 64 bits, where the order of additions is all that differs
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from mathlib import launch
 from mathlib.compute import flops
 from mathlib.launch import slow_wires
+from mathlib.launch.slow_ranks import Sleep
 from mathlib.model import gpt
 from mathlib.parallel.plain.tensor import AllReduceBackward, AllReduceForward
 from mathlib.parts import Parts
@@ -25,21 +26,6 @@ PAUSE, NUMBER, STEPS = 0.06, 4, 4  # seconds of a layer's forward on one rank; b
 FORWARD = flops.forward(SHAPE)
 ACHIEVED = (FORWARD.total - FORWARD.amount("vocabulary")) / SHAPE.layers / PAUSE
 LINKS = (15e6, 50e6, 150e6)
-
-
-class Sleep(torch.autograd.Function):
-    """Computes for some seconds forward, and twice as long backward."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, seconds: float) -> Tensor:
-        ctx.seconds = seconds
-        time.sleep(seconds)
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        time.sleep(2 * ctx.seconds)
-        return gradients[0], None
 
 
 def layer(x: Tensor, ranks: int) -> Tensor:

@@ -18,6 +18,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from mathlib.checks import InputError, listed, one_of
 from mathlib.meters.trace import Trace
+from mathlib.model.oracle import NOT_COUNTED
 from mathlib.parallel.pipeline import model_chunks
 from mathlib.parallel.pipeline.clocks import VirtualClock, at_least
 from mathlib.parallel.pipeline.copies import Copies
@@ -31,7 +32,6 @@ from mathlib.schedule.check import validate
 from mathlib.schedule.times import Times
 from mathlib.schedule.weights import versions
 
-NOT_COUNTED = -100  # a target that is masked
 Batch = Tensor | Sequence[Tensor]  # sequences, to be cut; or micro-batches
 
 

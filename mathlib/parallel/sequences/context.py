@@ -19,12 +19,11 @@ from torch.distributed import ProcessGroup
 from mathlib.checks import InputError, divides
 from mathlib.model.gpt import GPT
 from mathlib.model.modern import Attention, Grouped, Modern
+from mathlib.model.oracle import NOT_COUNTED
 from mathlib.parallel.collectives import process_group_of
 from mathlib.parallel.sequences.ring import Ring, Watch
 from mathlib.parallel.sequences.ulysses import Ulysses, check_heads
 from mathlib.schedule import ring_order
-
-IGNORED = -100  # the target of a token that does not count
 
 
 def groups(context: int, ulysses: int = 1) -> tuple[ProcessGroup, ProcessGroup]:
@@ -95,13 +94,13 @@ class ContextParallel:
         mine = self.mine(filled)
         own, wanted = (
             F.pad(x, (0, filled - s), value=fill)[:, mine.to(x.device)]
-            for x, fill in ((tokens, 0), (targets, IGNORED))
+            for x, fill in ((tokens, 0), (targets, NOT_COUNTED))
         )
         self.places = mine.clamp(max=s - 1).to(tokens.device)
         places = [self.places] if isinstance(self.model, GPT) else []
         logits = self.forward(own, *places).flatten(0, 1)
-        total = F.cross_entropy(logits, wanted.flatten(), ignore_index=IGNORED, reduction="sum")
-        return self.ranks * total / (targets != IGNORED).sum()
+        total = F.cross_entropy(logits, wanted.flatten(), ignore_index=NOT_COUNTED, reduction="sum")
+        return self.ranks * total / (targets != NOT_COUNTED).sum()
 
 
 def cut(model: GPT | Modern, context: ContextParallel) -> None:
