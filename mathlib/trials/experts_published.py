@@ -148,15 +148,15 @@ def degrees(name: str = "qwen3-30b-a3b", gpus: int = 16, node: int = 8) -> list[
     """By expert-parallel degree: parameters of a rank, GB of its states (16-bit weights and
     gradients, ZeRO 1 for 12 bytes more), share of time that experts wait on H100s.
     """
-    model, rows, P = specs.find_model(name), [], 1
+    model, rows, degree = specs.find_model(name), [], 1
     assert model.experts
-    while P <= gpus:
-        own = states.stage_parameters(model, Layout(data=gpus, expert=P)).total
+    while degree <= gpus:
+        own = states.stage_parameters(model, Layout(data=gpus, expert=degree)).total
         gigabytes = (4 * own + 12 * model.parameters / gpus) / 1e9
-        W = list(LINKS.values())[P > node]
-        how: dict[str, Any] = {"ffn_width": model.experts.width, "expert": P, "bandwidth": W}
+        W = list(LINKS.values())[degree > node]
+        how: dict[str, Any] = {"ffn_width": model.experts.width, "expert": degree, "bandwidth": W}
         rho = expert_time.ratio(achieved=REACHED, **how)
-        cells = (str(P), f"{own / 1e9:.1f} B", f"{gigabytes:.0f} GB", f"{rho / (1 + rho):.0%}")
+        cells = (str(degree), f"{own / 1e9:.1f} B", f"{gigabytes:.0f} GB", f"{rho / (1 + rho):.0%}")
         rows.append(list(cells))
-        P *= 2
+        degree *= 2
     return rows
