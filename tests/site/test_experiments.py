@@ -10,7 +10,7 @@ import zipfile
 from html import unescape
 
 import pytest
-from livebook import near, shelf
+from ahead import near, shelf
 from pages import ROOT, quiet, toc_pages
 
 from mathlib.show.experiments import Choice, Control, Experiment, Line, Text, Toggle, find, registry
