@@ -12,6 +12,7 @@ from mathlib.traffic import volumes
 MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3")
 ROOMS = (("no boxes", 0), ("1", 100), ("1.25", 125), ("1.5", 150), ("2", 200))
 TOKENS, CONTEXT = 256, 4096  # that are drawn, that are reckoned with
+X = 0.4 * specs.find_device("h100-sxm").flops_per_second("bf16")
 
 
 @experiment(
@@ -34,7 +35,9 @@ def expert_loads(model: str, expert: int, skew: int, capacity: int, gigabytes: i
     kept = [min(c, room) if room else c for c in visits]
     loads = expert_load.by_rank(visits=kept, expert=expert)
     say = _waits(loads) if not room else _boxed(visits, room)
-    return say + _ranks(loads) + _facts(shape, expert, capacity / 100, gigabytes * 1e9)
+    idle = 0.0 if room else expert_load.imbalance(loads=loads) - 1
+    times = _times(shape, expert, capacity / 100, idle, gigabytes * 1e9)
+    return say + _ranks(loads) + times + _facts(shape, expert, capacity / 100)
 
 
 def _waits(loads: list[float]) -> str:
@@ -62,19 +65,38 @@ def _ranks(loads: list[float]) -> str:
     return svg.bars(rows, title=title, show=lambda n: f"{n:,.0f}")
 
 
-def _facts(shape: specs.Model, P: int, factor: float, W: float) -> str:
-    """What a rank sends for a layer's 4,096 tokens, whole experts or parts of all."""
+def _times(shape: specs.Model, P: int, factor: float, idle: float, W: float) -> str:
+    """What a layer's experts take for 4,096 tokens a rank, nothing hidden: whole, and in parts."""
     e = shape.experts
     assert e
-    of = {"tokens": CONTEXT, "layers": 1}
-    sent = volumes.expert_parallel(shape, expert=P, capacity=factor, **of).total  # type: ignore
-    parts = 4 * 2 * (P - 1) * CONTEXT * shape.width  # two bytes, both ways, forward and backward
+    work = 18 * shape.width * e.width * e.active * CONTEXT / X
+    boxed = work * (factor or 1.0)
+    whole = {"compute": boxed, "idle": idle * boxed, "communication": _sent(shape, P, factor) / W}
+    parts = {"compute": work, "communication": _parts(shape, P) / W}
+    rows = [("whole experts (EP)", whole), ("parts of all experts (TP)", parts)]
+    drawn = [(name, {part: n for part, n in bar.items() if n}) for name, bar in rows]
+    return svg.bars(drawn, title="A layer of experts, forward and backward", show=says.time)
+
+
+def _sent(shape: specs.Model, P: int, factor: float) -> float:
+    of = {"tokens": CONTEXT, "layers": 1, "capacity": factor}
+    return volumes.expert_parallel(shape, expert=P, **of).total  # type: ignore[arg-type]
+
+
+def _parts(shape: specs.Model, P: int) -> float:
+    """Two bytes a number of all others' tokens, both ways, forward and backward."""
+    return 4 * 2.0 * (P - 1) * CONTEXT * shape.width
+
+
+def _facts(shape: specs.Model, P: int, factor: float) -> str:
+    """What a rank has and sends."""
+    e = shape.experts
+    assert e
     ranks = expert_load.ranks_visited(experts=e.routed, active=e.active, ranks=P)
     rows = [
         ["experts of a rank", f"{e.routed // P} of {e.routed}"],
-        ["ranks that a token visits", f"{ranks:.1f} of {P}"],
-        ["sent for a layer", says.size(sent)],
-        ["  on this link", says.time(sent / W)],
-        ["experts in parts (TP)", says.size(parts)],
+        ["ranks of a token", f"{ranks:.1f} of {P}"],
+        ["sent, whole (EP)", says.size(_sent(shape, P, factor))],
+        ["sent, parts (TP)", says.size(_parts(shape, P))],
     ]
-    return table(["forward and backward", "4,096 tokens"], rows)._repr_html_()
+    return table(["a layer", "4,096 tokens"], rows)._repr_html_()
