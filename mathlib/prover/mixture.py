@@ -1,6 +1,6 @@
 """A layer of experts: tokens go to the ranks that have their experts, and come back.
 
-E experts · P expert-parallel ranks, with E/P each
+E experts of a layer · N ranks of an expert-parallel group, with E/N each
 
 With sequence parallelism a rank sends its own tokens, and those that share an expert gather them
 (Megatron-LM's order); without it all tensor ranks send the same ones, each for its share.
@@ -38,8 +38,8 @@ class Mixture(Exchanges):
 
     def visited(self, tape: Tape, x: Node, visits: Sequence[Visit], of: str) -> Asks:
         """What is made of rows that are sorted by expert."""
-        P = self.layout.expert
-        ids = [[[e] for e, _ in visits if e in self.own_experts(rank)] for rank in range(P)]
+        N = self.layout.expert
+        ids = [[[e] for e, _ in visits if e in self.own_experts(rank)] for rank in range(N)]
         given = [len(one) for one in ids]
         x, came = yield from self.all_to_all(tape, x, given, f"{of}.experts, there")
         arrived = yield from self.exchange("all-to-all", "expert", ids, f"{of}, which experts")

@@ -1,12 +1,12 @@
 """The network of the proof: a small decoder in which every function is a polynomial.
 
-w width · h heads · d width of a head · g key-value heads · f width inside the MLP · V words
+h width · a heads · d head_dim · k kv_heads · f width inside the MLP · V vocabulary
 s tokens of a sequence · E experts, of which a token visits two · L layers
 
 A norm is a learned scale, attention weighs values by the plain scores of query and key, an MLP
 multiplies its gate and its up projection, an expert's gate is its score, and the loss of a token
-with scores x, target y and z = sum x^2 is z (z - x_y).  Sizes are as small as a layout allows, and
-nothing divides that need not: neither words nor the MLP's width.
+with scores x, target y and z the sum of x^2 is z (z - x_y).  Sizes are as small as a layout allows,
+and nothing divides that need not: neither words nor the MLP's width.
 """
 
 from functools import cached_property

@@ -1,9 +1,9 @@
 """Whether the ranks of a layout train what one process trains: equal or not, exactly.
 
 All weights, momenta and rates are random numbers modulo P = 2^127 - 1, and every step of training
-is a polynomial in them, of degree D at most.  If a layout computes another polynomial in any
-tensor, the two agree at a random point with probability D/P at most (Schwartz 1980, Zippel 1979);
-D counts the sums by which losses are divided, one for each micro-batch of a rank at most.
+is a polynomial in them.  If a layout computes another polynomial in any tensor, the two agree at a
+random point with probability degree / P at most (Schwartz 1980, Zippel 1979).  The degree counts
+the sums by which losses are divided as well, one for each micro-batch of a rank at most.
 No rounding, so no tolerance: one number that differs is a fault.  What is drawn and is no number,
 words and experts of a token, is one example: a fault that needs others is not seen.
 """
@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
     ranks: int
     tensors: int  # compared, of all ranks
     numbers: int
-    chance: float  # that a wrong layout looks right: D/P
+    chance: float  # that a wrong layout looks right: degree / P
 
     @property
     def equal(self) -> bool:

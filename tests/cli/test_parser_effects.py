@@ -19,7 +19,7 @@ BASES = {  # lines that answer, one for each way a command goes
     ],
     "groups": ["--world 16", "--world 16 --order deepspeed", "--world 16 --order sagemaker"],
     "prove": [
-        "--tensor 2 --data 2 --pipeline 2 --zero 1 --sequence-parallel",
+        "--tensor 2 --data 4 --pipeline 2 --zero 1 --sequence-parallel",
         "--context-parallel 2 --data 2",
     ],
     "time": [
