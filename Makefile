@@ -104,7 +104,7 @@ test-notebooks: $(VENV)/.all
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py
-	$(BIN)/pytest --numprocesses=2 --dist=loadgroup tests/site
+	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadgroup tests/site
 
 bench: $(VENV)/.all
 	$(BIN)/python bench/run.py

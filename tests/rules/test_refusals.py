@@ -78,6 +78,7 @@ ZERO_IS_FINE = {
     ("roofline.seconds", "moved"),
     ("roofline.time", "launch"),
     ("units.pf_days", "flop"),
+    "tolerance",
 }  # 0 layers, shards, blocks: take the default
 NO_NUMBER = [-1, math.nan, math.inf, -math.inf, 10**400, True, "7", [1], 1j]
 FREE = {  # an argument that no check can refuse by its name, and why

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import contents
 import pytest
+from ahead import node
 from pages import ROOT
 from search_index import formula
-from typeset import node
 
 C, M, K, D, Z = (
     f"chapters/{name}.html"
