@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
 from mathlib.cli import terminal
-from mathlib.cli.options import add_layout, refuse_idle
+from mathlib.cli.options import add_launch, add_layout, refuse_idle
 from mathlib.cli.registry import command
 from mathlib.cli.text import columns, counted, show, wrapped
 from mathlib.cli.typed import Typed
@@ -30,7 +30,10 @@ def prove_options(parser: ArgumentParser) -> None:
         "dualpipe; 1f1b if not given, interleaved with chunks",
     )
     group.add_argument(
-        "--ring", default="zigzag", metavar="ORDER", help="of context ranks' tokens: plain, zigzag"
+        "--context-order",
+        default="zigzag",
+        metavar="NAME",
+        help="of context ranks: a zigzag or plain ring, or ulysses; zigzag if not given",
     )
     group.add_argument(
         "--tied",
@@ -40,13 +43,14 @@ def prove_options(parser: ArgumentParser) -> None:
     )
     group.add_argument("--fault", metavar="NAME", help="shows how one thing done wrong is caught")
     group.add_argument("--faults", action="store_true", help="lists what can be done wrong")
+    add_launch(parser)
 
 
 @command(
     "prove",
     "whether the ranks of a layout train what one process trains: equal or not, exactly",
     "prove --tensor 2 --pipeline 2 --data 2 --zero 1",
-    "prove --context-parallel 2 --data 2 --expert 4 --ring plain",
+    "prove --context-parallel 2 --data 2 --expert 4 --context-order ulysses",
     "prove --pipeline 4 --chunks 2 --micro-batches 8 --schedule interleaved",
     "prove --fault query-key-norm",
     "prove --faults",
@@ -92,29 +96,33 @@ def case_of(args: Typed) -> "Case":
             f"{lay.world:,} ranks: expected at most {MOST_RANKS}; groups of 2 to 4 prove as much"
         )
     refuse_idle(args, lay, experts=True)
-    how: dict[str, Any] = {"ring": args.ring} if lay.context > 1 else {}
-    return case(lay, schedule=args.schedule or "", tied=args.tied, **how)
+    args.assumed.clear()  # kernels, dropout: nothing that a layout has
+    how: dict[str, Any] = {"order": args.context_order} if lay.context > 1 else {}
+    if lay.pipeline > 1:
+        how["schedule"] = args.schedule or ""
+    return case(lay, tied=args.tied, **how)
 
 
 def answered(args: Typed, case: "Case", found: "Verdict", wrong: str = "") -> None:
     """What was compared, and what came of it."""
-    ring = f", {case.ring} ring" if case.layout.context > 1 else ""
-    head = (
-        f"{layout_words(case.layout)}, {case.schedule.name}{ring}: {counted(found.ranks, 'rank')}"
-    )
     verdict = "equal" if found.equal else f"not equal: {found.first}"
     if found.stuck:
         verdict = f"stuck: {found.stuck}"
-    paint = "good" if found.equal else "bad"
-    text = [terminal.paint(wrapped(f"{head} beside one process"), "strong")]
+    head = f"{case_words(case)}: {counted(found.ranks, 'rank')} beside one process"
+    text = [terminal.paint(wrapped(head), "strong")]
     text += [wrapped(f"done wrong: {wrong}")] if wrong else []
-    text += [terminal.paint(wrapped(verdict), paint), wrapped(compared(case, found))]
-    one = found.first
-    data = {
+    text += [terminal.paint(wrapped(verdict), "good" if found.equal else "bad")]
+    data = proof_data(case, found) | ({"fault": wrong} if wrong else {})
+    show(args, "\n\n".join([*text, wrapped(compared(case, found))]), data)
+
+
+def proof_data(case: "Case", found: "Verdict") -> dict[str, Any]:
+    """The same for programs."""
+    return {
         "layout": asdict(case.layout),
         "schedule": case.schedule.name,
         "equal": found.equal,
-        "first": one and one._asdict(),
+        "first": found.first and found.first._asdict(),
         "differ": len(found.differences),
         "stuck": found.stuck or None,
         "ranks": found.ranks,
@@ -122,7 +130,13 @@ def answered(args: Typed, case: "Case", found: "Verdict", wrong: str = "") -> No
         "numbers": found.numbers,
         "chance": found.chance,
     }
-    show(args, "\n\n".join(text), data | ({"fault": wrong} if wrong else {}))
+
+
+def case_words(case: "Case") -> str:
+    """The layout, with the order of its pipeline and of its context ranks."""
+    lay, words = case.layout, [layout_words(case.layout)]
+    words += [case.schedule.name] if lay.pipeline > 1 else []
+    return ", ".join([*words, *([case.order] if lay.context > 1 else [])])
 
 
 def compared(case: "Case", found: "Verdict") -> str:

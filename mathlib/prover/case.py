@@ -20,6 +20,7 @@ from mathlib.schedule import orders, ring_order
 from mathlib.schedule.actions import Schedule
 from mathlib.traffic import mesh
 
+ORDERS = (*ring_order.ORDERS, "ulysses")  # how context ranks share tokens, and with which exchange
 FLUSHED = {name: make for name, make in orders.ORDERS.items() if name not in ("pipedream", "2bw")}
 DENSE = {
     "tensor": ("tp",),
@@ -48,7 +49,7 @@ class Case:
     layout: Layout
     schedule: Schedule
     network: Network
-    ring: str = "zigzag"  # the order of tokens on context ranks
+    order: str = "zigzag"  # one of ORDERS
     seed: int = 0
 
     @cached_property
@@ -112,7 +113,7 @@ class Case:
         lay = self.layout
         plain = Layout(micro_batch=lay.micro_batch, micro_batches=lay.data * lay.micro_batches)
         schedule = orders.make("gpipe", stages=1, micro_batches=plain.micro_batches)
-        return Case(plain, schedule, self.network, self.ring, self.seed)
+        return Case(plain, schedule, self.network, self.order, self.seed)
 
 
 def _matrices(random: Random, network: Network) -> dict[str, Matrix]:
@@ -144,7 +145,7 @@ def case(
     layout: Layout,
     *,
     schedule: str = "",
-    ring: str = "zigzag",
+    order: str = "zigzag",
     tied: bool = True,
     seed: int = 0,
 ) -> Case:
@@ -155,7 +156,14 @@ def case(
     """
     lay = instance("layout", layout, Layout)
     one_of("recompute", lay.recompute, ("none", "full"))
-    name = schedule or ("interleaved" if lay.chunks > 1 else "1f1b")
+    made = _scheduled(lay, schedule or ("interleaved" if lay.chunks > 1 else "1f1b"))
+    swaps = one_of("order", order, ORDERS) == "ulysses"
+    network = smallest(lay, made.model_chunks, tied=flag("tied", tied), swap_heads=swaps)
+    return Case(lay, made, network, order, whole("seed", seed, least=0))
+
+
+def _scheduled(lay: Layout, name: str) -> Schedule:
+    """The action lists of a layout's pipeline, refused where training would differ by design."""
     options: dict[str, Any] = {"stages": lay.pipeline, "micro_batches": lay.micro_batches}
     if name in ("interleaved", "breadth-first"):
         options["chunks"] = lay.chunks
@@ -171,6 +179,4 @@ def case(
             f"chunks = {lay.chunks}: {name} has {held} a stage; leave it out, or expected "
             "schedule = 'interleaved' or 'breadth-first'"
         )
-    network = smallest(lay, made.model_chunks, tied=flag("tied", tied))
-    one_of("ring", ring, ring_order.ORDERS)
-    return Case(lay, made, network, ring, whole("seed", seed, least=0))
+    return made

@@ -4,7 +4,7 @@ N ranks of the group · r a rank's place in it
 An operation is called with a name, for people; its request says what it does and among whom.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mathlib.prover.modular import Matrix, matmul, matmul_rows, plus, split, transposed, zeros
@@ -13,6 +13,8 @@ from mathlib.prover.place import Place
 from mathlib.prover.ranks import Asks, Request, alone
 from mathlib.prover.tape import Node, Tape
 from mathlib.schedule import ring_order
+
+Way = Callable[[Matrix, str], Asks]
 
 
 class Exchanges(Place):
@@ -104,14 +106,58 @@ class Exchanges(Place):
     def seen(self, source: int) -> list[int]:
         """How many of a source's keys each of this rank's queries sees."""
         own = len(self.tokens())
-        look = ring_order.look(self.case.ring, rank=self.at["cp"], source=source, own=own)
+        look = ring_order.look(self.case.order, rank=self.at["cp"], source=source, own=own)
         if look is None:
             return [0] * own
         keys = [min(i + 1, look.keys) if look.causal else look.keys for i in range(own)]
         return [0 if i < look.first_query else n for i, n in enumerate(keys)]
 
     def attention(self, tape: Tape, q: Node, k: Node, v: Node, what: str) -> Asks:
-        """Causal attention with plain scores; keys and values pass round the context ranks."""
+        """Causal attention with plain scores, over the tokens of all context ranks."""
+        if self.case.order != "ulysses":
+            return (yield from self.ring(tape, q, k, v, what))
+        given = []
+        for x in (q, k, v):
+            given.append((yield from self.swap(tape, x, self.to_heads, self.to_tokens, what)))
+        y = self.attend_locally(tape, *given)
+        return (yield from self.swap(tape, y, self.to_tokens, self.to_heads, what))
+
+    def swap(self, tape: Tape, x: Node, there: Way, home: Way, what: str) -> Asks:
+        """Tokens for heads or the other way round, by an all-to-all; backward its opposite."""
+        rows = yield from there(x.rows, f"{what}, forward")
+
+        def back(y: Node) -> Asks:
+            x.add((yield from home(y.came_back, f"{what}, backward")))
+
+        return tape.made(rows, back)
+
+    def to_heads(self, rows: Matrix, what: str) -> Asks:
+        """From all heads of own tokens to own heads of all tokens (Ulysses)."""
+        N, wide = self.layout.context, len(rows[0]) // self.layout.context
+        pieces = [[row[j * wide : (j + 1) * wide] for row in rows] for j in range(N)]
+        parts = yield from self.exchange("all-to-all", "context", pieces, what)
+        return [row for part in parts for row in part]
+
+    def to_tokens(self, rows: Matrix, what: str) -> Asks:
+        """Back to all heads of own tokens."""
+        N = self.layout.context
+        pieces = cut(rows, [len(rows) // N] * N)
+        parts = yield from self.exchange("all-to-all", "context", pieces, what)
+        return [[x for piece in row for x in piece] for row in zip(*parts, strict=True)]
+
+    def attend_locally(self, tape: Tape, q: Node, k: Node, v: Node) -> Node:
+        """Attention among the tokens that are here."""
+        seen = list(range(1, len(q.rows) // self.layout.micro_batch + 1))
+
+        def back(y: Node) -> None:
+            found = self._attend_back(y.came_back, q.rows, k.rows, v.rows, seen)
+            for node, gradient in zip((q, k, v), found, strict=True):
+                node.add(gradient)
+
+        return tape.made(self._attend(q.rows, k.rows, v.rows, seen), back)
+
+    def ring(self, tape: Tape, q: Node, k: Node, v: Node, what: str) -> Asks:
+        """Keys and values pass round the context ranks, and their gradients with them."""
         N, rank, held = self.layout.context, self.at["cp"], (k.rows, v.rows)
         out = zeros(len(q.rows), len(q.rows[0]))
         for step in range(self.ring_steps()):

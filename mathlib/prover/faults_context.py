@@ -3,10 +3,12 @@
 from typing import Any
 
 from mathlib.layout import Layout
+from mathlib.prover.exchanges import Way
 from mathlib.prover.faults import fault
 from mathlib.prover.modular import zeros
 from mathlib.prover.program import Program
 from mathlib.prover.ranks import Asks
+from mathlib.prover.tape import Node, Tape
 
 TWO, THREE = Layout(context=2), Layout(context=3)
 BOTH = Layout(data=2, context=2)
@@ -90,7 +92,7 @@ class OwnBlockUnmasked(Program):
         return [len(own)] * len(own) if source == self.at["cp"] else own
 
 
-@fault("future-blocks", TWO, "forward layers.0 rank 0", ring="plain")
+@fault("future-blocks", TWO, "forward layers.0 rank 0", order="plain")
 class FutureBlocks(Program):
     """Blocks that are all future are not left out."""
 
@@ -99,16 +101,25 @@ class FutureBlocks(Program):
         return own if any(own) else [len(own)] * len(own)
 
 
-@fault("attention-local", TWO, "forward layers.0 rank 0", "volcengine/verl#7476")
-class AttentionLocal(Program):
-    """Attention stays on the rank, without an error: tokens see only their neighbours."""
+@fault("ulysses-left-out", TWO, "forward layers.0 rank 1", "volcengine/verl#7476", order="ulysses")
+class UlyssesLeftOut(Program):
+    """Nobody swaps tokens for heads, without an error: tokens see only those of their rank."""
 
-    def seen(self, source: int) -> list[int]:
-        own = super().seen(source)
-        return own if source == self.at["cp"] else [0] * len(own)
+    def swap(self, tape: Tape, x: Node, there: Way, home: Way, what: str) -> Asks:
+        yield from ()
+        return x
 
 
-@fault("other-way-round", THREE, "forward layers.0 rank 1", ring="plain")
+@fault("ulysses-way-back", TWO, "backward layers.0 rank 0", order="ulysses")
+class UlyssesWayBack(Program):
+    """The all-to-all that swaps tokens for heads is left out backward: rows are of other tokens."""
+
+    def exchange(self, kind: str, axis: str, payload: Any, what: str) -> Asks:
+        mine = kind == "all-to-all" and axis == "context" and what.endswith("backward")
+        return payload if mine else (yield from super().exchange(kind, axis, payload, what))
+
+
+@fault("other-way-round", THREE, "forward layers.0 rank 1", order="plain")
 class OtherWayRound(Program):
     """Keys come from one side, and are masked as if they came from the other."""
 

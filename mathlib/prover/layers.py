@@ -1,7 +1,7 @@
 """The layers of the network as a rank computes them, forward; the tape knows the way back."""
 
 from mathlib.prover.mixture import Mixture
-from mathlib.prover.modular import PRIME, Matrix, inverse, scaled, split, times
+from mathlib.prover.modular import PRIME, Matrix, inverse, split, times
 from mathlib.prover.network import WORDS
 from mathlib.prover.ranks import Asks
 from mathlib.prover.tape import Node, Tape
@@ -64,18 +64,16 @@ class Layers(Mixture):
         ]
         pairs = yield from self.sum_scores(pairs)
         weigh = [self.weight(n, t, i) for n, t in self.rows(i, self.tokens())]
-        losses = [[z * (z - y) * w % PRIME] for (z, y), w in zip(pairs, weigh, strict=True)]
+        by_token = list(zip(scores.rows, pairs, weigh, strict=True))
+        losses = [[z * (z - y) * w % PRIME] for _, (z, y), w in by_token]
         self.watched("loss", i, losses)
 
-        def back(_: Node) -> None:
-            rows = [
-                scaled([row], [(2 * z - y) * 2 * w] * len(row))[0]
-                for row, (z, y), w in zip(scores.rows, pairs, weigh, strict=True)
-            ]
-            for row, (z, _), w, y in zip(rows, pairs, weigh, targets, strict=True):
+        def back(_end: Node) -> None:
+            gradient = [[(2 * z - y) * 2 * w * s for s in own] for own, (z, y), w in by_token]
+            for row, (_, (z, _), w), y in zip(gradient, by_token, targets, strict=True):
                 if y is not None:
                     row[y] -= z * w
-            scores.add(times(rows, 1))
+            scores.add(times(gradient, 1))
 
         return tape.made(losses, back)
 

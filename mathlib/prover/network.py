@@ -106,12 +106,16 @@ class Network:
         return 4 * (stream + 2) + 1  # the loss; times the learning rate
 
 
-def smallest(layout: Layout, chunks: int, *, tied: bool = True) -> Network:
+def smallest(
+    layout: Layout, chunks: int, *, tied: bool = True, swap_heads: bool = False
+) -> Network:
     """The smallest network that a layout can train: two layers and one for each chunk at least,
-    key-value heads of which two ranks have copies where tensor parallelism is even.
+    key-value heads of which two ranks have copies where tensor parallelism is even; but where
+    context ranks swap tokens for heads, enough heads for all.
     """
     t, cp = layout.tensor, layout.context
     heads = max(2, t) if t % 2 == 0 or t == 1 else 2 * t
+    heads = 2 * t * cp if swap_heads else heads
     own = lcm(2, t) if layout.sequence_parallel else 2
     experts = 2 * layout.expert if layout.expert > 1 or layout.expert_tensor else 0
     return Network(

@@ -79,7 +79,7 @@ class Place:
     def tokens(self) -> list[int]:
         """The places of a context rank's tokens in the sequence."""
         ranges = ring_order.places(
-            self.case.ring if self.layout.context > 1 else "plain",
+            "zigzag" if self.case.order == "zigzag" and self.layout.context > 1 else "plain",
             ranks=self.layout.context,
             rank=self.at["cp"],
             tokens=self.network.tokens,

@@ -4,8 +4,9 @@ All weights, momenta and rates are random numbers modulo P = 2^127 - 1, and ever
 is a polynomial in them.  If a layout computes another polynomial in any tensor, the two agree at a
 random point with probability degree / P at most (Schwartz 1980, Zippel 1979).  The degree counts
 the sums by which losses are divided as well, one for each micro-batch of a rank at most.
-No rounding, so no tolerance: one number that differs is a fault.  What is drawn and is no number,
-words and experts of a token, is one example: a fault that needs others is not seen.
+No rounding, so no tolerance: one number that differs is a fault.  All that a step leaves to the
+next is compared, so that one step is enough.  What is drawn and is no number, words and experts of
+a token, is one example: a fault that needs others is not seen.
 """
 
 from collections.abc import Iterator

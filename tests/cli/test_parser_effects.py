@@ -74,7 +74,7 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--host-memory": "1TB",
     "--offload": "states",
     "--fault": "tied-sum",
-    "--ring": "plain",
+    "--context-order": "plain",
     "--schedule": "gpipe",
     "--rent": "lambda-a100-sxm",
     "--only": "zero=1",

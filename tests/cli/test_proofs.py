@@ -12,11 +12,18 @@ def test_a_right_layout_is_equal_and_says_what_was_compared(run):
     line = "prove --tensor 2 --data 2 --zero 1 --sequence-parallel"
     code, out, err = run(line)
     assert (code, err) == (0, "") and out.splitlines()[2] == "equal"
-    head = "data 2, tensor 2, sequence parallel, ZeRO stage 1, 1f1b: 4 ranks beside one process"
+    head = "data 2, tensor 2, sequence parallel, ZeRO stage 1: 4 ranks beside one process"
     assert out.splitlines()[0] == head
     data = answer_of(run, line)
     assert data["equal"] and data["first"] is None and data["differ"] == 0
     assert f"{data['tensors']:,} tensors of 4 ranks" in out and data["chance"] < 1e-30
+
+
+def test_a_launch_line_is_read_as_it_stands(run):
+    flags = "--tensor-model-parallel-size 2 --context-parallel-size 2 --sequence-parallel --bf16"
+    code, out, err = run(f"prove --torchrun 'torchrun --nproc-per-node 8 train.py {flags}'")
+    assert (code, err) == (0, "") and "not said, so" not in out
+    assert out.startswith("data 2, tensor 2, sequence parallel, context 2, zigzag: 8 ranks beside")
 
 
 def test_a_layout_that_differs_or_waits_has_status_1(run, monkeypatch):
@@ -50,9 +57,10 @@ def test_all_faults_are_listed(run):
     [
         ("", "1 rank: nothing to compare"),
         ("--data 65", "65 ranks: expected at most 64"),
-        ("--data 2 --schedule 2bw", "--schedule 2bw: changes weights"),
+        ("--pipeline 2 --schedule 2bw", "--schedule 2bw: changes weights"),
+        ("--data 2 --schedule gpipe", "--schedule: no effect"),
         ("--data 2 --recompute selective", "--recompute selective: expected one of none, full"),
-        ("--data 2 --ring plain", "--ring: no effect"),
+        ("--data 2 --context-order plain", "--context-order: no effect"),
         ("--data 2 --sequence-parallel", "no effect without tensor parallelism"),
         ("--fault tied", "--fault tied: did you mean tied"),
         ("--fault tied-sum --data 2", "--data: no effect"),

@@ -36,7 +36,7 @@ def test_copies_of_parameters_are_found():
         (Layout(pipeline=2, micro_batches=2), {"schedule": "2bw"}, "changes weights"),
         (Layout(pipeline=2, micro_batches=2), {"schedule": "zb"}, "schedule|order = 'zb'"),
         (Layout(pipeline=2, chunks=2, micro_batches=2), {"schedule": "1f1b"}, "chunks = 2"),
-        (Layout(context=2), {"ring": "zag"}, "ring = 'zag'"),
+        (Layout(context=2), {"order": "zag"}, "order = 'zag'"),
         (Layout(data=2), {"seed": -1}, "seed = -1"),
         (Layout(data=2), {"tied": 2}, "tied = 2"),
         (Layout(recompute="selective"), {}, "recompute = 'selective'"),

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from mathlib.layout import Layout
-from mathlib.prover.case import case
+from mathlib.prover.case import ORDERS, case
 from mathlib.prover.exchanges import Exchanges, cut
 from mathlib.prover.ranks import Ranks
 from mathlib.prover.tape import Node, Tape
@@ -34,11 +34,12 @@ def attended(one, whole):
     return {i: row for found in by_rank for i, row in found.items()}
 
 
-@pytest.mark.parametrize("ring", ["plain", "zigzag"])
-def test_a_ring_attends_as_one_process_does(ring):
+@pytest.mark.parametrize("order", ORDERS)
+def test_context_ranks_attend_as_one_process_does(order):
     for ranks in (2, 3):
-        many = case(Layout(context=ranks, micro_batch=2), ring=ring)
-        whole = [drawn(2 * many.network.tokens, wide) for wide in (4, 2, 2, 4)]
+        many = case(Layout(context=ranks, micro_batch=2), order=order)
+        heads, kv = 2 * many.network.heads, 2 * many.network.kv_heads
+        whole = [drawn(2 * many.network.tokens, wide) for wide in (heads, kv, kv, heads)]
         wanted, found = attended(many.on_one(), whole), attended(many, whole)
         assert found == wanted and len(found) == 2 * many.network.tokens
 

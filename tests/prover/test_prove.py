@@ -38,8 +38,8 @@ def drawn(random):
     )
     if not 1 < lay.world <= MOST:
         raise InputError("too many ranks for a test")
-    ring, tied = random.choice(("plain", "zigzag")), random.random() < 0.5
-    return cases.case(lay, schedule=schedule, ring=ring, tied=tied, seed=random.randrange(99))
+    order, tied = random.choice(cases.ORDERS), random.random() < 0.5
+    return cases.case(lay, schedule=schedule, order=order, tied=tied, seed=random.randrange(99))
 
 
 def layouts(number):

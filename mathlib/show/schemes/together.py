@@ -61,16 +61,16 @@ def _groups(width: float, grid: mesh.Mesh, node: int, axis: str) -> str:
         ]
         label = page.words(f"node {first // node}", small=True)
         page.row(label, page.beside(*ranks, gap=4), gap=10, above=6 if first else 14)
-    keys = [
-        page.beside(
-            *(page.box("", wide=18, high=14, tight=True, **looks[g]) for g in of),
-            page.words(" and ".join(f"{AXES[axis]}{g}" for g in of), small=True),
-            gap=6,
-        )
-        for of in sets
-    ]
+    keys = [_key(page, of, AXES[axis], looks) for of in sets]
     page.flow(*keys, gap=18, above=20)
     return page.done(_said(every, sets, axis))
+
+
+def _key(page: Canvas, of: list[int], word: str, looks: dict[int, dict[str, Any]]) -> Shape:
+    """Groups that hold the same: their looks and their names."""
+    boxes = [page.box("", wide=18, high=14, tight=True, **looks[g]) for g in of]
+    names = " and ".join(f"{word}{g}" for g in of)
+    return page.beside(*boxes, page.words(names, small=True), gap=6)
 
 
 def _gpu(page: Canvas, rank: int, group: str, wide: float, look: dict[str, Any]) -> Shape:
