@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mathlib.prover.prove import Verdict
 
 MOST_RANKS = 64  # what goes wrong with more goes wrong with these
+MOST_PASSES = 2**14  # sequences through layers: a minute or two
 NAMES = ("data", "tensor", "pipeline", "chunks", "expert", "micro_batch", "zero")
 
 
@@ -89,18 +90,29 @@ def case_of(args: Typed) -> "Case":
         recompute=args.recompute,
         sequence_parallel=args.sequence_parallel,
     )
-    if lay.world == 1:
-        raise InputError("1 rank: nothing to compare; expected such as --tensor 2 --pipeline 2")
-    if lay.world > MOST_RANKS:
-        raise InputError(
-            f"{lay.world:,} ranks: expected at most {MOST_RANKS}; groups of 2 to 4 prove as much"
-        )
+    refuse_size(lay)
     refuse_idle(args, lay, experts=True)
     args.assumed.clear()  # kernels, dropout: nothing that a layout has
     how: dict[str, Any] = {"order": args.context_order} if lay.context > 1 else {}
     if lay.pipeline > 1:
         how["schedule"] = args.schedule or ""
     return case(lay, tied=args.tied, **how)
+
+
+def refuse_size(lay: Layout) -> None:
+    """Refuse what proves nothing, and what proves no more than something smaller."""
+    layers = max(2, lay.pipeline * lay.chunks)
+    if lay.world == 1:
+        raise InputError("1 rank: nothing to compare; expected such as --tensor 2 --pipeline 2")
+    if lay.world > MOST_RANKS:
+        raise InputError(
+            f"{lay.world:,} ranks: expected at most {MOST_RANKS}; groups of 2 to 4 prove as much"
+        )
+    if lay.sequences * layers > MOST_PASSES:
+        raise InputError(
+            f"{lay.sequences:,} sequences through {layers:,} layers: expected a product of at most "
+            f"{MOST_PASSES:,}; fewer prove as much"
+        )
 
 
 def answered(args: Typed, case: "Case", found: "Verdict", wrong: str = "") -> None:

@@ -25,7 +25,7 @@ class Fault(NamedTuple):
     axis: str  # one of AXES
     says: str  # what is wrong, a sentence
     first: str  # where it is first seen: kind, tensor, rank; or "stuck"
-    source: str  # a thread in which somebody had it; may be empty
+    source: str  # a thread that is about it; may be empty
     layout: Layout
     options: dict[str, Any]  # of the case
     program: type[Program]

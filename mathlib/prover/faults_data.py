@@ -13,7 +13,7 @@ TWO = Layout(data=2, micro_batches=2)
 BOTH = Layout(data=2, tensor=2)
 
 
-@fault("replica-sum", TWO, "gradient norm rank 0")
+@fault("replica-sum", TWO, "gradient norm rank 0", "huggingface/picotron#5")
 class ReplicaSum(Without):
     """Gradients are not summed over replicas."""
 
@@ -71,7 +71,7 @@ class ScaledEachTime(Program):
                 node.gradient = times(node.came_back, inverse(self.layout.micro_batches))
 
 
-@fault("averaged-again", TWO, "gradient norm rank 0")
+@fault("averaged-again", TWO, "gradient norm rank 0", "NovaSky-AI/SkyRL#1420")
 class AveragedAgain(Program):
     """Gradients are averaged over replicas, though the loss was divided by all tokens."""
 
@@ -109,7 +109,7 @@ class Overwritten(Program):
         yield from super().act(action)
 
 
-@fault("summed-early", TWO, "gradient norm rank 0")
+@fault("summed-early", TWO, "gradient norm rank 0", "modelscope/FunASR#3472")
 class SummedEarly(Program):
     """Replicas sum before the last micro-batch, whose gradients stay where they are."""
 
@@ -143,7 +143,7 @@ class SummedEveryTime(Program):
         yield from ()
 
 
-@fault("unused-parameter", TWO, "stuck")
+@fault("unused-parameter", TWO, "stuck", "pytorch/pytorch#72843")
 class UnusedParameter(Program):
     """A replica that did not use a parameter leaves its sum out; the others wait, or meet it in
     another sum.
@@ -154,7 +154,7 @@ class UnusedParameter(Program):
             yield from super().sum_copies(unit)
 
 
-@fault("bucket-order", TWO, "gradient layers.1.down_bias rank 0")
+@fault("bucket-order", TWO, "gradient layers.1.down_bias rank 0", "deepspeedai/DeepSpeed#2343")
 class BucketOrder(Program):
     """A replica sums two layers in the other order; they are of one size, and nobody notices."""
 
@@ -167,7 +167,7 @@ class BucketOrder(Program):
         yield from super().finish()
 
 
-@fault("replica-group-order", BOTH, "stuck")
+@fault("replica-group-order", BOTH, "stuck", "modelscope/ms-swift#6655")
 class ReplicaGroupOrder(Program):
     """Groups of replicas are made of neighbours, which have different parts of the matrices."""
 

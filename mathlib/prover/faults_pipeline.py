@@ -34,7 +34,7 @@ class TiedAveraged(Program):
             self.gradients[unit] = times([self.gradients[unit]], inverse(2))[0]
 
 
-@fault("tied-start", TWO, "forward loss rank 1")
+@fault("tied-start", TWO, "forward loss rank 1", "sgl-project/sglang#15890")
 class TiedStart(Program):
     """The last stage's copy of the embedding starts from a seed of its own."""
 
@@ -148,7 +148,7 @@ class OneStageShort(Program):
         return (one for one in super().actions() if self.stage or one.micro_batch < last)
 
 
-@fault("two-schedules", Layout(pipeline=3, micro_batches=4), "stuck")
+@fault("two-schedules", Layout(pipeline=3, micro_batches=4), "stuck", "pytorch/pytorch#172668")
 class TwoSchedules(Program):
     """The last stage fills and drains, and the others expect gradients after each forward."""
 
@@ -159,7 +159,12 @@ class TwoSchedules(Program):
         return iter(other.actions[self.stage])
 
 
-@fault("wrong-replica", Layout(data=2, pipeline=2, micro_batches=2), "forward layers.1 rank 2")
+@fault(
+    "wrong-replica",
+    Layout(data=2, pipeline=2, micro_batches=2),
+    "forward layers.1 rank 2",
+    "NVIDIA-NeMo/Megatron-Bridge#2956",
+)
 class WrongReplica(Program):
     """Stages are paired with the next replica's, whose sequences have other targets."""
 

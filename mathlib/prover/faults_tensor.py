@@ -30,7 +30,7 @@ class MLPSum(Without):
     ending = ".down, forward"
 
 
-@fault("attention-input-sum", TWO, "backward layers.0 rank 0")
+@fault("attention-input-sum", TWO, "backward layers.0 rank 0", "pytorch/pytorch#157606")
 class AttentionInputSum(Without):
     """The gradient of attention's input is not summed over tensor ranks."""
 
@@ -44,7 +44,7 @@ class MLPInputSum(Without):
     ending = ".mlp, backward"
 
 
-@fault("head-input-sum", TWO, "backward layers.1 rank 0")
+@fault("head-input-sum", TWO, "backward layers.1 rank 0", "NovaSky-AI/SkyRL#1886")
 class HeadInputSum(Without):
     """The gradient of the head's input is not summed over tensor ranks."""
 
@@ -217,7 +217,7 @@ class NormsStartApart(Program):
         return times(found, 1 + self.at["tp"]) if p.name.endswith("norm") else found
 
 
-@fault("gather-order", SPLIT, "forward layers.0 rank 0")
+@fault("gather-order", SPLIT, "forward layers.0 rank 0", "NVIDIA/TransformerEngine#530")
 class GatherOrder(Program):
     """Tokens are gathered with the rank's own first, as a ring brings them."""
 
@@ -235,7 +235,7 @@ class OwnTokensForward(Without):
     kind, axis, ending = "reduce-scatter", "tensor", "forward"
 
 
-@fault("own-tokens-backward", SPLIT, "backward layers.1 rank 0")
+@fault("own-tokens-backward", SPLIT, "backward layers.1 rank 0", "pytorch/torchtitan#1805")
 class OwnTokensBackward(Without):
     """With sequence parallelism, the gradient of gathered tokens is cut and not summed."""
 

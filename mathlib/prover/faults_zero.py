@@ -106,7 +106,7 @@ class ExternalParameter(Detached):
     """In stage 3, the head uses the embedding outside its module, and that gradient is lost."""
 
 
-@fault("prefetched-too-early", THREE, "forward layers.1 rank 0")
+@fault("prefetched-too-early", THREE, "forward layers.1 rank 0", "deepspeedai/DeepSpeed#5059")
 class PrefetchedTooEarly(Program):
     """In stage 3, a layer's weights are gathered into the buffer that still has another's."""
 

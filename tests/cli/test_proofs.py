@@ -57,6 +57,7 @@ def test_all_faults_are_listed(run):
     [
         ("", "1 rank: nothing to compare"),
         ("--data 65", "65 ranks: expected at most 64"),
+        ("--data 2 --micro-batches 1e6", "2,000,000 sequences through 2 layers: expected"),
         ("--pipeline 2 --schedule 2bw", "--schedule 2bw: changes weights"),
         ("--data 2 --schedule gpipe", "--schedule: no effect"),
         ("--data 2 --recompute selective", "--recompute selective: expected one of none, full"),
