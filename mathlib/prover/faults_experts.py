@@ -1,6 +1,6 @@
 """Faults of expert parallelism."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mathlib.layout import Layout
 from mathlib.prover.faults import Without, fault
@@ -11,6 +11,7 @@ from mathlib.prover.program import Program
 from mathlib.prover.ranks import Asks
 from mathlib.prover.shards import Flat
 from mathlib.prover.tape import Node, Tape
+from mathlib.schedule.actions import Action
 
 TWO, FOUR = Layout(data=2, expert=2), Layout(data=4, expert=2)
 TENSOR = Layout(data=2, tensor=2, expert=2)
@@ -129,12 +130,11 @@ class BalanceOfOwn(Program):
     """A rank balances by the visits of its own tokens, which is another loss."""
 
     def count(self) -> Asks:
-        whole = self.group
-        self.group = lambda axis: (self.rank,) if axis == "replicas" else whole(axis)  # type: ignore[method-assign]
         yield from super().count()
-        visits, self.group = self.visits, whole  # type: ignore[method-assign]
-        yield from super().count()
-        self.visits = visits
+        batches = range(self.layout.micro_batches)
+        rows = [one for i in batches for one in self.rows(i, self.tokens())]
+        own = [e for n, place in rows for e in self.case.drawn.chosen[n][place]]
+        self.visits = [own.count(e) for e in range(self.network.experts)]
 
 
 @fault("balance-by-tensor-ranks", SPLIT, "backward layers.0 rank 0", "NVIDIA/Megatron-LM#5047")
@@ -172,5 +172,5 @@ class NoWayBack(Program):
 class OtherBatches(Program):
     """A rank skips a batch that others of its expert-parallel group take."""
 
-    def actions(self):  # type: ignore[no-untyped-def]
+    def actions(self) -> Iterator[Action]:
         return iter([]) if self.rank == 3 else super().actions()

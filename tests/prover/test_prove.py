@@ -16,7 +16,7 @@ RIGHT, MOST = 200, 12
 
 def drawn(random):
     """A layout over any axes, and what it trains; refused, where its degrees do not go together."""
-    degrees = [random.choice((1, 1, 2, 2, 3, 4)) for _ in range(4)]
+    degrees = [random.choice((1, 1, 2, 2, 2, 3, 4)) for _ in range(4)]
     layout, schedule = (
         dict(zip(("data", "tensor", "pipeline", "context"), degrees, strict=True)),
         "",
@@ -30,8 +30,8 @@ def drawn(random):
         zero=random.randrange(4),
         shard=random.randrange(3),
         sequence_parallel=random.random() < 0.5,
-        micro_batches=random.choice((1, 1, 2, 4)),
-        micro_batch=random.choice((1, 1, 1, 2)),
+        micro_batches=random.choice((1, 1, 1, 2, 4)),
+        micro_batch=random.choice((1, 1, 1, 1, 2)),
         expert=random.choice((1, 1, 2, 3, 4)),
         expert_tensor=random.choice((0, 0, 1, 2)),
         recompute=random.choice(("none", "none", "none", "full")),
@@ -52,8 +52,14 @@ def layouts(number):
     return found
 
 
+FIVE = Layout(
+    data=2, tensor=2, context=2, pipeline=2, expert=4, expert_tensor=1, zero=2, micro_batches=2,
+    sequence_parallel=True,
+)  # fmt: skip
+
+
 def test_right_layouts_raise_no_alarm():
-    every = layouts(RIGHT)
+    every = [*layouts(RIGHT), cases.case(FIVE)]
     used = {name: {getattr(one.layout, name) for one in every} for name in ("zero", "context")}
     assert used == {"zero": {0, 1, 2, 3}, "context": {1, 2, 3, 4}}
     assert {one.schedule.name for one in every} >= set(cases.FLUSHED)
