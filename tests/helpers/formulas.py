@@ -308,6 +308,10 @@ OWN: dict[str, dict[str, object]] = {
     "expert_load.by_rank": {"visits": [3, 1, 2, 2], "expert": 2},
     "expert_load.imbalance": {"loads": [3, 1]},
     "expert_load.waiting": {"layers": [[3, 1], [2, 2]]},
+    "expert_load.ranks_visited": {"experts": 8, "active": 2, "ranks": 4},
+    "expert_time.ratio": {"ffn_width": 64, "expert": 2, "achieved": 4e14, "bandwidth": 5e10},
+    "expert_load.dropped": {"visits": [3, 1, 2, 2], "room": 2.0},
+    "expert_load.drawn": {"experts": 4, "active": 2, "skew": 1.0, "seed": 1},
     "ring_time.timeline": {
         "order": "plain",
         "ranks": 4,

@@ -67,6 +67,8 @@ ZERO_IS_FINE = {
     "spares",
     "spread",
     "zero",
+    ("expert_load.dropped", "room"),
+    ("expert_load.drawn", "skew"),
     ("volumes.expert_parallel", "capacity"),
     ("smddp.sort_buffer", "gather_input"),
     ("cost.co2_kg", "kg_per_kwh"),
