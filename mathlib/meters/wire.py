@@ -12,6 +12,7 @@ messages received.
 """
 
 import contextlib
+import math
 import socket
 import struct
 import sys
@@ -41,6 +42,11 @@ RINGS = {  # times that gloo sends a collective's payload around a ring, message
 MESSAGES = ("send", "recv_", "recv_any_source_")
 
 
+def _empty(numbers: int, segments: int) -> int:
+    """Of an all-reduce's equal segments those that a few numbers leave empty: gloo sends none."""
+    return segments - math.ceil(numbers / math.ceil(numbers / segments)) if numbers else 0
+
+
 @dataclass
 class Counted:
     """What the program handed over. A collective's bytes are its payload K: the buffer on the side
@@ -61,16 +67,22 @@ class Counted:
         default_factory=list
     )  # when each message was sent off, by the clock that this machine's processes share
     passed: Fraction = Fraction(0)  # bytes that leave this rank in collectives of RINGS
-    headers: int = 0  # bytes that gloo adds to these
+    headers: float = 0  # bytes that gloo adds to these
 
-    def pass_on(self, name: str, size: int, group: dist.ProcessGroup, parts: list[int]) -> None:
-        """Note a collective of RINGS; `parts`: rows for each rank, where they are not alike."""
+    def pass_on(
+        self, name: str, size: int, group: dist.ProcessGroup, parts: list[int], each: int
+    ) -> None:
+        """Note a collective of RINGS; `parts`: rows for each rank, where they are not alike;
+        `each`: bytes of a number.
+        """
         n, (rounds, messages) = group.size(), RINGS[name]
         share = Fraction(n - 1, n)
         if any(parts):
             share = Fraction(sum(parts) - parts[group.rank()], sum(parts))
         self.passed += rounds * size * share
         self.headers += (n - 1) * messages * (ANNOUNCED + READY)
+        if name == "allreduce_" and (empty := _empty(size // each, 2 * n)):  # on average of ranks
+            self.headers -= 2 * (n - 1) * empty * (ANNOUNCED + READY) / n
 
     @property
     def messages(self) -> int:
@@ -109,7 +121,8 @@ class _Counting(TorchDispatchMode):
             if name in RINGS:
                 group = next(arg for arg in args if isinstance(arg, torch.ScriptObject))
                 given, parts = (args[1].nbytes, args[4]) if "alltoall" in name else (size, [])
-                self.counted.pass_on(name, given, dist.ProcessGroup.unbox(group), parts)
+                each = next(t.itemsize for t in tree_leaves(args) if isinstance(t, Tensor))
+                self.counted.pass_on(name, given, dist.ProcessGroup.unbox(group), parts, each)
             if name == "send":
                 (tensor,), group, to, *_ = args
                 members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))

@@ -6,6 +6,7 @@ P of the ranks have all experts of a layer together.
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +20,9 @@ from mathlib.meters import wire
 from mathlib.model import data, modern, oracle
 from mathlib.parallel.experts import router
 from mathlib.parallel.experts.expert_parallel import ExpertParallel
+from mathlib.parallel.experts.router import choose
 from mathlib.parallel.plain import experts
+from mathlib.parallel.tensor.conjugates import gather_forward, gathered, scatter_forward
 from mathlib.specs import Experts, Model, find_model
 from mathlib.traffic import comm, volumes
 
@@ -215,8 +218,27 @@ def counted(ranks: int, P: int, routed: int = 8) -> dict[str, tuple[float, float
     return found
 
 
-def _of_layout(model: Model, e: int, t: int) -> float:
+def gathering_visits(layer: Any, x: Tensor) -> Tensor:
+    """A layer of parts as Megatron's all-to-all dispatcher has it: its ranks gather a row for each
+    visit, after routing, not a token for all of them.
+    """
+    tokens, k = x.flatten(0, -2), layer.active
+    layer.choice = choose(layer.router(tokens), layer.bias, k, layer.how)
+    weights, chosen, _ = layer.choice
+    group = layer.groups.tensor
+    rows = gather_forward(tokens.repeat_interleave(k, 0)[None], group)[0]
+    order = (who := gathered(chosen.reshape(1, -1), group)[0]).argsort(stable=True)
+    own = rows[order].split(who.bincount(minlength=layer.total).tolist())
+    made = torch.cat(layer.compute(own))[order.argsort()]
+    back = scatter_forward(made[None], group)[0]
+    return (back.view(-1, k, x.shape[-1]) * weights[..., None]).sum(1).view_as(x)
+
+
+def _of_layout(model: Model, e: int, t: int, visits: bool = False) -> float:
     way = ExpertParallel(modern.Modern(model), expert=e, expert_tensor=t)
+    if visits:
+        for layer in way.layers:
+            layer.forward = functools.partial(gathering_visits, layer)  # type: ignore[method-assign]
     evened(way.layers)
     for _ in range(2):  # the first opens connections
         with wire.sent() as found:
@@ -226,12 +248,13 @@ def _of_layout(model: Model, e: int, t: int) -> float:
 
 def either(ranks: int, actives: tuple[int, ...]) -> dict[int, tuple[float, ...]]:
     """By experts that a token visits: bytes of all experts' rows by the formula, over these ranks
-    whole and in parts, and bytes of the system.
+    whole and in parts; bytes of the system, also in parts that gather visits.
     """
 
     def run() -> list[list[float]]:
-        ways, models = ((ranks, 1), (1, ranks)), [shape(active=k, width=WIDE) for k in actives]
-        return [[_of_layout(model, e, t) for e, t in ways] for model in models]
+        ways = ((ranks, 1, False), (1, ranks, False), (1, ranks, True))
+        models = [shape(active=k, width=WIDE) for k in actives]
+        return [[_of_layout(model, *way) for way in ways] for model in models]
 
     by_rank, found = launch.run(run, ranks), {}
     for i, k in enumerate(actives):
@@ -240,7 +263,7 @@ def either(ranks: int, actives: tuple[int, ...]) -> dict[int, tuple[float, ...]]
         ways = [
             volumes.expert_parallel(shape(active=k, width=WIDE), **d, **how).total for d in degrees
         ]
-        system = [sum(rank[i][w] for rank in by_rank) / ranks for w in (0, 1)]
+        system = [sum(rank[i][w] for rank in by_rank) / ranks for w in range(3)]
         found[k] = (*ways, *system)
     return found
 

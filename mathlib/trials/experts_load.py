@@ -20,7 +20,7 @@ from mathlib.trials import experts
 ROUTINGS = {
     "nothing": Routing(balance=0),
     "auxiliary loss": Routing(balance=0.01),
-    "bias": Routing("sigmoid", normalised=True, balance=0, bias_rate=0.02),
+    "bias": Routing(balance=0, bias_rate=0.02),
 }
 STEPS, BATCH = 45, 16  # as many sequences as so many ranks have
 

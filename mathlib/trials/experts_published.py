@@ -3,8 +3,9 @@
 from typing import Any, NamedTuple
 
 from mathlib import specs
-from mathlib.compute import flops, params
+from mathlib.compute import flops, params, roofline
 from mathlib.memory import fit, states
+from mathlib.parts import Parts
 from mathlib.schedule import expert_load
 from mathlib.specs import Layout
 from mathlib.traffic import expert_time, volumes
@@ -38,15 +39,27 @@ def scaling() -> dict[str, tuple[float, float]]:
     sharded, several micro-batches; as printed.
     """
     (first, _, most), *others = ROWS["scaling"]
-    start = _needed(first)
+    start = _needed(first).total
     return {
-        f"{gpus} GPUs": ((start - _needed(gpus)) / 2**30, most - gib) for gpus, _, gib in others
+        f"{gpus} GPUs": ((start - _needed(gpus).total) / 2**30, most - gib)
+        for gpus, _, gib in others
     }
 
 
-def _needed(gpus: int) -> float:
+def whole() -> tuple[float, float]:
+    """GiB of one of 128: states and a gathered layer by the planner, and for each sequence what two
+    more of them are printed to need; as printed.
+    """
+    (few, printed), (many, more) = ROWS["sequences"]
+    needed = _needed(128)
+    kept = ("weights", "optimizer states", "gradients", "gathered layer")
+    planned = sum(needed.amount(one) for one in kept) / 2**30
+    return planned + few * (more - printed) / (many - few), printed
+
+
+def _needed(gpus: int) -> Parts:
     way = Layout(data=gpus, expert=8, zero=3, micro_batch=8, micro_batches=4)
-    return fit.training("qwen3-30b-a3b", way, recipe="adam-fp32", tokens=4096).total
+    return fit.training("qwen3-30b-a3b", way, recipe="adam-fp32", tokens=4096)
 
 
 def kept_speed() -> dict[int, float]:
@@ -108,26 +121,37 @@ def either(name: str, ranks: int) -> tuple[float, float, float]:
     return whole / parts, e.active / ranks, whole / parts * once / e.active
 
 
-def mixtral() -> tuple[float, float]:
-    """GB that a rank sends in a step of Mixtral 8x7B's layers, 4,096 tokens: experts over 8 ranks,
-    and over 4 in two parts.
+def mixtral() -> tuple[float, float, float]:
+    """GB that a rank sends in a step of Mixtral 8x7B's layers, 4,096 tokens: experts over 8 ranks;
+    over 4 in two parts that gather tokens before routing; and that gather routed rows.
     """
-    ways: list[dict[str, Any]] = [{"expert": 8}, {"expert": 4, "expert_tensor": 2}]
-    found = [volumes.expert_parallel("mixtral-8x7b", tokens=4096, **way).total for way in ways]
-    return found[0] / 1e9, found[1] / 1e9
+    model, tokens = specs.find_model("mixtral-8x7b"), 4096
+    assert model.experts
+    ways: list[dict[str, Any]] = [{"expert": 8}, {"expert": 4, "expert_tensor": 2}, {"expert": 4}]
+    found = [volumes.expert_parallel(model, tokens=tokens, **way).total / 1e9 for way in ways]
+    rows = model.expert_layers * model.experts.active * tokens  # of visits, to one other rank
+    return found[0], found[1], found[2] + 4 * 2 * model.width * rows / 1e9
 
 
 def matrices(name: str, ranks: int, tokens: int = 4096) -> list[list[str]]:
-    """What a rank multiplies: experts, rows of each, shape of its first matrix; whole, in parts."""
+    """What a rank multiplies: experts, rows of each, shape of its first matrix, what share of an
+    H100's peak that allows at most; whole, in parts.
+    """
     model = specs.find_model(name)
     e = model.experts
     assert e
     rows = ranks * tokens * e.active // e.routed
     shapes = ((e.routed // ranks, e.width), (e.routed, e.width // ranks))
-    return [[f"{n:,}", f"{rows:,}", f"{model.width:,} × {wide:,}"] for n, wide in shapes]
+    device, found = specs.find_device("h100-sxm"), []
+    peak = device.flops_per_second("bf16")
+    for n, wide in shapes:
+        intensity = roofline.intensity(rows=rows, inner=model.width, columns=wide)
+        most = min(1.0, intensity * device.memory_bandwidth / peak)
+        found.append([f"{n:,}", f"{rows:,}", f"{model.width:,} × {wide:,}", f"{most:.0%}"])
+    return found
 
 
-LINKS = {"NVLink, 450 GB/s": 450e9, "a card, 50 GB/s": 50e9}
+LINKS = {"NVLink, 450 GB/s": 450e9, "NIC, 50 GB/s": 50e9}
 REACHED = 400e12  # FLOP/s of an H100, 40% of its peak; an assumption
 
 
@@ -146,15 +170,17 @@ def waits(ranks: int = 8) -> list[list[str]]:
 
 def degrees(name: str = "qwen3-30b-a3b", gpus: int = 16, node: int = 8) -> list[list[str]]:
     """By expert-parallel degree: parameters of a rank, GB of its states (16-bit weights and
-    gradients, ZeRO 1 for 12 bytes more), share of time that experts wait on H100s.
+    gradients, ZeRO 1 for 12 bytes more), share of time that experts wait on H100s: over network
+    cards for the rows that cross nodes, which take longest.
     """
     model, rows, degree = specs.find_model(name), [], 1
     assert model.experts
     while degree <= gpus:
         own = states.stage_parameters(model, Layout(data=gpus, expert=degree)).total
         gigabytes = (4 * own + 12 * model.parameters / gpus) / 1e9
-        W = list(LINKS.values())[degree > node]
-        how: dict[str, Any] = {"ffn_width": model.experts.width, "expert": degree, "bandwidth": W}
+        nodes, (inside, across) = degree // node, LINKS.values()
+        among, W = (nodes, across) if nodes > 1 else (degree, inside)
+        how: dict[str, Any] = {"ffn_width": model.experts.width, "expert": among, "bandwidth": W}
         rho = expert_time.ratio(achieved=REACHED, **how)
         cells = (str(degree), f"{own / 1e9:.1f} B", f"{gigabytes:.0f} GB", f"{rho / (1 + rho):.0%}")
         rows.append(list(cells))

@@ -166,6 +166,24 @@ def test_without_headers_program_and_system_count_what_the_formula_says(n):
         assert len(set(found)) == 1, found
 
 
+def few_numbers() -> list[tuple[float, float]]:
+    """Fewer than a ring's segments, or some more: gloo sends no empty ones."""
+    found = []
+    kinds = [(n, dtype) for n in (1, 9, 33) for dtype in (torch.float32, torch.float64)]
+    for x in (torch.zeros(n, dtype=dtype) for n, dtype in kinds):
+        with wire.sent() as sent:
+            dist.all_reduce(x)
+        found.append((sent.program, sent.system))
+    return found
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_small_all_reduce_leaves_ranks_on_average_no_less_than_its_numbers(n):
+    for cases in zip(*launch.run(few_numbers, n), strict=True):
+        program, system = map(sum, zip(*cases, strict=True))
+        assert program == system
+
+
 def test_what_is_not_sent_in_a_ring_is_refused():
     def broadcast() -> None:
         with wire.sent():

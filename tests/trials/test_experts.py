@@ -2,9 +2,13 @@
 hides; what it sends beside parts of experts.
 """
 
+import functools
+
 import pytest
 
-from mathlib.model import oracle
+from mathlib import launch
+from mathlib.model import modern, oracle
+from mathlib.parallel.experts.expert_parallel import ExpertParallel
 from mathlib.trials import experts
 
 
@@ -19,9 +23,23 @@ def test_adam_hides_a_gradient_that_is_twice_too_large():
     assert experts.stretched("Adam") == pytest.approx(1, abs=0.01)
 
 
+def of_both_gathers() -> list[float]:
+    """The loss of parts that gather tokens, and visits."""
+    found = []
+    for visits in (False, True):
+        way = ExpertParallel(modern.Modern(experts.SHAPE), expert=1, expert_tensor=2)
+        for layer in way.layers if visits else ():
+            layer.forward = functools.partial(experts.gathering_visits, layer)
+        found.append(way.loss(*oracle.my_part(experts.batch())).item())
+    return found
+
+
 def test_whole_experts_send_a_kth_of_the_ranks_as_much_as_parts_and_multiply_wider_matrices():
     for k, (whole, parts, *system) in experts.either(2, (1, 4)).items():
         assert whole / parts == pytest.approx(k / 2, rel=0.03)
         assert system[0] / system[1] == pytest.approx(k / 2, rel=0.05)
+        assert system[0] / system[2] == pytest.approx(1 / 2, rel=0.02)
+    first, second = launch.run(of_both_gathers, 2)[0]
+    assert first == pytest.approx(second, rel=1e-5)
     found = experts.matrices(2)
     assert found == {"whole": (4, 24, 12), "parts": (8, 24, 6)}

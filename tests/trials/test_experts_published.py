@@ -15,6 +15,7 @@ def test_models_by_total_and_active_parameters():
 def test_memory_falls_by_the_states_alone_and_speed_hardly():
     for formula, printed in published.scaling().values():
         assert printed == pytest.approx(formula, rel=0.03)
+    assert published.whole() == pytest.approx((114.45, 114.78), abs=0.01)
     speeds = list(published.kept_speed().values())
     assert speeds == sorted(speeds, reverse=True) and speeds[-1] == pytest.approx(0.936, abs=1e-3)
     assert [round(share, 2) for share in published.faster()] == [0.49, 0.33]
@@ -33,9 +34,11 @@ def test_whole_experts_beside_parts():
         for ranks in (2, 4, 8):
             ratio, law, once = published.either(name, ranks)
             assert ratio == pytest.approx(law, rel=0.01) and once < min(1, ratio + 1e-9)
-    whole, halves = published.mixtral()
+    whole, halves, of_visits = published.mixtral()
     assert (whole, halves) == pytest.approx((7.516, 17.181), abs=1e-3)
-    assert published.matrices("mixtral-8x7b", 8)[1] == ["8", "8,192", "4,096 × 1,792"]
+    assert of_visits == pytest.approx(2 * whole)
+    assert published.matrices("mixtral-8x7b", 8)[1] == ["8", "8,192", "4,096 × 1,792", "100%"]
+    assert published.matrices("qwen3-30b-a3b", 8)[1][2:] == ["2,048 × 96", "30%"]
 
 
 def test_narrow_experts_wait_more():
@@ -49,3 +52,4 @@ def test_a_larger_degree_needs_less_memory_and_waits_more():
     assert rows[0][1:3] == ["30.5 B", "145 GB"] and rows[0][3] == "0%"
     memory, waits = ([int(row[i].split()[0].rstrip("%")) for row in rows] for i in (2, 3))
     assert memory == sorted(memory, reverse=True) and waits == sorted(waits)
+    assert waits[-2:] == [31, 70]  # over two nodes half of the rows cross
