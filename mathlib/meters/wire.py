@@ -61,6 +61,9 @@ class Counted:
         default_factory=list
     )  # when each message was sent off, by the clock that this machine's processes share
     passed: Fraction = Fraction(0)  # bytes that leave this rank in collectives of RINGS
+    by_group: Counter[str] = field(
+        default_factory=Counter
+    )  # bytes that leave this rank, by the name of the process group
     headers: int = 0  # bytes that gloo adds to these
 
     def pass_on(self, name: str, size: int, group: dist.ProcessGroup, parts: list[int]) -> None:
@@ -70,6 +73,7 @@ class Counted:
         if any(parts):
             share = Fraction(sum(parts) - parts[group.rank()], sum(parts))
         self.passed += rounds * size * share
+        self.by_group[group.group_name] += float(rounds * size * share)  # type: ignore[assignment]
         self.headers += (n - 1) * messages * (ANNOUNCED + READY)
 
     @property
@@ -112,8 +116,10 @@ class _Counting(TorchDispatchMode):
                 self.counted.pass_on(name, given, dist.ProcessGroup.unbox(group), parts)
             if name == "send":
                 (tensor,), group, to, *_ = args
-                members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))
+                among = dist.ProcessGroup.unbox(group)
+                members = dist.get_process_group_ranks(among)
                 self.counted.to[members[to]] += tensor.nbytes
+                self.counted.by_group[among.group_name] += tensor.nbytes
                 self.counted.left.append(time.monotonic())
         return function(*args, **(kwargs or {}))
 
