@@ -213,6 +213,7 @@ class Sent:
 
     program: float = 0.0
     system: float = 0.0
+    by_group: Counter[str] = field(default_factory=Counter)  # the program's, as in Counted
 
 
 @contextlib.contextmanager
@@ -223,7 +224,7 @@ def sent() -> Iterator[Sent]:
         yield found
     for name in program.calls.keys() - set(MESSAGES):
         one_of("collective", name, RINGS)
-    found.program = float(program.sent + program.passed)
+    found.program, found.by_group = float(program.sent + program.passed), program.by_group
     found.system = system.sent - program.headers - (program.on_wire - program.sent)
 
 

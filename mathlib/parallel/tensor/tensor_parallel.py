@@ -194,14 +194,14 @@ class TensorParallel(nn.Module):
         groups = dict[int, ProcessGroup | None]()
         named = dict(self.model.named_parameters())
         for name, p in ((name, named[name]) for name in self.cuts):
-            many = self._partial(name)
+            many = self.partial(name)
             if many > 1 and many not in groups:
                 whole = many == self.ranks
                 groups[many] = self.group if whole else neighbours(many, self.group)
             if many > 1:
                 p.register_hook(lambda g, among=groups[many]: conjugates.reduced(g, among))
 
-    def _partial(self, name: str) -> int:
+    def partial(self, name: str) -> int:
         """Over how many neighbours a gradient is a partial sum; 1: it is whole."""
         cut = self.cuts[name]
         if not cut.whole():

@@ -151,7 +151,7 @@ class HybridParallel:
                 place = self.stage.places[p]
                 yield place.name, place.held(p, start, numbers)
 
-    def sent(self, counted: wire.Counted) -> dict[str, float]:
+    def sent(self, counted: wire.Counted | wire.Sent) -> dict[str, float]:
         """What the program has sent, by axis."""
         found: dict[str, float] = {}
         for name, size in counted.by_group.items():
