@@ -20,10 +20,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers"), str(ROOT / "tools")]
 
 import layout_sets  # noqa: E402
 import memory_needs  # noqa: E402
-from published_runs import Published, published, sweeps  # noqa: E402
 
 from mathlib.compute import flops  # noqa: E402
 from mathlib.plan.calibration import NAMES, Rates, joined  # noqa: E402
+from mathlib.plan.published_runs import Published, published, sweeps  # noqa: E402
 from mathlib.plan.step import Machine, seconds_of  # noqa: E402
 
 FILE = ROOT / "mathlib" / "data" / "calibrations.toml"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import mean, median
 
-from published_runs import Published
+from mathlib.plan.published_runs import Published
 
 LEAST = 3  # runs of a set
 

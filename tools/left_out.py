@@ -23,9 +23,9 @@ from statistics import mean
 sys.path.append(str(Path(__file__).resolve().parent))
 
 import calibrate  # noqa: E402  (it says where the rest is)
-from published_runs import Published, sweeps  # noqa: E402
 
 from mathlib.plan.calibration import Rates, reach_in  # noqa: E402
+from mathlib.plan.published_runs import Published, sweeps  # noqa: E402
 from mathlib.plan.step import least_seconds, seconds_of  # noqa: E402
 
 FILE = calibrate.ROOT / "tests" / "plan" / "published" / "left_out.csv"

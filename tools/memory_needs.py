@@ -10,9 +10,8 @@ nobody read its code, with the usual copies: the constants take up what it keeps
 from math import exp, log
 from statistics import median
 
-from published_runs import Published
-
 from mathlib.plan.calibration import STRAY, chance_over
+from mathlib.plan.published_runs import Published
 from mathlib.plan.room import Room, find_keeps
 
 Table = dict[str, dict[str, dict[str, float]]]

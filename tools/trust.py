@@ -29,7 +29,8 @@ import calibrate  # noqa: E402  (it says where the rest is)
 import layout_sets  # noqa: E402
 import left_out  # noqa: E402
 import memory_needs  # noqa: E402
-from published_runs import Published, published, sweeps  # noqa: E402
+
+from mathlib.plan.published_runs import Published, published, sweeps  # noqa: E402
 
 AIMS = {"Megatron": 0.10, "other": 0.15}  # half of a source's runs shall be nearer
 AIM_MEMORY = AIM_REGRET = 0.05

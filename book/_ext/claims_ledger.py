@@ -41,6 +41,16 @@ SOURCES = {  # what each is called in a filter, in full, and in the bibliography
         "A blog post on pipeline parallelism (cnblogs 18270017), June 2024",
         "pipelineblog2024",
     ),
+    "megatron": (
+        "Megatron guide",
+        'NVIDIA, "Megatron Core MoE", the guide of Megatron-LM to models with experts',
+        "megatronmoe",
+    ),
+    "deepep": (
+        "DeepEP",
+        "README of DeepEP, DeepSeek's library for expert parallelism",
+        "deepep2025",
+    ),
 }
 KINDS = {word.replace(" ", "-"): word for word in (*SCALE, "open")}  # the style sheet's names
 

@@ -50,6 +50,13 @@ def places(root: Path) -> dict[str, Place]:
     return found
 
 
+def known_places(app: Sphinx) -> dict[str, Place]:
+    """The same, looked for once a build."""
+    if not hasattr(app, "figure_places"):
+        app.figure_places = places(Path(app.confdir))
+    return app.figure_places
+
+
 def before(root: Path, page: str) -> str:
     """What stands before a figure's own number: "4." in chapter 4, nothing outside chapters."""
     chapter = contents.number(root, page)
@@ -90,7 +97,7 @@ def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
             html, count = numbered(raw.astext(), chapter, count)
             raw.replace_self(nodes.raw("", html, **raw.attributes))
     links = list(doctree.findall(FigureLink))
-    known = places(Path(app.confdir)) if links else {}
+    known = known_places(app) if links else {}
     for link in links:
         name = link["figure"]
         if name not in known:

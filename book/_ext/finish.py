@@ -12,7 +12,7 @@ from html import escape, unescape
 from pathlib import Path, PurePosixPath
 
 import stylesheet
-from livebook import digest
+from ahead import digest
 from sphinx.application import Sphinx
 
 from mathlib.show.unbroken import unbroken

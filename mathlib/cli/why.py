@@ -1,8 +1,9 @@
 """mathlib why: the formula behind an answer with its numbers put in, and what it leaves out.
 
 P parameters · L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V vocabulary
-s tokens · b micro_batch · m micro_batches · p stages · t tensor · S shard · e bytes an element
-B sequences · K payload · N ranks · C FLOP · X FLOP/s of a device · n devices · T seconds
+s tokens · D tokens of a run · b micro_batch · m micro_batches · p stages · t tensor · S shard
+e bytes an element · B sequences · K payload · N ranks · C FLOP · X FLOP/s of a device
+n devices · T seconds
 """
 
 import math

@@ -1,6 +1,7 @@
-"""Gradients that leave while backward goes on: what of them is alive.
+"""Gradients that leave while backward goes on: what of them is alive; and what a rank of a sharded
+run keeps, tensor by tensor and row by row.
 
-S ranks ZeRO shards over · e bytes of an element
+S ranks ZeRO shards over · P parameters of a rank · e bytes of an element
 A row is what travels as one: a bucket of gradients in stage 2, a layer in stage 3. It is padded to
 a multiple of S, and a rank keeps a piece of it, 1/S. An all-to-all has a row on its way twice: the
 row that is sent, and as much that arrives from the other ranks, to be added up. A reduce-scatter

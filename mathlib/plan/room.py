@@ -1,6 +1,7 @@
-"""Bytes on the fullest device of a layout, quickly: what a search asks of very many.
+"""Bytes on the fullest device of a layout, quickly: what a search asks of very many; and what a
+program keeps, as far as it weighs.
 
-L layers · p stages · v chunks a stage · m micro_batches · t tensor
+L layers · p stages · v chunks a stage · m micro_batches · t tensor · V padded vocabulary
 S ranks ZeRO shards over · P parameters · E of experts · n devices
 The sum at the end of a forward, from the formulas of `mathlib.memory`, each asked once; exact,
 moment by moment, is `memory.fit.training`, of which this is within a tenth.

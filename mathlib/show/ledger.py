@@ -18,7 +18,10 @@ from mathlib.show.says import html
 
 SCALE = ("holds", "roughly", "only if", "wrong", "undecided")
 HEADLINE, CONDITION = 25, 12  # words at most
-LANGUAGES = {"interview": "zh-Hant", "ddp": "zh-Hans", "sagemaker": "de", "pipeline": "zh-Hans"}
+LANGUAGES = {"interview": "zh-Hant", "ddp": "zh-Hans", "sagemaker": "de", "pipeline": "zh-Hans"} | {
+    "megatron": "en",
+    "deepep": "en",
+}
 
 
 @cache

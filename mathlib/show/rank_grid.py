@@ -1,10 +1,15 @@
-"""Ranks in their nodes, a row for each node, coloured by the piece of the model that they hold."""
+"""Ranks in their nodes, coloured by the piece of the model that they hold; and the pieces that each
+rank of a ring has after some steps.
+"""
 
 from collections.abc import Sequence
 
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.roles import piece_look
 from mathlib.traffic import comm, mesh
+
+Whose = frozenset[int]  # the ranks whose numbers are in a piece
+Held = list[list[Whose]]  # [rank][piece]
 
 
 def rank_rows(page: Canvas, grid: mesh.Mesh, node: int, nodes: int) -> list[Shape]:
@@ -41,10 +46,6 @@ def _node(page: Canvas, ranks: Sequence[Shape], first: int, node: int, S: int) -
 def _space(first: int, S: int) -> float:
     """Between the rows of one copy, or of two."""
     return 12 if first % S else 40 if first else 14
-
-
-Whose = frozenset[int]  # the ranks whose numbers are in a piece
-Held = list[list[Whose]]  # [rank][piece]
 
 
 def held_after(ranks: int, steps: int) -> tuple[Held, list[int]]:

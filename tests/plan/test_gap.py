@@ -6,11 +6,11 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from published_runs import published
 
 from mathlib.checks import InputError
 from mathlib.plan import gap, step
 from mathlib.plan.calibration import find_rates
+from mathlib.plan.published_runs import published
 from mathlib.specs import Layout, find_cluster
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))

@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import mean, median
 
 import pytest
-from published_runs import published
 
 from mathlib.memory import fit
 from mathlib.plan.calibration import out_of_memory
+from mathlib.plan.published_runs import published
 from mathlib.plan.room import Room, find_keeps
 from mathlib.specs import table
 

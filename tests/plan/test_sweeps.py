@@ -9,10 +9,10 @@ from statistics import median
 
 import pytest
 from pages import code_cells
-from published_runs import Published, published, sweeps
 
 from mathlib.checks import InputError
 from mathlib.compute import flops
+from mathlib.plan.published_runs import Published, published, sweeps
 from mathlib.plan.step import interval
 from mathlib.plan.sweeps import find_sweep, names
 from mathlib.specs import table

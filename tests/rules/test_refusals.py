@@ -67,6 +67,8 @@ ZERO_IS_FINE = {
     "spares",
     "spread",
     "zero",
+    ("expert_load.dropped", "room"),
+    ("expert_load.drawn", "skew"),
     ("volumes.expert_parallel", "capacity"),
     ("smddp.sort_buffer", "gather_input"),
     ("cost.co2_kg", "kg_per_kwh"),
@@ -78,6 +80,7 @@ ZERO_IS_FINE = {
     ("roofline.seconds", "moved"),
     ("roofline.time", "launch"),
     ("units.pf_days", "flop"),
+    "tolerance",
 }  # 0 layers, shards, blocks: take the default
 NO_NUMBER = [-1, math.nan, math.inf, -math.inf, 10**400, True, "7", [1], 1j]
 FREE = {  # an argument that no check can refuse by its name, and why

@@ -10,14 +10,14 @@ import zipfile
 from html import unescape
 
 import pytest
-from livebook import near, shelf
+from ahead import near, shelf
 from pages import ROOT, quiet, toc_pages
 
 from mathlib.show.experiments import Choice, Control, Experiment, Line, Text, Toggle, find, registry
 
 CHAPTERS = [page for page in toc_pages() if page.startswith("chapters/")]
 FIRST_TOUCH = 15e6  # bytes that the first live result may cost: Python, and the library
-TOGETHER = 60  # random settings tried for each experiment
+TOGETHER = 20  # random settings tried for each experiment
 SAID = 25  # settings of each whose stored answer is computed again
 SEARCHES = 4  # of one that searches
 LINE = find("build").controls[1].likely[0]

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import contents
 import pytest
+from ahead import node
 from pages import ROOT
 from search_index import formula
-from typeset import node
 
 C, M, K, D, Z = (
     f"chapters/{name}.html"
@@ -55,6 +55,8 @@ FIRST = {  # what is typed: where the first hit leads
     "peak memory": f"{M}#four-peaks-that-this-run-hides",
     "optimizer offload": f"{WORD}offloading",
     "sequence parallel": "chapters/sequences.html#sequence-parallelism-or-context-parallelism",
+    "expert parallelism": "chapters/experts.html#where-experts-live",
+    "load balancing loss": "chapters/experts.html#the-router",
     "MFUs of an unheardof": f"{C}#from-flop-to-days-and-dollars-mfu",
 }
 

@@ -5,6 +5,9 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
+import ahead
+import livebook
+from livebook import folders
 from pages import PREFIX, ROOT, toc_pages
 from playwright.sync_api import expect
 
@@ -196,14 +199,21 @@ def test_no_dead_link_without_an_address(site):
         assert not re.search(r"mybinder\.org|colab\.research|/issues/new|/edit/", text), path
 
 
-def test_names_of_runtime_files_follow_their_content(site):
-    from livebook import digest
-
-    for kind in ("live", "pyodide"):
+def test_names_of_runtime_files_follow_what_goes_into_them(site, monkeypatch):
+    now = folders(ROOT)
+    for kind, name in now.items():
         (folder,) = (site / "_static").glob(f"{kind}-*")
-        assert re.fullmatch(rf"{kind}-[0-9a-f]{{10}}", folder.name)
+        assert folder.name == name and re.fullmatch(rf"{kind}-[0-9a-f]{{10}}", name)
         assert all(path.suffix in {".mjs", ".packed", ".json"} for path in folder.iterdir())
-    assert digest(b"a", b"b") != digest(b"ab", b"")
+    for change, new in (
+        ((livebook, "own_scripts", lambda _: {}), {"live"}),
+        ((ahead, "library_zip", lambda _: b""), {"live", "answers"}),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(*change)
+            other = folders(ROOT)
+        assert {kind for kind in now if now[kind] != other[kind]} == new
+    assert ahead.digest(b"a", b"b") != ahead.digest(b"ab", b"")
     assert Path(site / "_static/katex/katex.min.css").exists()
 
 

@@ -80,7 +80,10 @@ def visits_of(chosen: Tensor, experts: int) -> Visits:
 
 
 def slots(tokens: int, active: int, experts: int, factor: float) -> int:
-    """C, visits for which an expert has room: `factor` times what it would have by equal loads."""
+    """C, visits for which an expert has room: `factor` times what it would have by equal loads.
+
+    Chapter: experts (eq-capacity)
+    """
     return math.ceil(factor * tokens * active / experts)
 
 

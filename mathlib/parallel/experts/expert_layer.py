@@ -89,7 +89,8 @@ class ExpertLayer(nn.Module):
             rows = tokens[visits.token]
             made = dispatch.dropless(rows, visits, self.compute, self.groups.expert)
         made = made * weights[visits.token, visits.place][:, None]
-        return torch.zeros_like(tokens).index_add(0, visits.token, made)
+        to = visits.token[:, None].expand_as(made)  # index_add would keep `made` a second time
+        return torch.zeros_like(tokens).scatter_add(0, to, made)
 
     def compute(self, rows: Sequence[Tensor]) -> list[Tensor]:
         with self.watch(sum(map(len, rows))):

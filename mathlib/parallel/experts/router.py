@@ -56,11 +56,16 @@ def choose(logits: Tensor, bias: Tensor, active: int, how: Routing) -> Choice:
 def auxiliary(shares: Tensor, visits: Tensor, tokens: Tensor) -> Tensor:
     """E sum f p of one layer: of these tokens' shares, T E, with the visits and the number of all
     tokens; the sum over ranks is that of the whole batch.
+
+    Chapter: experts (eq-auxiliary)
     """
     frequencies = visits / visits.sum()
     return len(visits) * (frequencies @ shares.flatten(0, -2).sum(0)) / tokens
 
 
 def moved(bias: Tensor, visits: Tensor, rate: float) -> Tensor:
-    """The bias after a step in which experts had so many visits."""
+    """The bias after a step in which experts had so many visits.
+
+    Chapter: experts (eq-bias)
+    """
     return bias + rate * (visits.mean(-1, keepdim=True) - visits).sign()

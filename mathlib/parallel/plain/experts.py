@@ -63,7 +63,8 @@ class Experts(nn.Module):
         token = order // self.active
         back = self.visited(tokens[token], visits) * weights.flatten()[order][:, None]
         base = self.shared(tokens) if self.shared else torch.zeros_like(tokens)
-        return base.index_add(0, token, back).view_as(x)
+        to = token[:, None].expand_as(back)  # index_add would keep `back` a second time
+        return base.scatter_add(0, to, back).view_as(x)
 
     def visited(self, rows: Tensor, visits: Tensor) -> Tensor:
         """What is made of rows that are sorted by expert."""

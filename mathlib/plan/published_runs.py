@@ -1,21 +1,22 @@
 """Runs that were published with their layouts, as the planner sees them, and what they measured.
 
-Taken from tests/plan/published: runs.csv has what the sources print, sweeps.csv the rest of four
-large sweeps, sources.toml where, and what is taken for granted where they are silent.
+b micro_batch · m micro_batches · p stages · t tensor · s tokens of a sequence
+Taken from data/published: runs.csv has what the sources print, sweeps.csv the rest of four large
+sweeps, sources.toml where, and what is taken for granted where they are silent.
 """
 
 import csv
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from mathlib.checks import InputError
 from mathlib.compute import flops
+from mathlib.records import dataclass, replace
 from mathlib.specs import Cluster, Device, Experts, Latent, Layout, Model, Window, find_device
 
-HERE = Path(__file__).resolve().parents[1] / "plan" / "published"
+HERE = Path(__file__).resolve().parents[1] / "data" / "published"
 SPLIT = {"megatron-core", "megatron-core-plain", "fsdp", "nanotron"}  # sequence parallel if silent
 DOMAIN = {"gb200": 72, "gb300": 72}  # devices that neighbours' links join
 TPU_PODS = {"tpu-v5e": 256, "tpu-v6e": 256}
@@ -49,19 +50,19 @@ class Published:
 
 
 @cache
-def sources() -> dict[str, dict[str, dict]]:
+def _sources() -> dict[str, dict[str, dict]]:
     return tomllib.loads((HERE / "sources.toml").read_text("utf-8"))
 
 
 @cache
-def device(name: str) -> Device:
-    own = dict(sources()["devices"].get(name, {}))
+def _device(name: str) -> Device:
+    own = dict(_sources()["devices"].get(name, {}))
     if not own:
         return find_device(name)
     return replace(find_device(own.pop("like")), name=name, title=name, reported_memory=0, **own)
 
 
-def model_of(row: dict[str, str]) -> Model:
+def _model_of(row: dict[str, str]) -> Model:
     """A model of the row's shape."""
     n = {key: int(float(row[key] or 0)) for key in COUNTS}
     mixture = None
@@ -101,7 +102,7 @@ COUNTS = (
 )
 
 
-def layout_of(row: dict[str, str], program: str) -> Layout:
+def _layout_of(row: dict[str, str], program: str) -> Layout:
     """The layout, where silent as sources.toml says."""
     n = {k: int(float(row[k] or 1)) for k in ("tensor", "context", "expert", "pipeline", "gpus")}
     t, among, p = n["tensor"], n["context"], n["pipeline"]
@@ -130,7 +131,7 @@ def layout_of(row: dict[str, str], program: str) -> Layout:
     )
 
 
-def step_seconds(row: dict[str, str], model: Model, layout: Layout, on: Device) -> float:
+def _step_seconds(row: dict[str, str], model: Model, layout: Layout, on: Device) -> float:
     """Seconds of a step from what is printed."""
     if not row["value"]:
         return 0.0
@@ -140,15 +141,15 @@ def step_seconds(row: dict[str, str], model: Model, layout: Layout, on: Device) 
     if row["metric"] == "tokens":
         return layout.sequences * s / (value * layout.world)
     again = layout.recompute if row["counts"] == "hardware" else "none"
-    how = {"sequences": layout.sequences, "causal": row["counts"] == "causal"}
-    done = flops.training(model, **how, recompute=again).total
+    causal = row["counts"] == "causal"
+    done = flops.training(model, sequences=layout.sequences, causal=causal, recompute=again).total
     rate = value * 1e12 if row["metric"] == "tflops" else value / 100 * on.half
     return done / (rate * layout.world)
 
 
-def program_of(row: dict[str, str]) -> str:
+def _program_of(row: dict[str, str]) -> str:
     """The row of calibrations.toml; torch.compile and another kernel have rows of their own."""
-    program = sources()["sources"][row["source"]]["program"]
+    program = _sources()["sources"][row["source"]]["program"]
     if row["source"] == "narayanan-2" and row["zero"] == "3":
         return "deepspeed"
     if row["device"].startswith("tpu"):
@@ -160,35 +161,35 @@ def program_of(row: dict[str, str]) -> str:
     return program
 
 
-def cluster_of(row: dict[str, str], on: Device) -> Cluster:
+def _cluster_of(row: dict[str, str], on: Device) -> Cluster:
     each = 4 if row["device"] == "v100-32gb" else 8
     pod = TPU_PODS.get(on.name, 8960) if on.name.startswith("tpu") else 0
     node = DOMAIN.get(on.name, pod or each)
-    out = sources()["sources"][row["source"]]["node_bandwidth"] * node / each
+    out = _sources()["sources"][row["source"]]["node_bandwidth"] * node / each
     return Cluster(row["source"], row["device"], node, out)
 
 
-def read(row: dict[str, str]) -> Published:
-    model, on, program = model_of(row), device(row["device"]), program_of(row)
-    layout = layout_of(row, program)
+def _read(row: dict[str, str]) -> Published:
+    model, on, program = _model_of(row), _device(row["device"]), _program_of(row)
+    layout = _layout_of(row, program)
     return Published(
         row["run"],
         row["source"],
         program,
         model,
         on,
-        cluster_of(row, on),
+        _cluster_of(row, on),
         layout,
         model.context,
         row["precision"],
-        step_seconds(row, model, layout, on),
+        _step_seconds(row, model, layout, on),
         float(row["memory"] or 0),
         row["fits"] != "0",
-        told(row),
+        _told(row),
     )
 
 
-def told(row: dict[str, str]) -> bool:
+def _told(row: dict[str, str]) -> bool:
     """Not without mesh, not a pipeline of unknown batch, not experts spread nobody knows how."""
     mesh = row["tensor"] or row["zero"]
     batch = row["batch"] or row["micro_batch"] or (row["pipeline"] or "1") == "1" and row["zero"]
@@ -197,7 +198,7 @@ def told(row: dict[str, str]) -> bool:
     return bool(mesh and batch and pipeline and experts)
 
 
-def rows() -> Iterator[dict[str, str]]:
+def _rows() -> Iterator[dict[str, str]]:
     with (HERE / "runs.csv").open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 
@@ -206,9 +207,9 @@ def rows() -> Iterator[dict[str, str]]:
 def published() -> tuple[list[Published], list[tuple[str, str]]]:
     """The runs that a Layout can say, and the others with the reason."""
     found, not_said = [], []
-    for row in rows():
+    for row in _rows():
         try:
-            found.append(read(row))
+            found.append(_read(row))
         except (InputError, ValueError) as why:
             not_said.append((row["run"], str(why)))
     return found, not_said
@@ -222,7 +223,7 @@ def sweeps() -> list[Published]:
     Playbook's, and one of Aleph Alpha's.
     """
     like: dict[tuple[str, str], dict[str, str]] = {}
-    for row in rows():
+    for row in _rows():
         like.setdefault((row["source"], row["model"]), row)
     with (HERE / "sweeps.csv").open(encoding="utf-8", newline="") as file:
-        return [read(like[row["source"], row["model"]] | row) for row in csv.DictReader(file)]
+        return [_read(like[row["source"], row["model"]] | row) for row in csv.DictReader(file)]

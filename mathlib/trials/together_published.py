@@ -1,0 +1,121 @@
+"""Published runs that differ in nothing but their layouts: what a way to decide would have cost.
+
+Seconds of a step. A set has at least LEAST runs that ended, on two levels or more of
+`plan.simplest`. Who decides sees all layouts of a set, what each is predicted to take and the
+chance that it runs out of memory; not what anybody measured.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from statistics import mean, median
+
+from mathlib.plan.calibration import find_rates, out_of_memory
+from mathlib.plan.machine import Machine
+from mathlib.plan.published_runs import Published, published, sweeps
+from mathlib.plan.room import Room, find_keeps
+from mathlib.plan.simplest import LEVELS, TOLERANCE, level, simplest
+from mathlib.plan.step import seconds_of
+from mathlib.records import dataclass
+
+LEAST = 3
+RISK = 0.2  # of running out of memory, that one takes
+RESERVE = 4e9
+ANY = 1e9  # a tolerance that looks at no time
+ZERO = list(LEVELS)[:2]  # levels without any other axis
+WAYS = ("the simplest within 5%", "the quickest as predicted", "the simplest that fits")
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A set of runs, and how much slower than its quickest each way to decide is."""
+
+    source: str
+    name: str
+    ended: int  # runs
+    failed: int  # for want of memory
+    best: str  # level of the quickest
+    taken: str  # level of the simplest within the tolerance
+    lost: dict[str, float]  # by way; infinite: what it takes ran out of memory
+    zero: float | None  # the best of data parallelism and ZeRO, with hindsight; None: none ended
+
+
+@cache
+def sets() -> list[list[Published]]:
+    """Runs that are alike in everything but their layouts."""
+    found = defaultdict(list)
+    for run in [*published()[0], *sweeps()]:
+        if run.told and (run.seconds or not run.fits):
+            found[run.same_but_layout].append(run)
+    return [same for same in found.values() if _choice(same)]
+
+
+def _choice(same: list[Published]) -> bool:
+    ended = [run for run in same if run.fits]
+    return len(ended) >= LEAST and len({level(run.layout) for run in ended}) > 1
+
+
+def predicted(run: Published) -> float:
+    """Seconds of a step."""
+    rates = find_rates(run.device.name, run.program, precision=run.precision)
+    on = Machine(run.model, run.device, run.cluster, rates, run.tokens)
+    return sum(seconds_of(on, run.layout))
+
+
+def risk(run: Published) -> float:
+    """The chance of running out of memory."""
+    needed = Room(run.model, run.tokens, keeps=find_keeps(run.program)).total(run.layout)
+    return out_of_memory(needed=needed, memory=run.device.room - RESERVE, program=run.program)
+
+
+def decided(same: list[Published], tolerance: float = TOLERANCE) -> Decided:
+    """What each way takes of a set, and what that costs."""
+    safe = [run for run in same if risk(run) < RISK] or [min(same, key=risk)]
+    told = [(run.layout, predicted(run), run) for run in safe]
+    taken = [simplest(told, tol) for tol in (tolerance, 0.0, ANY)]
+    ended = [run for run in same if run.fits]
+    best = min(ended, key=lambda run: run.seconds)
+    plain = [run.seconds for run in ended if level(run.layout) in ZERO]
+    return Decided(
+        best.source,
+        _name(best),
+        len(ended),
+        len(same) - len(ended),
+        level(best.layout),
+        level(taken[0].layout),
+        dict(zip(WAYS, [_lost(run, best) for run in taken], strict=True)),
+        min(plain) / best.seconds - 1 if plain else None,
+    )
+
+
+def _lost(run: Published, best: Published) -> float:
+    return run.seconds / best.seconds - 1 if run.fits else float("inf")
+
+
+def _name(run: Published) -> str:
+    return f"{run.model.name}, {run.tokens} tokens, {run.layout.world} {run.device.name}"
+
+
+@cache
+def all_decided() -> list[Decided]:
+    """Every set."""
+    return [decided(same) for same in sets()]
+
+
+def summary(found: Iterable[Decided]) -> dict[str, tuple[float, float]]:
+    """Median and mean of what is lost, by way and with hindsight by the best ZeRO."""
+    every = list(found)
+    lost = {way: [one.lost[way] for one in every] for way in WAYS}
+    lost["the best ZeRO, with hindsight"] = [one.zero for one in every if one.zero is not None]
+    return {way: (median(each), mean(each)) for way, each in lost.items() if each}
+
+
+def outcomes() -> dict[str, tuple[int, int]]:
+    """Layouts by level that ended and that ran out of memory, of sets in which some did."""
+    found = {name: [0, 0] for name in LEVELS}
+    for same in sets():
+        if all(run.fits for run in same):
+            continue
+        for run in same:
+            found[level(run.layout)][0 if run.fits else 1] += 1
+    return {name: (ended, failed) for name, (ended, failed) in found.items()}
