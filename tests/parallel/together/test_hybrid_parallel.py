@@ -57,44 +57,40 @@ def highest(layout, name):
     return 2 if name in ("experts", "shared") else 3
 
 
-def both(layouts):
-    """Each by SGD as it is, and by Adam with ZeRO and a bounded norm."""
+def cases_of(layouts, sharded):
+    """All by SGD, to which no factor is hidden, with ZeRO stages in turns; some by Adam with the
+    highest stage and a bounded norm.
+    """
     found = []
-    for name, layout in layouts.values():
-        sharded = layout | {"zero": highest(layout, name)}
-        found += [(name, layout, "SGD", {}), (name, sharded, "Adam", CLIP)]
+    for number, (name, layout) in enumerate(layouts.values()):
+        zero = {"zero": number % (highest(layout, name) + 1)}
+        found.append((name, layout | zero, "SGD", {}))
+    for name, layout in map(layouts.get, sharded):
+        found.append((name, layout | {"zero": highest(layout, name)}, "Adam", CLIP))
     return found
 
 
 def test_two_axes_are_one_process_after_every_step():
-    assert not cases.wrong(4, both(TWO))
-
-
-def test_three_axes_are_one_process_after_every_step():
-    """And heads fewer than tensor ranks beside another axis."""
-    few = [("gpt", PIPELINE | {"tensor": 4}, "SGD", CLIP)]
-    few += [("modern", DATA | {"tensor": 4, "zero": 1}, "Adam", CLIP)]
-    assert not cases.wrong(8, both(THREE) + few)
-
-
-def test_schedules_stages_and_recomputation_are_one_process_after_every_step():
-    four = {"micro_batches": 4}
+    """And by other schedules, and with recomputation."""
+    adam = ("pipeline, data", "data, expert", "data, tensor", "context, tensor")
+    four, looped = {"micro_batches": 4}, {"chunks": 2, "micro_batches": 2}
     found = [
-        (
-            "deep",
-            PIPELINE | DATA | {"chunks": 2, "micro_batches": 2},
-            "SGD",
-            CLIP | {"schedule": "interleaved"},
-        ),
+        ("deep", PIPELINE | DATA | looped, "SGD", CLIP | {"schedule": "interleaved"}),
         ("untied", PIPELINE | DATA | four, "Adam", {"schedule": "gpipe"}),
         ("gpt", PIPELINE | TENSOR | {"recompute": "full"}, "SGD", {}),
         ("gpt", CONTEXT | DATA | {"recompute": "selective", "zero": 3}, "SGD", CLIP),
     ]
-    for zero in (0, 1):
-        layout = PIPELINE | CONTEXT | four | {"zero": zero}
-        found += [("deep", layout, "SGD", CLIP | {"schedule": n}) for n in ("zb-v", "dualpipe")]
-        found += [("gpt", DATA | TENSOR | SEQUENCE | {"zero": zero}, "Adam", CLIP)]
-    assert not cases.wrong(4, found)
+    for zero, name in enumerate(("zb-v", "dualpipe", "zb-v", "dualpipe")):
+        layout = PIPELINE | CONTEXT | four | {"zero": zero // 2}
+        found.append(("deep", layout, "SGD", CLIP | {"schedule": name}))
+    assert not cases.wrong(4, cases_of(TWO, adam) + found)
+
+
+def test_three_axes_are_one_process_after_every_step():
+    """And heads fewer than tensor ranks beside another axis."""
+    adam = ("pipeline, data, tensor", "pipeline, context, expert", "data, expert, tensor")
+    few = [("modern", DATA | {"tensor": 4, "zero": 1}, "Adam", CLIP)]
+    assert not cases.wrong(8, cases_of(THREE, adam) + few)
 
 
 def test_a_step_may_be_several_runs():

@@ -15,10 +15,8 @@ from mathlib.parallel.together import resharded_checkpoint
 
 OTHERWISE = {  # model: layouts to save in, and to go on in
     "gpt": (PIPELINE | DATA | {"zero": 1}, CONTEXT | TENSOR | SEQUENCE),
-    "modern": (DATA | TENSOR, PIPELINE | CONTEXT | {"zero": 2}),
-    "deep": (PIPELINE | TENSOR, {"data": 4, "zero": 3}),
+    "modern": (DATA | TENSOR, {"data": 4, "zero": 3}),
     "shared": ({"data": 4, "zero": 2} | EXPERT, DATA | TENSOR | SEQUENCE | EXPERT),
-    "experts": (PIPELINE | DATA, DATA | CONTEXT | {"expert": 4, "zero": 1}),
 }
 
 

@@ -1,7 +1,7 @@
 """A rank's part: named and placed in the whole model, and never more than it needs."""
 
 import together_cases as cases
-from together_cases import DATA, EXPERT, PIPELINE, SEQUENCE, TENSOR
+from together_cases import EXPERT, PIPELINE, SEQUENCE, TENSOR
 
 from mathlib import launch
 from mathlib.layout import Layout
@@ -10,7 +10,7 @@ from mathlib.parallel.together import stage
 from mathlib.parallel.together.grid import Grid
 from mathlib.schedule import orders
 
-LAYOUT = Layout(**PIPELINE | DATA | TENSOR | SEQUENCE | EXPERT | {"expert_tensor": 1})
+LAYOUT = Layout(**PIPELINE | TENSOR | SEQUENCE | EXPERT | {"expert_tensor": 1})
 
 
 def placed():
@@ -28,7 +28,7 @@ def placed():
 def test_parts_have_the_names_of_the_whole_and_it_was_never_all_there():
     whole = {n: tuple(p.shape) for n, p in cases.whole("shared").named_parameters()}
     names, largest = set(), 4 * max(cases.torch.Size(s).numel() for s in whole.values())
-    for at, found, (dense, experts), own, peak in launch.run(placed, 8):
+    for at, found, (dense, experts), own, peak in launch.run(placed, 4):
         assert dense | experts == set(found) and not dense & experts
         assert len({name.split(".")[4] for name in experts}) == 2 * at  # the first is dense
         for name, (numbers, shape) in found.items():

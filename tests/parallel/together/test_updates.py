@@ -9,12 +9,10 @@ from mathlib import launch
 from mathlib.model import oracle
 
 CASES = [
-    ("gpt", PIPELINE | DATA),
     ("gpt", PIPELINE | DATA | {"zero": 2}),
     ("modern", {"tensor": 4}),
     ("modern", DATA | TENSOR | SEQUENCE | {"zero": 3}),
     ("shared", CONTEXT | TENSOR | SEQUENCE | EXPERT | {"expert_tensor": 1, "zero": 1}),
-    ("experts", DATA | CONTEXT | EXPERT),
 ]
 
 
