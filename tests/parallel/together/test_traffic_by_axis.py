@@ -16,7 +16,6 @@ WIRED = {
     "three": ("gpt", PIPELINE | DATA | TENSOR | {"micro_batches": 2}),
     "sharded": ("modern", PIPELINE | DATA | TENSOR | SEQUENCE | {"micro_batches": 2, "zero": 2}),
     "whole only while used": ("gpt", DATA | CONTEXT | TENSOR | {"micro_batches": 2, "zero": 3}),
-    "long": ("untied", PIPELINE | CONTEXT | TENSOR | SEQUENCE | {"micro_batches": 2}),
     "experts": ("shared", PIPELINE | {"data": 4, "micro_batches": 2, "zero": 1} | EXPERT),
     "parts of experts": ("experts", DATA | CONTEXT | TENSOR | SEQUENCE | EXPERT),
 }
@@ -38,13 +37,18 @@ def sent(name):
             if isinstance(block.mlp, ExpertLayer):
                 block.mlp.router.register_forward_hook(even)
     tokens = torch.arange(B * TOKENS).view(B, TOKENS) % cases.WORDS
-    for _ in range(2):  # the first opens connections
-        with wire.sent() as found:
-            way.run(tokens, tokens)
-            way.update()
-    with wire.sent_to() as to:
+
+    def step():
         way.run(tokens, tokens)
         way.update()
+
+    step()  # opens connections
+    with wire.sent() as found:
+        step()
+    to = {}
+    if name == "three":
+        with wire.sent_to() as to:
+            step()
     return predicted(way, B, TOKENS), way.sent(found), (found.program, found.system), dict(to)
 
 
