@@ -81,7 +81,7 @@ def cells(word: str) -> list[tuple[str, str, str]]:
         )
         for piece in pieces:
             if cell["cell_type"] != "code" and piece.startswith(("# ", "## ")):
-                section = piece.splitlines()[0].lstrip("# ")  # what comes first has the page's title
+                section = piece.splitlines()[0].lstrip("# ")  # first the page's title
             found.append((section, cell["cell_type"], piece))
     return found
 
