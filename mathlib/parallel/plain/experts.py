@@ -7,10 +7,9 @@ gradient of           is a sum over all of   and is divided by
 what all ranks have   N ranks                N
 an expert             N/P that have it       N: the loss is a mean over N ranks
 
-Rows go to their experts' ranks and come back: with loads balanced, 4 e h k T (P-1)/P
-sent in a layer's step (Lepikhin et al. 2020). The auxiliary loss is E sum f p, of all
-ranks' shares f of visits and mean probabilities p, and 1 when they are alike (Fedus et
-al. 2021).
+Rows go to their experts' ranks and come back: with even loads 4 e h k T (P-1)/P sent in
+a layer's step (Lepikhin et al. 2020). The auxiliary loss E sum f p, of shares f of all
+visits and mean probabilities p, is 1 when they are alike (Fedus et al. 2021).
 
     torchrun --nproc-per-node 4 -m mathlib.parallel.plain.experts
 """
