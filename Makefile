@@ -99,12 +99,12 @@ test-formulas: $(VENV)/.all  # without nbval, which takes three seconds to load
 test-runs: $(VENV)/.all
 	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(RUNS)
 
-test-notebooks: $(VENV)/.all
-	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=2 --dist=loadfile $(NOTEBOOKS)
+test-notebooks: $(VENV)/.all  # three at a time here and below, as kernels and browsers wait
+	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=3 --dist=loadfile $(NOTEBOOKS)
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py
-	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadgroup tests/site
+	$(BIN)/pytest -pno:nbval --numprocesses=3 --dist=loadgroup tests/site
 
 bench: $(VENV)/.all
 	$(BIN)/python bench/run.py

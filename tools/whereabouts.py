@@ -80,8 +80,8 @@ def cells(word: str) -> list[tuple[str, str, str]]:
             re.split(r"^(?=## )", source, flags=re.M) if cell["cell_type"] != "code" else [source]
         )
         for piece in pieces:
-            if cell["cell_type"] != "code" and piece.startswith("## "):
-                section = piece.splitlines()[0].removeprefix("## ")
+            if cell["cell_type"] != "code" and piece.startswith(("# ", "## ")):
+                section = piece.splitlines()[0].lstrip("# ")  # first the page's title
             found.append((section, cell["cell_type"], piece))
     return found
 

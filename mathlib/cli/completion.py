@@ -10,6 +10,8 @@ from mathlib.checks import one_of
 from mathlib.cli.registry import MODULES
 from mathlib.cli.usage import parser_of
 from mathlib.layout import RECOMPUTE
+from mathlib.prover.case import FLUSHED, ORDERS
+from mathlib.prover.faults import every
 from mathlib.specs import table
 
 LISTED = {  # what an option or an argument takes: the data file that names it
@@ -17,6 +19,7 @@ LISTED = {  # what an option or an argument takes: the data file that names it
     **{"cluster": "clusters", "recipe": "recipes", "config": "models"},
 }
 KINDS = {"recompute": RECOMPUTE, "positions": POSITIONS, "norm": NORMS, "zero": "0123"}
+KINDS |= {"context_order": ORDERS, "schedule": tuple(FLUSHED), "fault": tuple(every())}
 FILES = ("config", "cluster", "bridge", "deepspeed", "accelerate", "torchtitan")  # or files
 NAMED = ("models", "devices", "clusters", "recipes")  # commands that take one of their own names
 BASH = """_mathlib() {{

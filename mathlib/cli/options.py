@@ -259,15 +259,20 @@ def layout_of(args: Typed, model: Model, uneven: bool = False) -> Layout:
             also = spreads(model.layers, lay.pipeline)
             words = "; `mathlib memory` and `time` give some stages a layer fewer" if also else ""
             raise InputError(f"{refusal}{words}") from None
-    for name, why in _idle(args, model, lay).items():
+    refuse_idle(args, lay, experts=bool(model.experts))
+    return lay
+
+
+def refuse_idle(args: Typed, lay: Layout, *, experts: bool) -> None:
+    """Refuse what was typed and changes nothing in a layout; another program's flag is ignored."""
+    for name, why in _idle(args, lay, experts).items():
         if name in args.given:
             raise InputError(f"{name} = {getattr(args, name)}: no effect {why}; leave it out")
         if name in args.read:
             args.ignored.append(args.read.pop(name))
-    return lay
 
 
-def _idle(args: Typed, model: Model, lay: Layout) -> dict[str, str]:
+def _idle(args: Typed, lay: Layout, experts: bool) -> dict[str, str]:
     """Options that change nothing in a layout, and why."""
     idle = {}
     if lay.zero and lay.replicas == 1:
@@ -277,7 +282,7 @@ def _idle(args: Typed, model: Model, lay: Layout) -> dict[str, str]:
     if lay.tensor == 1:
         idle["sequence_parallel"] = "without tensor parallelism (--tensor 8)"
         idle["expert_tensor"] = "without tensor parallelism (--tensor 8)"
-    if not model.experts:
+    if not experts:
         idle["expert_tensor"] = "on a model without experts"
     return {name: why for name, why in idle.items() if getattr(args, name)}
 

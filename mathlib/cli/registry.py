@@ -21,6 +21,7 @@ MODULES = {  # of each command, in the order of the help
     "kv": "kv",
     "comm": "traffic",
     "groups": "traffic",
+    "prove": "proofs",
     "time": "steps",
     "mfu": "mfu",
     "cost": "costs",

@@ -108,6 +108,24 @@ COUNTED = of(
     counts=each(TEXT),
     source=TEXT,
 )
+PLACED = of(
+    **dict.fromkeys(("kind", "tensor"), TEXT),
+    **dict.fromkeys(("rank", "row", "column"), WHOLE),
+    micro_batch=either(WHOLE, NULL),
+)
+PROOF = of(
+    ("fault",),
+    fault=TEXT,  # what was done wrong
+    layout=LAYOUT,
+    schedule=TEXT,
+    equal=FLAG,
+    first=either(PLACED, NULL),
+    differ=WHOLE,  # tensors of a rank
+    stuck=either(TEXT, NULL),
+    **dict.fromkeys(("ranks", "tensors", "numbers"), WHOLE),  # compared
+    chance=NUMBER,  # that a wrong layout looks right
+)
+WRONG = of(**dict.fromkeys(("name", "axis", "says", "first", "source"), TEXT))
 SCHEMAS: dict[str, Schema] = {
     "params": SUM,
     "flops": SUM,
@@ -116,6 +134,7 @@ SCHEMAS: dict[str, Schema] = {
     "time": SUM,
     "comm": either(SUM, each(FACT) | {"properties": {"flags": FLAGS}}),
     "groups": of(unit=TEXT, sizes=each(WHOLE), groups=each(many(many(WHOLE)))),
+    "prove": either(PROOF, of(faults=many(WRONG))),
     "mfu": of(("flags",), title=TEXT, also=each(FACT), conventions=many(COUNTED), flags=FLAGS),
     "cost": of(("flags",), title=TEXT, also=each(FACT), flags=FLAGS),
     "fit": of(("flags",), answers=many(ANSWER), flags=FLAGS),

@@ -31,6 +31,7 @@ MEANT = {  # an argument of the library: the options by which it can have been t
     "seconds": ("within",),
     "convention": ("as", "convention"),
     "most": ("top",),
+    "order": ("order", "schedule", "context_order"),
 }
 _NOT_TYPED = object()
 _NAMED = re.compile(r"(?<!\* )\b([a-z_0-9]+) = ('[^']*'|[^\s:;,]+)")

@@ -259,11 +259,11 @@ def moments(
     """Bytes alive on a rank at each moment of a step: its share of the states, a live and
     a prefetched layer, 2 e times each row on its way, what stands in no layer.
 
-    Stage 0 is what one process has (`memory.moments`). `bucket_bytes` is for stages 1 and
+    Stage 0 is what one process has (`memory.one_device`). `bucket_bytes` is for stages 1 and
     2; `prefetch`, layers gathered ahead, for stage 3. `scatter`: "all-to-all", as ours
     over gloo, where a whole row arrives; "reduce-scatter", as NCCL's, where a piece does.
     `keep_half`: stage 3 keeps a 16-bit shard beside its fp32 master, as DeepSpeed does;
-    ours and FSDP2 make it anew for every gather. All else as in `memory.moments`. Held
+    ours and FSDP2 make it anew for every gather. All else as in `memory.one_device`. Held
     against real runs of ours, within 3%.
 
     Chapter: zero (eq-zero-peak)

@@ -67,6 +67,9 @@ class Counted:
         default_factory=list
     )  # when each message was sent off, by the clock that this machine's processes share
     passed: Fraction = Fraction(0)  # bytes that leave this rank in collectives of RINGS
+    by_group: Counter[str] = field(
+        default_factory=Counter
+    )  # bytes that leave this rank, by the name of the process group
     headers: float = 0  # bytes that gloo adds to these
 
     def pass_on(
@@ -80,6 +83,7 @@ class Counted:
         if any(parts):
             share = Fraction(sum(parts) - parts[group.rank()], sum(parts))
         self.passed += rounds * size * share
+        self.by_group[group.group_name] += float(rounds * size * share)  # type: ignore[assignment]
         self.headers += (n - 1) * messages * (ANNOUNCED + READY)
         if name == "allreduce_" and (empty := _empty(size // each, 2 * n)):  # on average of ranks
             self.headers -= 2 * (n - 1) * empty * (ANNOUNCED + READY) / n
@@ -125,8 +129,10 @@ class _Counting(TorchDispatchMode):
                 self.counted.pass_on(name, given, dist.ProcessGroup.unbox(group), parts, each)
             if name == "send":
                 (tensor,), group, to, *_ = args
-                members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))
+                among = dist.ProcessGroup.unbox(group)
+                members = dist.get_process_group_ranks(among)
                 self.counted.to[members[to]] += tensor.nbytes
+                self.counted.by_group[among.group_name] += tensor.nbytes
                 self.counted.left.append(time.monotonic())
         return function(*args, **(kwargs or {}))
 
@@ -220,6 +226,7 @@ class Sent:
 
     program: float = 0.0
     system: float = 0.0
+    by_group: Counter[str] = field(default_factory=Counter)  # the program's, as in Counted
 
 
 @contextlib.contextmanager
@@ -230,7 +237,7 @@ def sent() -> Iterator[Sent]:
         yield found
     for name in program.calls.keys() - set(MESSAGES):
         one_of("collective", name, RINGS)
-    found.program = float(program.sent + program.passed)
+    found.program, found.by_group = float(program.sent + program.passed), program.by_group
     found.system = system.sent - program.headers - (program.on_wire - program.sent)
 
 

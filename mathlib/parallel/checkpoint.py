@@ -34,7 +34,7 @@ def save(zero: Zero1, folder: str | PathLike, step: int, progress: Any = None) -
     """Save weights, optimizer states, each rank's random generators and its `progress`, whatever
     else the run must know; right after a step.
     """
-    return _write(state_of(zero, step, progress), Path(folder), step, zero.everyone)
+    return write(state_of(zero, step, progress), Path(folder), step, zero.everyone)
 
 
 def latest(folder: str | PathLike) -> Path | None:
@@ -50,7 +50,7 @@ def resume(zero: Zero1, checkpoint: str | PathLike) -> tuple[int, Any]:
     its own random numbers and progress; else with its present generators and rank 0's progress.
     """
     path = Path(checkpoint)
-    run = _read_run(path)
+    run = read_run(path)
     saved = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
     check_fit(zero, run, saved)
     for options, group in zip(run["groups"], zero.optimizer.param_groups, strict=True):
@@ -63,7 +63,7 @@ def resume(zero: Zero1, checkpoint: str | PathLike) -> tuple[int, Any]:
         planner=LoadBoxes(),
         process_group=zero.everyone,
     )
-    _show_weights(zero)
+    show_weights(zero)
     if len(run["ranks"]) != dist.get_world_size(zero.everyone):
         return run["step"], run["ranks"][0]["progress"]
     mine = run["ranks"][dist.get_rank(zero.everyone)]
@@ -73,7 +73,7 @@ def resume(zero: Zero1, checkpoint: str | PathLike) -> tuple[int, Any]:
 
 
 @torch.no_grad()
-def _show_weights(zero: Zero1) -> None:
+def show_weights(zero: Zero1) -> None:
     """Whoever has whole rows gets what the shards have now; the others are gathered when needed."""
     for row in zero.every_row():
         if row.kept:
@@ -93,7 +93,7 @@ def weights(checkpoint: str | PathLike) -> dict[str, Tensor]:
     }
     _load_alone(state, path)
     found = {name[6:]: next(iter(held.views.values())) for name, held in state.items()}
-    return found | {other: found[name] for other, name in _read_run(path)["tied"].items()}
+    return found | {other: found[name] for other, name in read_run(path)["tied"].items()}
 
 
 class Background:
@@ -118,7 +118,7 @@ class Background:
             name: value.snapshot() if isinstance(value, Held) else copy.deepcopy(value)
             for name, value in state_of(self.zero, step, progress).items()
         }
-        self.last = self.worker.submit(_write, state, self.folder, step, self.group)
+        self.last = self.worker.submit(write, state, self.folder, step, self.group)
         return self.last
 
     def wait(self) -> None:
@@ -136,7 +136,7 @@ class Background:
             self.worker.shutdown()
 
 
-def _write(state: dict[str, Any], folder: Path, step: int, group: ProcessGroup | None) -> Path:
+def write(state: dict[str, Any], folder: Path, step: int, group: ProcessGroup | None) -> Path:
     """Write beside, all ranks together, then give it its name."""
     final = folder / f"step-{step:08d}"
     beside = final.with_name(final.name + WRITING)
@@ -177,7 +177,7 @@ def _load_alone(state: dict[str, Any], path: Path) -> None:
         dcp.load(state, storage_reader=reader, planner=LoadBoxes(), no_dist=True)
 
 
-def _read_run(path: Path) -> dict[str, Any]:
+def read_run(path: Path) -> dict[str, Any]:
     state: dict[str, Any] = {"run": None}
     _load_alone(state, path)
     return state["run"]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from mathlib.checks import InputError
@@ -22,12 +21,8 @@ from mathlib.parallel.zero.stage1 import Zero1
 
 def _pieces(row: FlatShard, flat: Tensor) -> Iterator[tuple[str, Held]]:
     """What this rank has of each parameter of a row: of its weights, or of a state like them."""
-    begin, end = 0, dist.get_rank(row.group) * row.length  # of the parameter; of this rank's piece
-    for p, name in row.names.items():
-        start, stop = (min(max(end + at - begin, 0), p.numel()) for at in (0, row.length))
-        at = begin + start - end
-        yield name, stretch(p, start, flat[at : at + stop - start] if stop > start else flat[:0])
-        begin += p.numel()
+    for p, start, numbers in row.stretches(flat):
+        yield row.names[p], stretch(p, start, numbers)
 
 
 def tensors(zero: Zero1) -> Iterator[tuple[str, Held]]:

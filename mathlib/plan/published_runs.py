@@ -205,7 +205,10 @@ def _rows() -> Iterator[dict[str, str]]:
 
 @cache
 def published() -> tuple[list[Published], list[tuple[str, str]]]:
-    """The runs that a Layout can say, and the others with the reason."""
+    """The runs that a Layout can say, and the others with the reason.
+
+    Chapter: planning
+    """
     found, not_said = [], []
     for row in _rows():
         try:
@@ -221,6 +224,8 @@ def sweeps() -> list[Published]:
     first run of the same source and model in runs.csv. Left out are models that runs.csv lacks,
     attention that is not fused, and failures of which it is not told that memory was the cause: the
     Playbook's, and one of Aleph Alpha's.
+
+    Chapter: planning
     """
     like: dict[tuple[str, str], dict[str, str]] = {}
     for row in _rows():

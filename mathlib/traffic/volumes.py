@@ -261,7 +261,7 @@ def expert_parallel(
     `expert_tensor`: ranks that each have a part of every expert: they gather their tokens, with E*
     weights each, and reduce-scatter what experts make of them; backward the same.
 
-    Chapter: experts (eq-expert-bytes, eq-expert-parts)
+    Chapter: experts (eq-expert-bytes, eq-expert-parts, eq-expert-or-tensor)
     """
     model, m = find_model(model), whole("micro_batches", micro_batches)
     if not model.experts:

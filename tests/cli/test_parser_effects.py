@@ -18,6 +18,10 @@ BASES = {  # lines that answer, one for each way a command goes
         "step mixtral-8x7b --data 8 --tensor 2 --zero 1 --pipeline 2",
     ],
     "groups": ["--world 16", "--world 16 --order deepspeed", "--world 16 --order sagemaker"],
+    "prove": [
+        "--tensor 2 --data 4 --pipeline 2 --zero 1 --sequence-parallel",
+        "--context-parallel 2 --data 2",
+    ],
     "time": [
         "llama2-7b --cluster dgx-a100 --data 8 --tensor 2 --pipeline 2 --zero 1",
         "llama2-7b --cluster dgx-a100 --data 8 --offload states",
@@ -69,6 +73,9 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--host-link": "8GB/s",
     "--host-memory": "1TB",
     "--offload": "states",
+    "--fault": "tied-sum",
+    "--context-order": "plain",
+    "--schedule": "gpipe",
     "--rent": "lambda-a100-sxm",
     "--only": "zero=1",
     "--most": "micro_batch=1",

@@ -25,6 +25,7 @@ from mathlib.show.schemes import (
     sequences,
     sums,
     tensor,
+    together,
     zero,
 )
 from mathlib.specs import Layout
@@ -129,6 +130,9 @@ SCHEMES = {
     "tensor.heads": tensor.heads,
     "tensor.heads, as many": lambda: tensor.heads(2, 8, 8),
     "tensor.meet": tensor.meet,
+    "together.groups": together.groups,
+    "together.groups, sharded": lambda: together.groups(of="shard"),
+    "together.groups, eight": lambda: together.groups(8, 2, 2, 4, of="shard"),
     "zero.copies": lambda: zero.copies(7.5e9),
     "zero.slices": lambda: zero.slices({"embedding": 12, "weight": 12, "bias": 6, "scale": 8}),
     "zero.step": zero.step,

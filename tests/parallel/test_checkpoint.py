@@ -205,13 +205,13 @@ def test_what_is_saved_in_the_background_is_the_state_it_was_asked_for(tmp_path)
     """The writer is held back until training has gone on by a step."""
 
     def run(folder):
-        zero, gone_on, write = sharded(2), threading.Event(), checkpoint._write
+        zero, gone_on, write = sharded(2), threading.Event(), checkpoint.write
 
         def later(*given):
             gone_on.wait()
             return write(*given)
 
-        checkpoint._write = later
+        checkpoint.write = later
         with checkpoint.Background(zero, folder) as background:
             for step in range(3):
                 train(zero, step)

@@ -14,7 +14,7 @@ import mathlib
 
 ROOT = Path(mathlib.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-CORE = ["base", "compute", "memory", "traffic", "schedule"]
+CORE = ["base", "compute", "memory", "traffic", "schedule", "prover"]
 TOOL = ["from_config", "plan"]
 FORMULAS = CORE + TOOL
 RUNS = ["launch", "meters", "model", "parallel"]
@@ -227,6 +227,7 @@ NEEDS = {  # a command: the rooms that its answer needs, and of the standard lib
     "kv llama3-70b --tokens 8k": ("cli memory", ""),
     "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s": ("cli traffic", ""),
     "groups --world 64 --tensor 8": ("cli traffic", "gc"),
+    "prove --tensor 2": ("cli prover schedule traffic", "collections dataclasses gc random"),
     "cost llama3-70b --train 15T --device h100-sxm --devices 8000": ("cli compute", ""),
     "time llama3-8b --cluster p5.48xlarge --data 8": ("cli compute memory plan", ""),
     "compare llama2-7b llama3-8b": ("cli compute memory", "json shlex"),

@@ -105,3 +105,12 @@ def test_experts_in_boxes_and_in_parts() -> None:
     assert parts == 3 * 10 * (2 * 64 + 2) * 2
     with pytest.raises(InputError, match="capacity = -1"):
         volumes.expert_parallel(MIXED, expert=4, capacity=-1)
+
+
+@pytest.mark.parametrize("t", [2, 3, 8])
+def test_words_over_ranks_send_two_streams_and_three_numbers_a_token(t: int) -> None:
+    ring, stream = 2 * (t - 1) / t, 5 * 48 * 64  # numbers of a batch of 5 sequences
+    told = volumes.vocabulary_parallel(MODEL, tensor=t, micro_batch=5, loss_bytes=8)
+    assert told["embedding"] == told["head"] == pytest.approx(ring * 2 * stream)
+    assert told["loss"] == pytest.approx(3 * ring * 8 * 5 * 48)
+    assert told.total == pytest.approx(ring * (4 * stream + 24 * 5 * 48))

@@ -5,7 +5,8 @@ All are treated alike: their copies begin with the same numbers, and before an u
 of all copies are added up, in one all-reduce for each set of ranks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,7 +17,7 @@ from mathlib.checks import InputError
 from mathlib.parallel.alike import told_by_all
 from mathlib.parallel.ddp import broadcast
 
-Key = tuple[int, str]  # chunk, name inside it; chunk -1 for a name that chunks share
+Key = tuple[Any, str]  # chunk, name inside it; chunk -1 for a name that chunks share
 
 
 def keys(chunks: Mapping[int, nn.Module]) -> dict[Key, nn.Parameter]:
@@ -35,16 +36,22 @@ def keys(chunks: Mapping[int, nn.Module]) -> dict[Key, nn.Parameter]:
 
 
 class Copies:
-    """Who holds a copy of what; to be made on all ranks at once."""
+    """Who holds a copy of what; to be made on all ranks at once.
 
-    def __init__(self, chunks: Mapping[int, nn.Module]):
-        mine = keys(chunks)
+    mine: parameters by what they are copies of, such as `keys(chunks)`.
+    """
+
+    def __init__(
+        self,
+        mine: Mapping[Key, nn.Parameter],
+        new_group: Callable[[list[int]], ProcessGroup | None] = dist.new_group,
+    ):
         told = told_by_all({key: f"{tuple(p.shape)}, {p.dtype}" for key, p in mine.items()}, None)
         self.sets: list[tuple[ProcessGroup | None, list[nn.Parameter]]] = []
         self.holders = holders(told)
         for ranks in sorted(set(self.holders.values())):
             if len(ranks) > 1:
-                group = dist.new_group(list(ranks))  # every rank must call this
+                group = new_group(list(ranks))  # every rank must call this
                 held = [p for key, p in mine.items() if self.holders[key] == ranks]
                 if held:
                     self.sets.append((group, held))

@@ -1,4 +1,4 @@
-"""The small GPT cut into chunks for a pipeline: embedding, layers, final norm and head.
+"""A decoder cut into chunks for a pipeline: embedding, layers, final norm and head.
 
 L layers    p v chunks of the whole model, counted from 0
 A chunk's parameters have the names and the first numbers that they have in the whole model.
@@ -6,23 +6,36 @@ A chunk's parameters have the names and the first numbers that they have in the 
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mathlib.checks import InputError, one_of
 from mathlib.layout import stage_layers
-from mathlib.model.gpt import ATTENTION, Block, check_buildable, fill
+from mathlib.model.gpt import ATTENTION, GPT, fill
+from mathlib.model.modern import Modern
 from mathlib.schedule.actions import Schedule
 from mathlib.specs import RECOMPUTE, Model
 
 TIED = {"tokens.weight": "tokens.weight", "head.weight": "tokens.weight"}
 
 
+def whole(model: Model, attention: str = "plain", recompute: str = "none") -> GPT | Modern:
+    """The decoder that is built from this shape: a GPT, or a Modern where positions are rotary."""
+    one_of("attention", attention, ATTENTION)
+    if model.positions == "learned":
+        return GPT(model, attention, one_of("recompute", recompute, RECOMPUTE))
+    one_of("attention of a Modern", attention, ["plain"])
+    one_of("recompute of a Modern", recompute, ["none", "full"])
+    return Modern(model)
+
+
 class Chunk(nn.Module):
-    """Some layers of the GPT in a row; the first chunk embeds tokens, the last one has norm
+    """Some layers of a decoder in a row; the first chunk embeds tokens, the last one has norm
     and head.
 
-    `ties` names each parameter of this chunk that some other chunk may hold a copy of.
+    `ties` names each parameter of this chunk that some other chunk may hold a copy of; `places`
+    says where tokens stand in their sequence, if not first.
     """
 
     def __init__(
@@ -34,29 +47,38 @@ class Chunk(nn.Module):
         seed: int = 0,
     ):
         super().__init__()
-        check_buildable(model)
-        one_of("attention", attention, ATTENTION)
-        self.recompute = one_of("recompute", recompute, RECOMPUTE)
+        device = torch.get_default_device()
+        with torch.device("meta"):
+            source = whole(model, attention, recompute)
+        self.model, self.recompute = model, recompute
         self.first, self.last = layers[0] == 0, layers[-1] == model.layers - 1
+        self.places: Tensor | None = None
         if self.first:
-            self.tokens = nn.Embedding(model.padded_vocab, model.width)
-            self.positions = nn.Embedding(model.position_rows, model.width)
-        self.blocks = nn.ModuleDict(
-            {str(layer): Block(model, attention, recompute) for layer in layers}
-        )
+            self.tokens = source.tokens
+            self.positions = source.positions if isinstance(source, GPT) else None
+        self.blocks = nn.ModuleDict({str(layer): source.blocks[layer] for layer in layers})
         if self.last:
-            self.norm = nn.LayerNorm(model.width)
-            self.head = nn.Linear(model.width, model.padded_vocab, bias=model.head_bias)
+            self.norm, self.head = source.norm, source.head
+            self.head.weight = nn.Parameter(source.head.weight.detach())  # no longer the table
         self.ties = TIED if model.tied else {}
+        self.to_empty(device=device)
         for name, parameter in self.named_parameters():
-            fill(self.ties.get(name, name), parameter, seed)
+            if not parameter.is_meta:
+                fill(self.ties.get(name, name), parameter, seed)
 
     def forward(self, x: Tensor) -> Tensor:  # B S or B S h -> B S h or B S V
         if self.first:
-            x = self.tokens(x) + self.positions.weight[: x.shape[1]]
+            x = self.embed(x)
         for block in self.blocks.values():
             x = checkpoint(block, x, use_reentrant=False) if self.recompute == "full" else block(x)
         return self.head(self.norm(x)) if self.last else x
+
+    def embed(self, tokens: Tensor) -> Tensor:  # B S -> B S h
+        x = self.tokens(tokens)
+        if self.positions is None:
+            return x
+        rows = slice(tokens.shape[1]) if self.places is None else self.places
+        return x + self.positions.weight[rows]
 
 
 def cut(model: Model, chunks: int, layers: Sequence[Sequence[int]] | None = None) -> list:

@@ -7,10 +7,9 @@ gradient of           is a sum over all of   and is divided by
 what all ranks have   N ranks                N
 an expert             N/P that have it       N: the loss is a mean over N ranks
 
-A token's row goes to its experts' ranks and what they make of it comes back: with loads
-balanced, 4 e h k T (P-1)/P sent in a layer's step (GShard, Lepikhin et al. 2020).  The
-auxiliary loss E sum f p, of visits' shares f and mean probabilities p, is 1 when they
-are alike (Fedus et al. 2021); f is counted over all ranks, or it is another loss.
+Rows go to their experts' ranks and come back: with even loads 4 e h k T (P-1)/P sent in
+a layer's step (Lepikhin et al. 2020). The auxiliary loss E sum f p, of shares f of all
+visits and mean probabilities p, is 1 when they are alike (Fedus et al. 2021).
 
     torchrun --nproc-per-node 4 -m mathlib.parallel.plain.experts
 """

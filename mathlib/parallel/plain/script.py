@@ -1,6 +1,6 @@
 """As a script, a plain file trains the small GPT and prints losses and bytes sent.
 
-Under torchrun on its ranks, else on 4.
+Under torchrun on its ranks, else on 4, or on 8 where three axes meet.
 """
 
 import os
@@ -99,6 +99,19 @@ def tensor(title: str, cut: Callable, loss: Callable) -> None:
     run(losses)
 
 
+def together(title: str, build: Callable) -> None:
+    """Train by `build(model, make).step` on a batch that all 8 ranks have."""
+
+    def losses() -> None:
+        way = build(gpt.GPT(MODEL), torch.optim.Adam, clip=1.0)
+        for _ in range(STEPS):
+            with wire.counted() as sent:
+                loss = way.step(*data.batch(SEQUENCES, MODEL.context))
+            report(title, loss, sent)
+
+    run(losses, 8)
+
+
 def steps(title: str, loss: Callable[[], torch.Tensor], step: Callable[[], None]) -> None:
     """Always on the same batch; what is said of each."""
     for _ in range(STEPS):
@@ -109,8 +122,8 @@ def steps(title: str, loss: Callable[[], torch.Tensor], step: Callable[[], None]
         report(title, value.item(), sent)
 
 
-def run(on_a_rank: Callable[[], Any]) -> None:
-    launch.run(on_a_rank, None if "RANK" in os.environ else 4)
+def run(on_a_rank: Callable[[], Any], ranks: int = 4) -> None:
+    launch.run(on_a_rank, None if "RANK" in os.environ else ranks)
 
 
 def report(title: str, loss: float, sent: wire.Counted) -> None:

@@ -17,10 +17,12 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError, divides
+from mathlib.model import gpt
 from mathlib.model.gpt import GPT
 from mathlib.model.modern import Attention, Grouped, Modern
 from mathlib.model.oracle import NOT_COUNTED
 from mathlib.parallel.collectives import process_group_of
+from mathlib.parallel.pipeline.model_chunks import Chunk
 from mathlib.parallel.sequences.ring import Ring, Watch
 from mathlib.parallel.sequences.ulysses import Ulysses, check_heads
 from mathlib.schedule import ring_order
@@ -42,8 +44,8 @@ def groups(context: int, ulysses: int = 1) -> tuple[ProcessGroup, ProcessGroup]:
 
 
 class ContextParallel:
-    """Changes a GPT or a Modern in place: `loss` takes whole sequences, and this rank's part of
-    them.
+    """Changes a GPT or a Modern in place, or a chunk of one: `loss` takes whole sequences, and this
+    rank's part of them.
 
     Sequences of any length: they are filled up to a multiple of the ranks (twice that in zigzag)
     with tokens that come last and do not count, so that no other token sees them.
@@ -51,7 +53,7 @@ class ContextParallel:
 
     def __init__(
         self,
-        model: GPT | Modern,
+        model: GPT | Modern | Chunk,
         ring: ProcessGroup | None = None,
         heads: ProcessGroup | None = None,
         *,
@@ -59,7 +61,7 @@ class ContextParallel:
         kernel: str = "flash",
         watch: Watch = nullcontext,
     ):
-        if not isinstance(model, GPT | Modern):
+        if not isinstance(model, GPT | Modern | Chunk):
             raise InputError(f"model of type {type(model).__name__}: expected a GPT or a Modern")
         self.model, self.ring = model, Ring(order, ring, kernel, watch)
         self.attention = Ulysses(self.ring, heads) if heads is not None else self.ring
@@ -90,12 +92,8 @@ class ContextParallel:
         ranks is the mean over all tokens that count; and so with gradients.
         """
         s = tokens.shape[1]
-        filled = s + -s % self.multiple
-        mine = self.mine(filled)
-        own, wanted = (
-            F.pad(x, (0, filled - s), value=fill)[:, mine.to(x.device)]
-            for x, fill in ((tokens, 0), (targets, NOT_COUNTED))
-        )
+        mine = self.mine(s + -s % self.multiple)
+        own, wanted = picked(mine, tokens, targets)
         self.places = mine.clamp(max=s - 1).to(tokens.device)
         places = [self.places] if isinstance(self.model, GPT) else []
         logits = self.forward(own, *places).flatten(0, 1)
@@ -103,18 +101,28 @@ class ContextParallel:
         return self.ranks * total / (targets != NOT_COUNTED).sum()
 
 
-def cut(model: GPT | Modern, context: ContextParallel) -> None:
+def picked(places: Tensor, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """What stands at these places; behind the end are tokens that do not count."""
+    more = max(0, int(places.max()) + 1 - tokens.shape[1])
+    own, wanted = (
+        F.pad(x, (0, more), value=fill)[:, places.to(x.device)]
+        for x, fill in ((tokens, 0), (targets, NOT_COUNTED))
+    )
+    return own, wanted
+
+
+def cut(model: GPT | Modern | Chunk, context: ContextParallel) -> None:
     """Let every layer's attention look at the keys of all ranks; names of parameters stay."""
-    for number, block in enumerate(model.blocks):
+    for number, block in model.blocks.named_children():
         own: Any = block.attention
-        if isinstance(model, GPT):
+        if isinstance(own, gpt.Attention):
             own.core = context.attention
             continue
         check_layer(number, own, model.model.context)
         own.forward = partial(_attend, own, context)
 
 
-def check_layer(number: int, own: Attention, reach: int) -> None:
+def check_layer(number: str, own: Attention, reach: int) -> None:
     """Refuse what a ring of whole blocks does not compute."""
     if not isinstance(own.heads, Grouped):
         raise InputError(f"layer {number} has latent heads: expected ordinary or grouped ones")

@@ -66,10 +66,16 @@ class CrossEntropy(torch.autograd.Function):
         return slopes, None, None, None
 
 
+def summed_cross_entropy(
+    logits: Tensor, targets: Tensor, own: range, group: ProcessGroup | None = None
+) -> Tensor:
+    """Sum over the tokens whose target is not -100."""
+    nats = CrossEntropy.apply(logits.flatten(0, -2), targets.flatten(), own, group)
+    return nats.masked_fill(targets.flatten() < 0, 0).sum()
+
+
 def cross_entropy(
     logits: Tensor, targets: Tensor, own: range, group: ProcessGroup | None = None
 ) -> Tensor:
     """Mean over the tokens whose target is not -100; of none it is no number, as torch's."""
-    nats = CrossEntropy.apply(logits.flatten(0, -2), targets.flatten(), own, group)
-    counts = targets.flatten() >= 0
-    return nats.masked_fill(~counts, 0).sum() / counts.sum()
+    return summed_cross_entropy(logits, targets, own, group) / (targets >= 0).sum()

@@ -19,18 +19,21 @@ from torch.utils.checkpoint import checkpoint
 
 from mathlib.checks import InputError, divides, flag, non_negative
 from mathlib.model import gpt, llama, modern
+from mathlib.parallel.pipeline.model_chunks import Chunk
 from mathlib.parallel.tensor import conjugates, dropout_masks
 from mathlib.parallel.tensor.split_matrices import Columns, Exchange, Reading, Rows
 from mathlib.parallel.tensor.split_tensors import WHOLE, Cut, share, sharers
 from mathlib.parallel.tensor.split_words import Words, cross_entropy
 
-MODELS = (gpt.GPT, llama.Llama, modern.Modern)
+MODELS = (gpt.GPT, llama.Llama, modern.Modern, Chunk)
 ROWS = ("out", "down")
+EXPERTS = ".experts."  # in the names of what another axis shares out
 Of = Callable[[nn.Parameter], Tensor]  # what of a parameter is joined: its numbers, its gradient
 
 
 class TensorParallel(nn.Module):
-    """This rank's part of a model, which is cut in place; it starts as the group's first rank's.
+    """This rank's part of a model or of a pipeline's chunk, which is cut in place; it starts as
+    the group's first rank's.
 
     A model on the meta device is filled by name, a matrix at a time: the same on every degree, and
     no rank ever has more than one whole matrix. `chunked` hides exchanges behind matmuls.
@@ -52,12 +55,16 @@ class TensorParallel(nn.Module):
         check(model, self.ranks)
         if flag("chunked", chunked) and not flag("sequence_parallel", sequence_parallel):
             raise InputError("chunked = True: expected sequence_parallel = True, which has chunks")
-        self.group, self.seed = group, seed
+        self.group, self.seed, self.names = group, seed, getattr(model, "ties", {})
         self.how = Exchange(group, sequence_parallel, chunked)
         self.heads, _ = count_heads(model)
-        self.sizes = {name: p.shape for name, p in model.named_parameters()}
+        named = model.named_parameters()
+        self.sizes = {name: p.shape for name, p in named if EXPERTS not in name}
         self.cuts = {name: cut_of(name, model) for name in self.sizes}
-        self.own = share(len(model.tokens.weight), self.rank, self.ranks)
+        ends = [getattr(model, end, None) for end in ("tokens", "head")]
+        self.first, self.last = (end is not None for end in ends)
+        words = max((len(end.weight) for end in ends if end is not None), default=0)
+        self.own = share(words, self.rank, self.ranks) if words else range(0)
         self.positions = getattr(model, "positions", None) is not None
         self._cut(model)
         self.model = model
@@ -66,20 +73,26 @@ class TensorParallel(nn.Module):
         if dropout:
             self._drop()
 
-    def forward(self, tokens: Tensor) -> Tensor:  # b s -> b s V/t
-        """Logits of this rank's words."""
+    def forward(self, x: Tensor) -> Tensor:  # b s -> b s V/t
+        """Logits of this rank's words; a chunk may begin or end with b s h, or b s/t h."""
+        model: Any = self.model
+        if self.first:
+            x = self._embedded(x)
+        full = getattr(model, "recompute", "none") == "full"
+        for block in model.blocks.children():
+            x = checkpoint(block, x, use_reentrant=False) if full else block(x)
+        return model.head(model.norm(x)) if self.last else x
+
+    def _embedded(self, tokens: Tensor) -> Tensor:  # b s -> b s h, or b s/t h
         how, model = self.how, self.model  # type: tuple[Exchange, Any]
         if how.sequence_parallel:
             divides("tensor", self.ranks, "tokens", tokens.shape[1])
         x = model.tokens(tokens)
         if self.positions:
-            x = x + model.positions.weight[: tokens.shape[1]]
+            places = getattr(model, "places", None)
+            x = x + model.positions.weight[slice(tokens.shape[1]) if places is None else places]
             x = conjugates.split_forward(x, self.group) if how.sequence_parallel else x
-        x = self._dropped(x)
-        full = getattr(model, "recompute", "none") == "full"
-        for block in model.blocks:
-            x = checkpoint(block, x, use_reentrant=False) if full else block(x)
-        return model.head(model.norm(x))
+        return self._dropped(x)
 
     def _dropped(self, x: Tensor) -> Tensor:
         return dropout_masks.stream(x, self.dropout, self.how) if self._drops() else x
@@ -92,7 +105,7 @@ class TensorParallel(nn.Module):
         if self.dropout >= 1:
             raise InputError(f"dropout = {self.dropout}: expected less than 1")
         dropout_masks.check_seeds(self.how)
-        for block in self.model.blocks:
+        for block in self.model.blocks.children():
             if getattr(block.attention, "core", None) is not gpt.plain_attention:
                 raise InputError(
                     f"dropout = {self.dropout}: expected 0, or a GPT with plain attention"
@@ -135,23 +148,26 @@ class TensorParallel(nn.Module):
         """This rank's part of a parameter: of the first rank's numbers, or of its name's."""
         if p.is_meta:
             whole = torch.empty(p.shape, dtype=p.dtype)
-            gpt.fill(name, whole, self.seed)
+            gpt.fill(self.names.get(name, name), whole, self.seed)
         else:
             whole = p.detach().contiguous()
             dist.broadcast(whole, group=self.group, group_src=0)
         return self.cuts[name].mine(whole, self.rank, self.ranks)
 
     def _cut(self, model: Any) -> None:
-        tied, readers = model.head.weight is model.tokens.weight, dict[str, Reading]()
+        tied, readers = shares_words(model), dict[str, Reading]()
         for name, module in list(model.named_modules()):
+            if EXPERTS in name:
+                continue
             parent, _, leaf = name.rpartition(".")
             parts = {
                 kind: self._part(f"{name}.{kind}", p)
                 for kind, p in module.named_parameters(recurse=False)
                 if f"{name}.{kind}" in self.sizes  # a tied matrix has the name of the table
             }
-            if isinstance(module, nn.Linear):
-                parts.setdefault("weight", model.tokens.weight)
+            if isinstance(module, nn.Linear) and leaf != "router":
+                if "weight" not in parts:
+                    parts["weight"] = model.tokens.weight
                 reading = readers.setdefault(parent, Reading(self.how))
                 made = self._matrix(leaf, parts["weight"], parts.get("bias"), reading)
                 model.get_submodule(parent).register_module(leaf, made)
@@ -176,15 +192,16 @@ class TensorParallel(nn.Module):
 
     def _sum_partial_gradients(self) -> None:
         groups = dict[int, ProcessGroup | None]()
-        for name, p in self.model.named_parameters():
-            many = self._partial(name)
+        named = dict(self.model.named_parameters())
+        for name, p in ((name, named[name]) for name in self.cuts):
+            many = self.partial(name)
             if many > 1 and many not in groups:
                 whole = many == self.ranks
-                groups[many] = self.group if whole else dist.new_subgroups(many, self.group)[0]
+                groups[many] = self.group if whole else neighbours(many, self.group)
             if many > 1:
                 p.register_hook(lambda g, among=groups[many]: conjugates.reduced(g, among))
 
-    def _partial(self, name: str) -> int:
+    def partial(self, name: str) -> int:
         """Over how many neighbours a gradient is a partial sum; 1: it is whole."""
         cut = self.cuts[name]
         if not cut.whole():
@@ -201,8 +218,9 @@ def check(model: Any, ranks: int) -> None:
         told = ", ".join(kind.__name__ for kind in MODELS)
         raise InputError(f"model = a {type(model).__name__}: expected one of {told}")
     shape = getattr(model, "model", None)
-    for part in ("latent", "experts"):
-        if getattr(shape, part, None) is not None:
+    whole = any(isinstance(part, modern.Experts) for part in model.modules())
+    for part, there in (("latent", getattr(shape, "latent", None)), ("experts", whole)):
+        if there:
             raise InputError(f"{part} = {getattr(shape, part)}: expected None, as it is not cut")
     heads, kv_heads = count_heads(model)
     divides("tensor", ranks, "heads", heads)
@@ -213,18 +231,36 @@ def check(model: Any, ranks: int) -> None:
 
 def head_dim(model: Any) -> int:
     """Numbers of a head."""
-    if isinstance(model, modern.Modern):
-        return model.model.head_dim
-    return model.blocks[0].attention.head_dim
+    attention = first_attention(model)
+    return model.model.head_dim if isinstance(attention, modern.Attention) else attention.head_dim
+
+
+def first_attention(model: Any) -> Any:
+    """Of the first layer that is here."""
+    return next(model.blocks.children()).attention
+
+
+def shares_words(model: Any) -> bool:
+    """Whether the head here reads the embedding table here."""
+    head, tokens = getattr(model, "head", None), getattr(model, "tokens", None)
+    return head is not None and tokens is not None and head.weight is tokens.weight
+
+
+def neighbours(many: int, group: ProcessGroup | None) -> ProcessGroup | None:
+    """The group of so many ranks of a group, next to each other, that this rank is in."""
+    ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
+    first = dist.get_rank(group) // many * many
+    return dist.new_group(ranks[first : first + many], use_local_synchronization=True)
 
 
 def count_heads(model: Any) -> tuple[int, int]:
     """Heads of queries, and of keys and values."""
-    attention = model.blocks[0].attention
+    attention = first_attention(model)
     heads = attention.out.in_features // head_dim(model)
-    if isinstance(model, gpt.GPT):
+    if isinstance(attention, gpt.Attention):
         return heads, heads
-    keys = attention.heads.key if isinstance(model, modern.Modern) else attention.key
+    grouped: Any = attention.heads if isinstance(attention, modern.Attention) else attention
+    keys = grouped.key
     return heads, keys.out_features // head_dim(model)
 
 
@@ -234,7 +270,7 @@ def cut_of(name: str, model: Any) -> Cut:
     parent, _, leaf = path.rpartition(".")
     if path in ("tokens", "head"):
         return Cut(0)
-    if not isinstance(model.get_submodule(path), nn.Linear):
+    if not isinstance(model.get_submodule(path), nn.Linear) or leaf == "router":
         return WHOLE
     head = head_dim(model) if ".attention" in f".{parent}" else 1
     if leaf in ROWS:

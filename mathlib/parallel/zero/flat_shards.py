@@ -149,6 +149,17 @@ class FlatShard:
         """Each parameter's stretch of a row."""
         return zip(self.names, row[: sum(self.sizes)].split(self.sizes), strict=True)
 
+    def stretches(self, flat: Tensor) -> Iterator[tuple[nn.Parameter, int, Tensor]]:
+        """Of each parameter what this rank has, of a tensor like the shard: from which number on,
+        and the numbers, in the order of memory.
+        """
+        begin, end = 0, dist.get_rank(self.group) * self.length  # of the parameter; of the piece
+        for p in self.names:
+            start, stop = (min(max(end + at - begin, 0), p.numel()) for at in (0, self.length))
+            at = begin + start - end
+            yield p, start, flat[at : at + stop - start] if stop > start else flat[:0]
+            begin += p.numel()
+
     def packed_gradients(self, ranks: int) -> Tensor:
         """This rank's share of the mean over so many ranks as one row; gradients are taken away."""
         row = torch.empty(self.ranks * self.length, dtype=self.row.dtype, device=self.row.device)

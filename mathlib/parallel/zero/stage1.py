@@ -51,6 +51,7 @@ class Zero1:
     A parameter without a gradient is refused by its name: the optimizer cannot leave it out.
     Buffers are treated as DDP does: before a forward in training, every rank gets rank 0's. The
     module's zero_grad, the optimizer's and this one's all drop the gradients that have come.
+    `sums`: gradients are added up over the ranks, as the loss has been divided by all that counts.
     """
 
     sent: deque[tuple[list[FlatShard], Scattering]]  # rows that left as one, the oldest first
@@ -66,11 +67,12 @@ class Zero1:
         master: bool = False,
         bucket_bytes: float = 4 * MIB,
         on_their_way: int = 2,
+        sums: bool = False,
         trace: Trace | None = None,
     ):
         self.bucket_bytes, self.most_sent = bucket_bytes, on_their_way
         self.module, self.group, self.most, self.master = module, group, clip, master
-        self.ranks = dist.get_world_size(group)
+        self.ranks = 1 if sums else dist.get_world_size(group)  # what gradients are divided by
         self.trace = trace or SILENT
         self._start_alike()
         self.names = {p: name for name, p in module.named_parameters()}
@@ -163,18 +165,27 @@ class Zero1:
 
     @torch.no_grad()
     def step(self) -> Tensor | None:
-        """Reduce-scatter the gradients, update this rank's pieces, gather the weights of all;
+        """Reduce the gradients, update this rank's pieces, let all ranks have the weights;
         returns the gradient's norm if it is to be clipped.
         """
+        self.reduce()
+        return self.update()
+
+    @torch.no_grad()
+    def reduce(self) -> None:
+        """Reduce-scatter the gradients: the shards have those of all ranks."""
         self._check_unchanged()
         self._refuse_missing(p for s in self.shards for p in s.names if p.grad is None)
         self.sent = deque()
         for s in self.shards:
             self._send(s)
         self._settle(0)
+
+    @torch.no_grad()
+    def update(self) -> Tensor | None:
+        """Update the shards by gradients that are reduced, and gather the weights of all."""
         norm = self._update()
-        for transfer in [s.publish() for s in self.shards]:
-            transfer.wait()
+        self._publish()
         return norm
 
     def _update(self) -> Tensor | None:
@@ -186,6 +197,10 @@ class Zero1:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return norm
+
+    def _publish(self) -> None:
+        for transfer in [s.publish() for s in self.shards]:
+            transfer.wait()
 
     def _send(self, s: FlatShard) -> None:
         """Let a row leave, as soon as there is room on the way."""

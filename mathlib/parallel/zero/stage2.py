@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mathlib.parallel.zero.stage1 import Zero1, in_backward
 
@@ -93,14 +93,10 @@ class Zero2(Zero1):
         self.backward = None
 
     @torch.no_grad()
-    def step(self) -> Tensor | None:
-        """As in stage 1, but that the gradients are where they belong since the end of backward."""
+    def reduce(self) -> None:
+        """The gradients are where they belong since the end of backward."""
         self._check_unchanged()
         self._check_arrived()
-        norm = self._update()
-        for transfer in [s.publish() for s in self.shards]:
-            transfer.wait()
-        return norm
 
     def _check_arrived(self) -> None:
         """Refuse a backward that broke off, and parameters without a gradient."""

@@ -222,14 +222,9 @@ class Zero3(Zero2):
         for part in self.rows:
             self._release(part)
 
-    @torch.no_grad()
-    def step(self) -> Tensor | None:
+    def _publish(self) -> None:
         """Nobody needs the new weights before the next gather; what is whole still has the old."""
-        self._check_unchanged()
-        self._check_arrived()
-        norm = self._update()
         self._release_all()
-        return norm
 
     @torch.no_grad()
     def full_weights(self) -> dict[str, Tensor]:

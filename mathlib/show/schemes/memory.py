@@ -37,7 +37,7 @@ Alive = Mapping[str, float]  # bytes by role
 def life_of_a_step(
     model: str, *, recipe: str = "mixed-adam", caption: str = "", name: str = "", **options: Any
 ) -> Shown:
-    """Bytes alive from the start of a step to its end, by role: from memory.moments, whose
+    """Bytes alive from the start of a step to its end, by role: from memory.one_device, whose
     arguments `options` are.
     """
     alive = one_device.moments(model, recipe=recipe, **options)

@@ -10,7 +10,7 @@ from torch import nn
 from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.parallel.pipeline import copies, model_chunks
-from mathlib.parallel.pipeline.copies import Copies
+from mathlib.parallel.pipeline.copies import Copies, keys
 from mathlib.schedule import orders
 from mathlib.traffic import mesh
 
@@ -19,7 +19,7 @@ def shared(order, stages):
     """Which ranks hold each parameter, by name."""
     schedule = orders.make(order, stages=stages, micro_batches=8)
     stage = dist.get_rank() % stages  # the ranks of a replica are neighbours
-    copies = Copies(model_chunks.build(pipelines.shape(), schedule, stage))
+    copies = Copies(keys(model_chunks.build(pipelines.shape(), schedule, stage)))
     return {name: ranks for (_, name), ranks in copies.holders.items()}
 
 
@@ -51,7 +51,7 @@ def alike():
     nn.init.constant_(part.weight, float(rank))
     part.ties = {"weight": "both"}
     other = nn.Linear(2, 2)
-    copies = Copies({2 * rank: part, 2 * rank + 1: other})
+    copies = Copies(keys({2 * rank: part, 2 * rank + 1: other}))
     start = part.weight.detach().clone()
     if rank:
         part.weight.grad = torch.full((2, 2), 3.0)

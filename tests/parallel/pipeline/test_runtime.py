@@ -5,6 +5,7 @@ process.
 import pipelines
 import pytest
 from patience import PATIENCE
+from torch.nn import functional
 
 from mathlib import launch
 from mathlib.checks import InputError
@@ -86,7 +87,7 @@ def unweighted(_):
 
     def loss(self, i, scores):
         targets = self.targets[i].flatten()
-        found = runtime.F.cross_entropy(scores.flatten(0, 1), targets) / len(self.targets)
+        found = functional.cross_entropy(scores.flatten(0, 1), targets) / len(self.targets)
         self.losses[i] = found.item()
         return found
 

@@ -1,0 +1,1 @@
+"""All axes in one training step: pipeline, data with ZeRO, context, experts, tensor."""

@@ -1,0 +1,7 @@
+"""Faults of experts are caught, and named where they are first seen."""
+
+from proved import named_otherwise
+
+
+def test_each_is_caught_and_named():
+    assert not named_otherwise("experts")

@@ -1,0 +1,43 @@
+"""Every GPU has the group that the mesh gives it, and copies have one colour."""
+
+import pytest
+from charts import SPACE, boxes, drawn, said
+
+from mathlib.checks import InputError
+from mathlib.show.schemes import together
+from mathlib.traffic import mesh
+
+
+@pytest.mark.parametrize(("of", "word"), [("tensor", "TPG"), ("shard", "SDPG")])
+def test_every_gpu_is_drawn_in_its_group(of, word):
+    groups = mesh.sagemaker(world=32, tensor=4, shard=4).groups(of)
+    hints = list(boxes(drawn(together.groups(of=of))))
+    by_rank = {rank: g for g, group in enumerate(groups) for rank in group}
+    assert hints == [f"GPU {rank}, {word}{by_rank[rank]}" for rank in range(32)]
+
+
+def test_copies_are_the_pages_pairs_and_are_said():
+    grid = mesh.sagemaker(world=32, tensor=4, shard=4)
+    for of in together.AXES:
+        assert together.copies(grid, of) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    told = said(drawn(together.groups()))
+    assert told.startswith("8 groups, of which TPG0 has GPUs 0, 1, 2, 3.")
+    assert told.endswith("TPG0 and TPG4; TPG1 and TPG5; TPG2 and TPG6; TPG3 and TPG7")
+
+
+def test_every_second_copy_is_pale():
+    fills = {}
+    for rect in drawn(together.groups(8, 2, 2, 4)).iter(f"{SPACE}rect"):
+        hint = rect.findtext(f"{SPACE}title")
+        if hint:
+            fills[hint] = rect.get("fill"), rect.get("fill-opacity")
+    first, copy = fills["GPU 0, TPG0"], fills["GPU 4, TPG2"]
+    assert first[0] == copy[0] and first[1] is None and copy[1]
+    assert fills["GPU 2, TPG1"][0] != first[0]
+
+
+def test_nodes_that_do_not_divide_and_other_axes_are_refused():
+    with pytest.raises(InputError, match="node"):
+        together.groups(32, node=5)
+    with pytest.raises(InputError, match="of = 'replica'"):
+        together.groups(of="replica")
