@@ -54,7 +54,8 @@ def _kept(P: int, balanced: bool) -> tuple[int, int]:
         return real(x, give, take, group)
 
     with patch.object(plain, "all_to_all", told):
-        held = live.held_bytes(lambda: layer(x).sum(), layer, x)
+        # the least of three: gloo's thread may still hold rows that it has sent
+        held = min(live.held_bytes(lambda: layer(x).sum(), layer, x) for _ in range(3))
     return held, came[1]
 
 
