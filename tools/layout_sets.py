@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import mean, median
 
-from mathlib.plan.published_runs import Published
+from mathlib.plan.published_runs import Published, alike
 
 LEAST = 3  # runs of a set
 
@@ -25,10 +25,7 @@ class Ranked:
 
 def ranked(guess: dict[str, float], runs: Iterable[Published]) -> list[Ranked]:
     """Every set of runs, of which `guess` has predicted seconds by name."""
-    sets = defaultdict(list)
-    for run in runs:
-        sets[run.same_but_layout].append(run)
-    return [one_set(guess, same) for same in sets.values() if len(same) >= LEAST]
+    return [one_set(guess, same) for same in alike(runs) if len(same) >= LEAST]
 
 
 def one_set(guess: dict[str, float], same: list[Published]) -> Ranked:

@@ -12,7 +12,6 @@ from statistics import median
 
 from mathlib.plan.calibration import STRAY, chance_over
 from mathlib.plan.published_runs import Published
-from mathlib.plan.room import Room, find_keeps
 
 Table = dict[str, dict[str, dict[str, float]]]
 RESERVE = 4e9  # bytes of a device that a search leaves out
@@ -28,17 +27,11 @@ NEEDS = {  # programs with constants of their own, and whose runs tell them
 }
 
 
-def bytes_of(run: Published) -> float:
-    """On the fullest device, as the planner counts what its program keeps."""
-    how = {"keeps": find_keeps(run.program), "precision": run.precision}
-    return Room(run.model, run.tokens, **how).total(run.layout)
-
-
 def room_of(run: Published) -> tuple[str, float] | None:
     """ln(bytes / bytes predicted), of what was measured, or of a device on which it fitted or not;
     none where the source tells neither.
     """
-    predicted = bytes_of(run)
+    predicted = run.needed
     if run.memory:
         return "measured", log(run.memory / predicted)
     if run.source not in TOLD_FITS:

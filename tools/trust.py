@@ -28,7 +28,6 @@ sys.path.append(str(Path(__file__).resolve().parent))
 import calibrate  # noqa: E402  (it says where the rest is)
 import layout_sets  # noqa: E402
 import left_out  # noqa: E402
-import memory_needs  # noqa: E402
 
 from mathlib.plan.published_runs import Published, published, sweeps  # noqa: E402
 
@@ -106,9 +105,7 @@ def trust(source: str) -> Trust:
     timed = [run for run in every if run.seconds]
     own = new(timed)
     off = errors(own)
-    bytes_of = [
-        abs(memory_needs.bytes_of(run) / run.memory - 1) for run in every if run.memory and run.fits
-    ]
+    bytes_of = [abs(run.needed / run.memory - 1) for run in every if run.memory and run.fits]
     found = layout_sets.ranked(guess(), own)
     dense = all(r.program.startswith("megatron") and not r.model.experts for r in every)
     return Trust(

@@ -7,12 +7,15 @@ sweeps, sources.toml where, and what is taken for granted where they are silent.
 
 import csv
 import tomllib
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from mathlib.checks import InputError
+from mathlib.checks import InputError, instance, listed
 from mathlib.compute import flops
+from mathlib.plan.room import Room, find_keeps
 from mathlib.records import dataclass, replace
 from mathlib.specs import Cluster, Device, Experts, Latent, Layout, Model, Window, find_device
 
@@ -47,6 +50,23 @@ class Published:
         lay, m = self.layout, self.model
         shape = (m.layers, m.width, m.vocab, self.tokens, lay.sequences, lay.world)
         return (self.source, *shape, self.precision, self.device.name)
+
+    @property
+    def needed(self) -> float:
+        """Bytes on the fullest device, as the planner counts what its program keeps."""
+        how: dict[str, Any] = {"keeps": find_keeps(self.program), "precision": self.precision}
+        return Room(self.model, self.tokens, **how).total(self.layout)
+
+
+def alike(runs: Iterable[Published]) -> list[list[Published]]:
+    """Sets of runs that differ in nothing but their layouts.
+
+    Chapter: planning
+    """
+    found = defaultdict(list)
+    for run in listed("runs", runs):
+        found[instance("runs", run, Published).same_but_layout].append(run)
+    return list(found.values())
 
 
 @cache

@@ -5,15 +5,13 @@ Seconds of a step. A set has at least LEAST runs that ended, on two levels or mo
 chance that it runs out of memory; not what anybody measured.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from statistics import mean, median
 
 from mathlib.plan.calibration import find_rates, out_of_memory
 from mathlib.plan.machine import Machine
-from mathlib.plan.published_runs import Published, published, sweeps
-from mathlib.plan.room import Room, find_keeps
+from mathlib.plan.published_runs import Published, alike, published, sweeps
 from mathlib.plan.simplest import LEVELS, TOLERANCE, level, simplest
 from mathlib.plan.step import seconds_of
 from mathlib.records import dataclass
@@ -43,11 +41,9 @@ class Decided:
 @cache
 def sets() -> list[list[Published]]:
     """Runs that are alike in everything but their layouts."""
-    found = defaultdict(list)
-    for run in [*published()[0], *sweeps()]:
-        if run.told and (run.seconds or not run.fits):
-            found[run.same_but_layout].append(run)
-    return [same for same in found.values() if _choice(same)]
+    every = [*published()[0], *sweeps()]
+    told = [run for run in every if run.told and (run.seconds or not run.fits)]
+    return [same for same in alike(told) if _choice(same)]
 
 
 def _choice(same: list[Published]) -> bool:
@@ -64,8 +60,8 @@ def predicted(run: Published) -> float:
 
 def risk(run: Published) -> float:
     """The chance of running out of memory."""
-    needed = Room(run.model, run.tokens, keeps=find_keeps(run.program)).total(run.layout)
-    return out_of_memory(needed=needed, memory=run.device.room - RESERVE, program=run.program)
+    memory = run.device.room - RESERVE
+    return out_of_memory(needed=run.needed, memory=memory, program=run.program)
 
 
 def decided(same: list[Published], tolerance: float = TOLERANCE) -> Decided:

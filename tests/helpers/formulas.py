@@ -366,6 +366,7 @@ OWN: dict[str, dict[str, object]] = {
     "planner.fewest": {"within": 1e3, "least_devices": 1, "most_devices": 8},
     "planner.longest": {"devices": 2, "multiple": 8, "most_tokens": 16},
     "planner.largest": {"devices": 2, "what": "sequences", "risk": 0.5} | KEPT_TO,
+    "published_runs.alike": {"runs": []},
     "simplest.decide": {"sequences": 8, "devices": 4, "tolerance": 0.1, "risk": 0.5},
     "simplest.simplest": {"ways": [(Layout(), 1.0, "it")], "tolerance": 0.1},
     "sweeps.find_printed": {"name": "nemo-llama3-8b"},

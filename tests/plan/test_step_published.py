@@ -176,7 +176,7 @@ def test_what_torchtitan_says_it_reserved() -> None:
     off = {}
     for run in published()[0]:
         if run.source in ("torchtitan", "torchao") and run.memory:
-            off[run.name] = memory_needs.bytes_of(run) / run.memory - 1
+            off[run.name] = run.needed / run.memory - 1
     own = [one for name, one in off.items() if name.startswith("titan")]
     assert len(off) == 27 and len(own) == 13
     assert median(map(abs, own)) < 0.15 and median(map(abs, off.values())) < 0.13
@@ -191,7 +191,7 @@ def test_what_ran_out_of_memory_was_the_likelier_to() -> None:
     outcome = []
     for run in tested:
         if run.source in memory_needs.TOLD_FITS:
-            needed, memory = memory_needs.bytes_of(run), run.device.room - 4e9
+            needed, memory = run.needed, run.device.room - 4e9
             risk = out_of_memory(needed=needed, memory=memory, program=run.program)
             outcome.append((risk, float(not run.fits)))
     right, brier, plain = memory_needs.scores(outcome)

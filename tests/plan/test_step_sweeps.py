@@ -75,7 +75,7 @@ def test_what_ran_out_of_memory_was_the_likelier_to() -> None:
     for run in sweeps():
         if run.source in memory_needs.TOLD_FITS:
             memory = run.device.room - memory_needs.RESERVE
-            needed = memory_needs.bytes_of(run)
+            needed = run.needed
             risk = out_of_memory(needed=needed, memory=memory, program=run.program)
             outcome.append((risk, float(not run.fits)))
     right, brier, plain = memory_needs.scores(outcome)
@@ -87,7 +87,7 @@ def test_with_the_usual_copies_far_more_would_be_wrong() -> None:
     wrong = {"usual": 0, "own": 0}
     for program in ("megatron-flash", "megatron-flash-norms"):
         runs = [run for run in sweeps() if run.program == program]
-        for name, bytes_of in (("usual", usual), ("own", memory_needs.bytes_of)):
+        for name, bytes_of in (("usual", usual), ("own", lambda run: run.needed)):
             needs = [(bytes_of(run), run.fits) for run in runs]
             wrong[name] += min(
                 sum((needed <= limit) != fits for needed, fits in needs) for limit, _ in needs
