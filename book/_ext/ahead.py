@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def node() -> str:
     return str(next(p for p in (folder / "bin" / "node", folder / "node.exe") if p.exists()))
 
 
+@cache
 def library_zip(package: Path) -> bytes:
     """The library's sources as a zip whose bytes depend on nothing but them."""
     out = BytesIO()

@@ -1,8 +1,9 @@
 """Ships what runs in the reader's browser: Python, this library, the few lines that connect them
 to the page, and the answers that stand there until Python has started.
 
-Every file lies in a folder named after all that goes into it, so that a new version is never mixed
-with a cached old one. What takes long is computed beside the build (ahead.py), and waited for last.
+Every file lies in a folder named after its content, or after all that goes into it, so that a new
+version is never mixed with a cached old one. What takes long is computed beside the build
+(ahead.py), and waited for last.
 """
 
 import json
@@ -53,16 +54,11 @@ def runtime_module(
     return text.encode()
 
 
-def folders(root: Path) -> dict[str, str]:
-    """Names of the folders, which pages hold before anybody knows what is in them."""
-    live = root / "book/live"
-    library = ahead.library_zip(root / "mathlib")
-    own = [Path(source).read_bytes() for source in (__file__, ahead.__file__)]
-    python = [(live / "node_modules/pyodide/package.json").read_bytes(), *own]
-    python += [(live / name).read_bytes() for name in ahead.COMPILER]
-    scripts = [content for _, content in sorted(own_scripts(live).items())]
-    told = {"pyodide": python, "answers": [library, *own], "live": [library, *python, *scripts]}
-    return {kind: f"{kind}-{digest(*contents)}" for kind, contents in told.items()}
+def live_folder(root: Path) -> str:
+    """The folder of scripts and library, which pages name before anybody knows what is in it."""
+    scripts = own_scripts(root / "book/live").values()
+    ready = ahead.folder(root, "live").name.encode()
+    return f"live-{digest(ready, Path(__file__).read_bytes(), *scripts)}"
 
 
 def own_scripts(live: Path) -> dict[str, bytes]:
@@ -76,8 +72,7 @@ def gather(app: Sphinx, config: Config) -> None:
     page anew.
     """
     root = Path(app.confdir)
-    app.livebook_folders = folders(root)
-    config.livebook_folder = app.livebook_folders["live"]
+    config.livebook_folder = live_folder(root)
     static = sorted((root / "book/_static").iterdir())
     config.livebook_static = digest(*(path.read_bytes() for path in static))
     app.livebook_ahead = subprocess.Popen(
@@ -85,7 +80,7 @@ def gather(app: Sphinx, config: Config) -> None:
     )
 
 
-def computed(root: Path, names: dict[str, str]) -> dict[str, dict[str, bytes]]:
+def computed(root: Path, live: str) -> dict[str, dict[str, bytes]]:
     """Folder, file: what was computed ahead, and what the scripts must know of it."""
     pyodide, ready = root / "book/live/node_modules/pyodide", ahead.folder(root, "live")
     runtime = {name: (pyodide / name).read_bytes() for name in PYODIDE}
@@ -96,46 +91,50 @@ def computed(root: Path, names: dict[str, str]) -> dict[str, dict[str, bytes]]:
     runtime["python_stdlib.zip"] = (ready / "python_stdlib.zip").read_bytes()
     for name in PACKED:
         runtime[f"{name}.packed"] = pack(runtime.pop(name))
+    shelves = sorted(ahead.folder(root, "answers").iterdir())
+    answers = {path.name: path.read_bytes() for path in shelves}
+    folder, stored = (
+        f"{kind}-{digest(*files.values())}"
+        for kind, files in (("pyodide", runtime), ("answers", answers))
+    )
     packed = pack((ready / "mathlib.files").read_bytes())
     homes = (ready / "homes.json").read_text("utf-8")
-    told = runtime_module(names["pyodide"], runtime, packed, homes, names["answers"])
-    answers = {path.name: path.read_bytes() for path in ahead.folder(root, "answers").iterdir()}
+    told = runtime_module(folder, runtime, packed, homes, stored)
     return {
-        names["pyodide"]: runtime,
-        names["live"]: {"mathlib.packed": packed, "runtime.mjs": told},
-        names["answers"]: answers,
+        folder: runtime,
+        live: {"mathlib.packed": packed, "runtime.mjs": told},
+        stored: answers,
     }
 
 
 def ship_scripts(app: Sphinx) -> None:
-    """Write the scripts into _static, where pages look for them, and remove what an earlier build
-    left.
-    """
-    static, names = Path(app.outdir) / "_static", app.livebook_folders
-    for kind, name in names.items():
-        for old in static.glob(f"{kind}-*"):
-            if old.name != name:
-                shutil.rmtree(old)
-    write(static, {names["live"]: own_scripts(Path(app.confdir) / "book/live")})
+    """Write the scripts into _static, where pages look for them."""
+    write(app, {app.config.livebook_folder: own_scripts(Path(app.confdir) / "book/live")})
 
 
 def ship_computed(app: Sphinx, failed: Exception | None) -> None:
-    """The rest, when it has been computed."""
+    """The rest, when it has been computed; folders that an earlier build left go."""
     if failed:
         app.livebook_ahead.terminate()
-    elif app.livebook_ahead.wait():
+        return
+    if app.livebook_ahead.wait():
         raise ExtensionError("what pages compute ahead has failed; it is said above why")
-    else:
-        write(Path(app.outdir) / "_static", computed(Path(app.confdir), app.livebook_folders))
+    every = computed(Path(app.confdir), app.config.livebook_folder)
+    for kind in ("pyodide", "live", "answers"):
+        for old in (Path(app.outdir) / "_static").glob(f"{kind}-*"):
+            if old.name not in every:
+                shutil.rmtree(old)
+    write(app, every)
 
 
-def write(static: Path, every: dict[str, dict[str, bytes]]) -> None:
-    """Files by folder, those that are not there."""
+def write(app: Sphinx, every: dict[str, dict[str, bytes]]) -> None:
+    """Files by folder in _static, those that are not there."""
     for folder, files in every.items():
-        (static / folder).mkdir(parents=True, exist_ok=True)
+        place = Path(app.outdir) / "_static" / folder
+        place.mkdir(parents=True, exist_ok=True)
         for file, content in files.items():
-            if not (static / folder / file).exists():
-                (static / folder / file).write_bytes(content)
+            if not (place / file).exists():
+                (place / file).write_bytes(content)
 
 
 def add_script(
