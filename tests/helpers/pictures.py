@@ -98,7 +98,6 @@ SCHEMES = {
     ),
     "memory.saved_by_a_layer": lambda: memory.saved_by_a_layer(specs.find_model("gpt2-xl")),
     "memory.lost_step": memory.lost_step,
-    "memory.zero_stages": memory.zero_stages,
     "autograd.values_and_gradients": lambda: autograd.values_and_gradients(loss()),
     "autograd.work": lambda: autograd.work(two_layers()),
     "autograd.order_of_arrival": lambda: autograd.order_of_arrival(loss()),
