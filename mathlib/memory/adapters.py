@@ -15,7 +15,7 @@ from mathlib.memory import states
 from mathlib.memory.precision import Recipe
 from mathlib.memory.saved_tensors import FP32, INDEX, MASK
 from mathlib.parts import Part, Parts
-from mathlib.specs import RECOMPUTE, Model, find_model
+from mathlib.specs import Model, find_model
 
 READERS = {  # of an input, the matrices that read it
     "attention input": ("query", "key", "value"),
@@ -174,7 +174,7 @@ def activations(
     how = _checked(model, rank, targets, micro_batch, tokens, widths, dropout, small_tensors)
     m, row = how.model, how.e * how.n * how.model.width
     parts = dict[str, Part]()
-    if one_of("recompute", recompute, RECOMPUTE) == "full":
+    if one_of("recompute", recompute, ("none", "full")) == "full":
         parts["layer inputs"] = m.layers * row
     else:
         parts["first layer"] = Parts("first layer", "byte", dict(how.kept(False)))
@@ -210,7 +210,8 @@ def training(
     of a layer that is computed again, if that is more.
 
     `quantised`: matrices of the layers in nf4 with scales of scales, as QLoRA; embedding, norms and
-    head stay as they are. A fused loss writes its gradient over the probabilities.
+    head stay as they are (peft's prepare_model_for_kbit_training makes them fp32, twice as much). A
+    fused loss writes its gradient over the probabilities.
 
     Chapter: memory
     """
