@@ -50,13 +50,21 @@ ROLES: dict[str, Look] = {
 }
 PARTS = {  # role: names of parts that look like it
     "weights": (
-        *("matrices in 4 bits", "other frozen weights"),
+        *("matrices in 4 bits", "other frozen weights", "weights to write with"),
+        *("reference at rest", "reward at rest"),
         *("frozen weights", "weights, forward", "weights, backward", "padding"),
         *("live layer", "prefetched layers", "outside the layers", "live weights"),
         "too few parameters",
     ),
     "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
-    "optimizer": ("model states", "optimizer states", "first moment", "update"),
+    "optimizer": (
+        "policy at rest",
+        "critic at rest",
+        "model states",
+        "optimizer states",
+        "first moment",
+        "update",
+    ),
     "activations": (
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
         *("1. norm statistics", "2. norm statistics", "block", "final"),

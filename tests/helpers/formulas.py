@@ -297,6 +297,12 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
+    "preference.phases": {
+        "method": "ppo",
+        "scorer": "llama3-8b",
+        "recompute": "full",
+        "offload": False,
+    },
     **{
         f"adapters.{name}": {
             **{"model": "llama3-8b", "targets": ("query",), "recompute": "full"},

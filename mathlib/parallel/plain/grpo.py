@@ -71,9 +71,12 @@ class Together:
             same.data = p.data
         self.release()
 
-    def whole(self) -> Tensor:  # all weights, gathered
+    def gather(self) -> None:  # all weights
         for flat in self.zero.flats:
             flat.gather()
+
+    def whole(self) -> Tensor:
+        self.gather()
         return parameters_to_vector(self.model.parameters()).detach()
 
     def release(self) -> None:
@@ -81,7 +84,7 @@ class Together:
             flat.release()
 
     def written(self, prompts: Tensor, dice: Tensor) -> Tensor:
-        self.whole()
+        self.gather()
         text = write(self.pen, prompts, dice)
         self.release()
         return text
