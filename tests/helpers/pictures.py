@@ -119,7 +119,6 @@ SCHEMES = {
     "data_parallel.sent_by_a_rank": data_parallel.sent_by_a_rank,
     "data_parallel.replicas": data_parallel.replicas,
     "data_parallel.four_versions": data_parallel.four_versions,
-    "data_parallel.order_of_buckets": data_parallel.order_of_buckets,
     "data_parallel.accumulation": data_parallel.accumulation,
     "planning.order": planning.order,
     "planning.cards": lambda: planning.cards(Layout(data=16, tensor=2, pipeline=2)),
