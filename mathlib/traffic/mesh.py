@@ -175,9 +175,11 @@ def of_layout(layout: Layout, *, experts: bool = False) -> Mesh:
 
 
 def neighbours(*, size: int, stride: int, node: int) -> int:
-    """Ranks of a group that share a node: of `size` ranks, `stride` apart, those within `node`.
+    """Ranks of a group that share a node: of `size` ranks, `stride` apart, those within
+    `node`.
 
-    Arithmetic, so that a group of a million ranks costs nothing; groups begin at multiples.
+    Arithmetic, so that a group of a million ranks costs nothing; groups begin at
+    multiples.
 
     Chapter: together (eq-neighbours)
     """
