@@ -131,6 +131,16 @@ SCHEMES = {
     "together.groups": together.groups,
     "together.groups, sharded": lambda: together.groups(of="shard"),
     "together.groups, eight": lambda: together.groups(8, 2, 2, 4, of="shard"),
+    "together.ranks": lambda: together.ranks(Layout(data=4, tensor=8, pipeline=2)),
+    "together.ranks, wide": lambda: together.ranks(Layout(tensor=16, context=4), "context"),
+    "together.ranks, deep": lambda: together.ranks(Layout(data=4, pipeline=16), "pipeline"),
+    "together.path": lambda: together.path(
+        {
+            "70B, 64 GPUs": [("data parallelism", "does not fit"), ("ZeRO 3", "19% longer")],
+            "405B, 1,024 GPUs": [("data parallelism", "too few sequences")],
+            "8B, 8 GPUs": [("data parallelism", "the quickest")],
+        }
+    ),
     "zero.copies": lambda: zero.copies(7.5e9),
     "zero.slices": lambda: zero.slices({"embedding": 12, "weight": 12, "bias": 6, "scale": 8}),
     "zero.step": zero.step,
