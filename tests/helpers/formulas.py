@@ -297,6 +297,20 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
+    "preference.phases": {
+        "method": "ppo",
+        "scorer": "llama3-8b",
+        "recompute": "full",
+        "offload": False,
+    },
+    **{
+        f"adapters.{name}": {
+            **{"model": "llama3-8b", "targets": ("query",), "recompute": "full"},
+            **{"rank": 8, "adapter_bytes": 4, "quantised": True},
+            **{"first": False, "fused_loss": False},
+        }
+        for name in ("layer", "activations", "training")
+    },
     "fit.training": {"stage": 0},
     "one_device.moments": {"stage": 0},
     "comm.bus_factor": {"ranks": 8},
