@@ -60,7 +60,6 @@ MESSAGES = {
     "backward": [("reduce-scatter of blocks.0", 50816)] * 9,
     "step": [("all-reduce of blocks.0", 25408)],
 }
-LIVE = {"all": {"layer 0": [True, True, True, False], "layer 1": [False, True, True, True]}}
 ARRIVALS = [
     *(Event("saved", part, 1_000_000) for part in ("block 1", "block 1", "block 2", "loss")),
     Event("turn", "loss"),
@@ -109,7 +108,6 @@ SCHEMES = {
         "reduce", "gather", "scatter", "all-to-all", ranks=3
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
-    "collectives.who_talks, two copies": lambda: collectives.who_talks(ROUNDS, node=2, shard=4),
     "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
     "sums.star": sums.star,
     "sums.levels": sums.levels,
@@ -169,11 +167,7 @@ SCHEMES = {
     "mics.two_orders": mics.two_orders,
     "mics.two_orders, four": lambda: mics.two_orders(2, 4),
     "mics.step": lambda: mics.step(MESSAGES),
-    "mics.live": lambda: mics.live(
-        ["f0", "f1", "b1", "b0"], LIVE, title="Whole", caption="Two at once."
-    ),
     "mics.cut_anew": mics.cut_anew,
-    "mics.knobs": mics.knobs,
     "activations.block": lambda: activations.block("gpt3-175b", caption="A layer's 34."),
     "activations.block, gated": lambda: activations.block("llama3-8b", caption="A layer's 41."),
     "activations.again": lambda: activations.again(caption="Three layers."),
