@@ -77,7 +77,6 @@ def tensor_parallel(
     (Korthikanti et al. 2022, 4.2.2).
 
     Chapter: tensor (eq-tensor-bytes)
-    Chapter: pipeline (eq-three-bytes)
     """
     model = find_model(model)
     t, m = divides("tensor", tensor, "heads", model.heads), whole("micro_batches", micro_batches)
