@@ -57,6 +57,8 @@ FIRST = {  # what is typed: where the first hit leads
     "sequence parallel": "chapters/sequences.html#sequence-parallelism-or-context-parallelism",
     "expert parallelism": "chapters/experts.html#where-experts-live",
     "load balancing loss": "chapters/experts.html#the-router",
+    "3D parallelism": "chapters/together.html#five-axes-in-one-table",
+    "device mesh": "chapters/together.html#which-ranks-are-neighbours",
     "MFUs of an unheardof": f"{C}#from-flop-to-days-and-dollars-mfu",
 }
 
