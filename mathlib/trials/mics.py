@@ -68,9 +68,16 @@ def distances(ranks: int, cases: list[tuple[int, str]], silent: bool = False) ->
     return [zero.furthest(found, zero.one_process(name)) for found, (_, name) in pairs]
 
 
-def _hsdp_distance(name: str) -> float:
-    found = launch.run(zero_torch.weights_after_steps, 4, ["HSDP"], name)
-    return zero.furthest([rank["HSDP"] for rank in found], zero_torch.by_one(name))
+def hsdp_distances() -> list[float]:
+    """The same of PyTorch's HSDP on two replicas of two shards, by optimizer."""
+
+    def run() -> list[list[Tensor]]:
+        weights = zero_torch.weights_after_steps
+        return [weights(["HSDP"], name)["HSDP"] for name in oracle.OPTIMIZERS]
+
+    histories = zip(*launch.run(run, 4), strict=True)
+    pairs = zip(histories, oracle.OPTIMIZERS, strict=True)
+    return [zero.furthest(found, zero_torch.by_one(name)) for found, name in pairs]
 
 
 def against_one_process() -> dict[str, list[float]]:
@@ -78,7 +85,7 @@ def against_one_process() -> dict[str, list[float]]:
     names, degrees = list(oracle.OPTIMIZERS), (1, 2, 4)
     far = distances(4, [(S, name) for S in degrees for name in names])
     found = {f"MiCS, S = {S}": far[2 * i : 2 * i + 2] for i, S in enumerate(degrees)}
-    found["HSDP, S = 2"] = list(map(_hsdp_distance, names))
+    found["HSDP, S = 2"] = hsdp_distances()
     apart = distances(4, [(2, name) for name in names], silent=True)
     return found | {"S = 2, replicas apart": apart}
 
@@ -127,15 +134,17 @@ def sends(ranks: int, shard: int, m: int = 1) -> tuple[float, float]:
     return layers.total + rest.total - sum(both), sum(both)
 
 
-def counted(cases: Iterable[tuple[int, int, int]]) -> dict[str, tuple[float, float]]:
+def counted(cases: Sequence[tuple[int, int, int]]) -> dict[str, tuple[float, float]]:
     """Predicted and counted bytes of rank 0 in a step, by (ranks, degree, micro-batches)."""
+    by_ranks = {ranks: [case for case in cases if case[0] == ranks] for ranks, *_ in cases}
     pairs: dict[str, tuple[float, float]] = {}
-    for ranks, shard, m in cases:
-        near, far = sends(ranks, shard, m)
-        inside, across, system = launch.run(_sent, ranks, shard, m)[0]
-        name = f"N = {ranks}, S = {shard}, m = {m}"
-        pairs |= {f"{name}: group": (near, inside), f"{name}: replicas": (far, across)}
-        pairs[f"{name}: system"] = near + far, system
+    for ranks, these in by_ranks.items():
+        found = launch.run(lambda these=these: [_sent(S, m) for _, S, m in these], ranks)[0]
+        for (_, S, m), (inside, across, system) in zip(these, found, strict=True):
+            near, far = sends(ranks, S, m)
+            name = f"N = {ranks}, S = {S}, m = {m}"
+            pairs |= {f"{name}: group": (near, inside), f"{name}: replicas": (far, across)}
+            pairs[f"{name}: system"] = near + far, system
     return pairs
 
 
@@ -194,11 +203,11 @@ def _hsdp_calls(tell: bool, m: int) -> tuple[list[list[int]], int, Tensor]:
     return calls, summed, torch.cat(gradients)
 
 
-def hsdp_calls(tell: bool, m: int = 2) -> tuple[list[list[int]], int, Tensor]:
+def hsdp_calls(m: int = 2) -> list[tuple[list[list[int]], int, Tensor]]:
     """Gathers, scatters and sums over replicas of HSDP in each micro-batch's backward pass; bytes
-    of the sums; the gradient. tell: which backward pass is the last.
+    of the sums; the gradient: as it is, and told which backward pass is the last.
     """
-    return launch.run(_hsdp_calls, 4, tell, m)[0]
+    return launch.run(lambda: [_hsdp_calls(tell, m) for tell in (False, True)], 4)[0]
 
 
 # What leaves a node
@@ -266,7 +275,7 @@ def clipping(make: Make, group: ProcessGroup | None, most: float) -> Make:
     return made
 
 
-def _clipped(over: str, steps: int) -> tuple[list[float], list[Tensor]]:
+def _clipped(over: str, steps: int) -> tuple[float, list[Tensor]]:
     sharding, replicas = mics.groups(2)
     group = {"own shard": mics.groups(1)[0], "all ranks": None, "sharding group": sharding}[over]
     norms: list[float] = []
@@ -279,18 +288,23 @@ def _clipped(over: str, steps: int) -> tuple[list[float], list[Tensor]]:
     def way(model: gpt.GPT, make: Make) -> mics.Mics:
         return mics.Mics(model, make, model.blocks, sharding, replicas)
 
-    return norms, zero.trained(way, clipping(measured, group, MOST), steps=steps)
+    weights = zero.trained(way, clipping(measured, group, MOST), steps=steps)
+    return norms[0], weights
 
 
-def clipped(over: str, steps: int = 3) -> tuple[list[float], float]:
+def clipped(steps: int = 2) -> dict[str, tuple[list[float], float]]:
     """Over one process's norm, those that four ranks in two replicas find in the first step; how
-    far their weights are from its own after any.
+    far their weights are from its own after any: by where the squares are summed.
     """
-    found = launch.run(_clipped, 4, over, steps)
+    ways = ("own shard", "all ranks", "sharding group")
+    by_rank = launch.run(lambda: [_clipped(over, steps) for over in ways], 4)
     model = gpt.GPT(SHAPE, seed=0).double()
     batches = [data.batch(zero.SEQUENCES, SHAPE.context, number) for number in range(steps)]
     oracle.loss(model, *batches[0]).backward()
     whole = oracle.flat_gradient(model).norm().item()
-    weights = oracle.one_process(model, batches, sgd(model.parameters()), clip=MOST)
-    far = zero.furthest([history for _, history in found], weights)
-    return [norms[0] / whole for norms, _ in found], far
+    wanted = oracle.one_process(model, batches, sgd(model.parameters()), clip=MOST)
+    found = {}
+    for over, ranks in zip(ways, zip(*by_rank, strict=True), strict=True):
+        norms, histories = zip(*ranks, strict=True)
+        found[over] = [n / whole for n in norms], zero.furthest(histories, wanted)
+    return found
