@@ -23,7 +23,7 @@ from mathlib.parallel.plain import mics, ring
 from mathlib.parallel.plain.zero import Flat
 from mathlib.parallel.zero.mics import Mics
 from mathlib.traffic import hierarchical, volumes
-from mathlib.trials import zero, zero_torch
+from mathlib.trials import zero
 
 SHAPE, PARAMETERS, IN_LAYERS, NUMBER = zero.SHAPE, zero.PARAMETERS, zero.IN_LAYERS, zero.NUMBER
 NODE = 2  # ranks of what stands for a machine here
@@ -66,28 +66,6 @@ def distances(ranks: int, cases: list[tuple[int, str]], silent: bool = False) ->
     histories = zip(*launch.run(_trained, ranks, cases, silent), strict=True)
     pairs = zip(histories, cases, strict=True)
     return [zero.furthest(found, zero.one_process(name)) for found, (_, name) in pairs]
-
-
-def hsdp_distances() -> list[float]:
-    """The same of PyTorch's HSDP on two replicas of two shards, by optimizer."""
-
-    def run() -> list[list[Tensor]]:
-        weights = zero_torch.weights_after_steps
-        return [weights(["HSDP"], name)["HSDP"] for name in oracle.OPTIMIZERS]
-
-    histories = zip(*launch.run(run, 4), strict=True)
-    pairs = zip(histories, oracle.OPTIMIZERS, strict=True)
-    return [zero.furthest(found, zero_torch.by_one(name)) for found, name in pairs]
-
-
-def against_one_process() -> dict[str, list[float]]:
-    """How far four ranks are from one process, by SGD and by Adam; the last must be apart."""
-    names, degrees = list(oracle.OPTIMIZERS), (1, 2, 4)
-    far = distances(4, [(S, name) for S in degrees for name in names])
-    found = {f"MiCS, S = {S}": far[2 * i : 2 * i + 2] for i, S in enumerate(degrees)}
-    found["HSDP, S = 2"] = hsdp_distances()
-    apart = distances(4, [(2, name) for name in names], silent=True)
-    return found | {"S = 2, replicas apart": apart}
 
 
 # What a rank keeps, and what it sends
@@ -152,28 +130,25 @@ def counted(cases: Sequence[tuple[int, int, int]]) -> dict[str, tuple[float, flo
 
 
 def _messages(shard: int) -> dict[str, list[tuple[str, int]]]:
-    model = gpt.GPT(SHAPE)
-    way = build(shard, model, sgd)
+    way = build(shard, model := gpt.GPT(SHAPE), sgd)
     names = [*(f"blocks.{i}" for i in range(SHAPE.layers)), "the rest"]
     found: dict[str, list[tuple[str, int]]] = {"forward": [], "backward": [], "step": []}
     now = found["forward"]
 
     def noted(what: str, call: Callable, share: int) -> Callable:
         def run(first: Any, *more: Any) -> Any:
-            own = [first is flat or first is flat.shard.grad for flat in way.flats]
-            size = way.flats[own.index(True)].shard.nbytes * share
-            now.append((f"{what} of {names[own.index(True)]}", size))
+            i = [first is flat or first is flat.shard.grad for flat in way.flats].index(True)
+            now.append((f"{what} of {names[i]}", way.flats[i].shard.nbytes * share))
             return call(first, *more)
 
         return run
 
-    (part,) = micro_batches(1)
     with (
         patch.object(Flat, "gather", noted("all-gather", Flat.gather, shard)),
         patch.object(Flat, "scatter", noted("reduce-scatter", Flat.scatter, shard)),
         patch.object(ring, "all_reduce", noted("all-reduce", ring.all_reduce, 1)),
     ):
-        loss = oracle.loss(model, *part)
+        loss = oracle.loss(model, *micro_batches(1)[0])
         now = found["backward"]
         loss.backward()
         now = found["step"]
@@ -186,28 +161,6 @@ def messages(ranks: int = 4, shard: int = 2) -> dict[str, list[tuple[str, int]]]
     first, *others = launch.run(_messages, ranks, shard)
     assert all(other == first for other in others)
     return first
-
-
-def _hsdp_calls(tell: bool, m: int) -> tuple[list[list[int]], int, Tensor]:
-    model, *_ = zero_torch.fsdp2(gpt.GPT(zero_torch.MODEL).double(), torch.optim.SGD, {}, 2)
-    parts = zip(*(t.chunk(m) for t in data.batch(8 * m, SHAPE.context)), strict=True)
-    names, calls, summed = ("_allgather_base_", "_reduce_scatter_base_", "allreduce_"), [], 0
-    for i, part in enumerate(parts):
-        if tell:
-            model.set_requires_all_reduce(i == m - 1)  # type: ignore[operator]
-        with wire.counted() as program:
-            oracle.loss(model, *oracle.my_part(part)).backward()
-        calls.append([program.calls[name] for name in names])
-        summed += program.payload["allreduce_"]
-    gradients = [p.grad.full_tensor().flatten() for p in model.parameters()]  # type: ignore[union-attr]
-    return calls, summed, torch.cat(gradients)
-
-
-def hsdp_calls(m: int = 2) -> list[tuple[list[list[int]], int, Tensor]]:
-    """Gathers, scatters and sums over replicas of HSDP in each micro-batch's backward pass; bytes
-    of the sums; the gradient: as it is, and told which backward pass is the last.
-    """
-    return launch.run(lambda: [_hsdp_calls(tell, m) for tell in (False, True)], 4)[0]
 
 
 # What leaves a node

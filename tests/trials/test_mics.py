@@ -28,11 +28,6 @@ def test_messages_stand_in_their_phase_and_add_up_to_what_a_rank_sends():
     assert mics.sends(4, 2) == (near * (S - 1) / S, 2 * far * (R - 1) / R)
 
 
-def test_hsdp_sums_in_every_backward_until_it_is_told():
-    (untold, twice, _), (told, once, _) = mics.hsdp_calls(m=2)
-    assert told == [[9, 5, 0], [9, 5, 5]] and untold == [[9, 5, 5]] * 2 and twice == 2 * once
-
-
 def test_what_leaves_a_node_is_the_formula_and_headers():
     cases = [(2, False), (4, False), (4, True)]
     for case, counted in zip(cases, mics.leaving(4, cases), strict=True):
