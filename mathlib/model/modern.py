@@ -155,7 +155,8 @@ class Experts(nn.Module):
         for number, expert in enumerate(self.experts):
             token, place = visitors(chosen, number, len(self.experts))
             part = expert(tokens[token]) * weights[token, place][:, None]
-            result = result.index_add(0, token, part)
+            # index_add would keep `part` for its shape alone
+            result = result.scatter_add(0, token[:, None].expand_as(part), part)
         return result.view_as(x)
 
 

@@ -108,7 +108,9 @@ def _exchanges(
 ) -> tuple[dict[str, float], ...]:
     """How often a layer's tensor, context and expert ranks exchange something, how long each time
     takes, and what of it hides; both directions. Tensor ranks hide no more than their products
-    take, and nothing on the network: Megatron Core's user buffers are those of a node.
+    take, and nothing on the network: Megatron Core's user buffers are those of a node. Keys and
+    values go round three times, gradients in 16 bits and cp - 1 hops, as in Transformer Engine's
+    ring; torch's and ours send gradients in 32 bits over cp hops, 4.3 times in all at cp = 8.
     """
     r, t, among, ep = on.rates, way.tensor, way.context, way.expert
     again = 1 if way.recompute == "full" else 0

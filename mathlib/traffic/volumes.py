@@ -405,13 +405,3 @@ def overlap_tokens(
         * _share(whole("data", data), large_group)
         / (2 * W)
     )
-
-
-def exposed(*, compute: float, communication: float, overlap: float = 1.0) -> float:
-    """Seconds of communication left in sight: what exceeds the share `overlap` of compute it can
-    hide behind.
-
-    Chapter: data_parallel
-    """
-    hidden = non_negative("overlap", overlap) * non_negative("compute", compute)
-    return max(0.0, non_negative("communication", communication) - hidden)

@@ -14,7 +14,7 @@ from mathlib import specs
 from mathlib.compute import params
 from mathlib.memory import activations, fit, one_device, precision
 from mathlib.meters import live, saved
-from mathlib.model import data, gpt, llama, mixed_adam
+from mathlib.model import data, gpt, llama, mixed_adam, modern
 from mathlib.specs import Experts, Layout
 
 SHAPES = {
@@ -347,6 +347,19 @@ def test_the_column_of_attention_sinks():
         for m in (shape, shape.but(attention_sinks=True))
     )
     assert with_sinks - without == sinks - bare == 4 * 3 * 4 * 32
+
+
+def test_experts_of_the_small_modern_model_keep_what_the_formula_says():
+    shape = specs.find_model("mixtral-8x7b").but(
+        **{"name": "small", "layers": 1, "width": 64, "heads": 4, "kv_heads": 2, "vocab": 100},
+        **{"context": 16, "ffn_width": 96, "experts": Experts(8, 2, 96)},
+    )
+    layer, x = modern.Experts(shape), torch.randn(2, 16, 64, requires_grad=True)
+    kept = saved.saved_bytes(lambda: layer(x).sum(), layer)
+    how = {"micro_batch": 2, "bytes_per_element": 4, "dropout": False}
+    predicted = activations.layer(shape, **how)["mlp"].total
+    chosen = 2 * 16 * 2  # which token, which expert: numbers that the formula leaves out
+    assert predicted < kept <= predicted + 4 * 8 * chosen, "a second copy would be 16,384 more"
 
 
 def test_a_gate_on_the_shared_experts():
