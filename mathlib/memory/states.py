@@ -176,7 +176,7 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     The vocabulary is padded to a multiple of t, as Megatron-LM pads it; the title says so.
     A tied head on another stage than the embedding is a second copy of the table.
 
-    Chapter: parallel3d
+    Chapter: together (eq-stage-parameters)
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     t, p = tensor_degree(model, layout.tensor), layout.pipeline

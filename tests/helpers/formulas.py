@@ -396,6 +396,7 @@ OWN: dict[str, dict[str, object]] = {
     "calibration.most_needed": {"memory": 80e9, "risk": 0.1},
     "calibration.interval": {"seconds": 1.0, "device": "h100-sxm", "least": 0.5},
     "calibration.reach": {"device": "h100-sxm"},
+    "by_axis.by_axis": {"layout": Layout(tensor=2, data=2, pipeline=2), "gradient_bytes": 4},
     "mesh.of_layout": {"layout": Layout(tensor=2), "experts": True},
     "mesh.neighbours": {"size": 8, "stride": 2, "node": 8},
     "volumes.expert_parallel": {

@@ -24,7 +24,7 @@ FIRST = {  # what is typed: where the first hit leads
     "mfu": f"{C}#from-flop-to-days-and-dollars-mfu",
     "bubble": "chapters/pipeline.html#the-bubble-derived-both-ways",
     "bf16": f"{M}#why-mixed-precision-keeps-fp32-master-weights",
-    "gradient accumulation": f"{D}#accumulation",
+    "gradient accumulation": f"{D}#gradient-accumulation",
     "checkpoint": f"{C}#from-flop-to-days-and-dollars-mfu",
     "FSDP": f"{Z}#stage-3-shard-the-weights",
     "6ND": f"{C}#the-6pd-rule-gpt-3-in-flop-days-and-dollars",
@@ -37,7 +37,7 @@ FIRST = {  # what is typed: where the first hit leads
     "flash attention": f"{C}#counting-flop-in-pytorch",
     "FlashAttention": f"{C}#counting-flop-in-pytorch",
     "ZeRO": f"{Z}#data-parallelism-keeps-n-copies",
-    "bucket": f"{D}#what-it-costs",
+    "bucket": f"{D}#buckets-send-while-backward-goes-on",
     "ring": f"{K}#the-ring",
     "two levels": f"{K}#two-levels",
     "drop_last": f"{D}#who-gets-which-data",
@@ -57,6 +57,8 @@ FIRST = {  # what is typed: where the first hit leads
     "sequence parallel": "chapters/sequences.html#sequence-parallelism-or-context-parallelism",
     "expert parallelism": "chapters/experts.html#where-experts-live",
     "load balancing loss": "chapters/experts.html#the-router",
+    "3D parallelism": "chapters/together.html#five-axes-in-one-table",
+    "device mesh": "chapters/together.html#which-ranks-are-neighbours",
     "MFUs of an unheardof": f"{C}#from-flop-to-days-and-dollars-mfu",
 }
 
