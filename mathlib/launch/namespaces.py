@@ -27,9 +27,9 @@ from mathlib.schedule.cluster import Cluster
 WAYS = ("namespaces", "paced")
 PORT = "eth0"  # what each node's port is called, inside its namespace
 CLONE_NEWNET = 0x40000000  # linux/sched.h
-LARGEST = 65535  # bytes of a packet, so that headers are a thousandth
-# Bytes that pass at once, and that may queue: TCP takes more time over the dropped than over these.
-BURST, QUEUE = 128 * 1024, 16 * 2**20
+LARGEST = 9000  # bytes of a packet, so that headers take less than a hundredth
+# What passes at once after a pause: a millisecond's worth, else some packets; and what may queue.
+BURST, PACKETS, QUEUE = 1e-3, 2 * 9014, 16 * 2**20
 
 
 class Place(NamedTuple):
@@ -58,7 +58,7 @@ def made(cluster: Cluster, way: str | None = None) -> Iterator[Place]:
         if "why" in told:
             yield _paced(way, told["why"])
         else:
-            paths = tuple(told["paths"][node] for node in cluster.node_of())
+            paths = tuple(told["paths"][node] for node in cluster.node_of)
             yield Place("namespaces", paths=paths)
 
 
@@ -136,7 +136,8 @@ def _make(rates: Sequence[float | None]) -> list[str]:
         lines = [f"addr add 10.77.{high}.{low}/16 dev {PORT}"]
         _say("ip", [*lines, *(f"link set dev {device} up" for device in ("lo", PORT))])
         if rate:
-            bucket = f"tbf rate {8 * rate:.0f} burst {BURST} limit {QUEUE}"
+            burst = max(PACKETS, int(BURST * rate))
+            bucket = f"tbf rate {8 * rate:.0f} burst {burst} limit {QUEUE}"
             _say("tc", [f"qdisc add dev {PORT} root {bucket}"])
     return nodes
 

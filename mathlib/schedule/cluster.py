@@ -8,6 +8,7 @@ passes its one port; `shared_ports` of a run says whether its messages share the
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -64,6 +65,7 @@ class Cluster:
         """N."""
         return sum(self.nodes)
 
+    @cached_property
     def node_of(self) -> list[int]:
         """The node of each rank."""
         return [node for node, size in enumerate(self.nodes) for _ in range(size)]
@@ -81,12 +83,12 @@ class Cluster:
         """What holds a message from rank a to rank b; bandwidth of a port that all who leave
         the node share is left out.
         """
-        here, there = (self.node_of()[rank] for rank in (a, b))
+        here, there = self.node_of[a], self.node_of[b]
         link = self.inside
         if here != there:
             link = self.port(here)
             link = link._replace(bandwidth=math.inf) if shared_ports else link
-        return link.slower(self.slow.get((a, b), Link()))
+        return link.slower(self.slow[a, b]) if (a, b) in self.slow else link
 
     def speed(self, rank: int) -> float:
         """How fast a rank computes; 1 unless said."""

@@ -27,7 +27,7 @@ def test_a_message_is_held_by_the_slowest_of_what_it_passes(pair, alone, shared)
 
 
 def test_ranks_are_numbered_node_by_node():
-    assert MIXED.ranks == 4 and MIXED.node_of() == [0, 0, 1, 2]
+    assert MIXED.ranks == 4 and MIXED.node_of == [0, 0, 1, 2]
     assert list(MIXED.ranks_of()) == [range(2), range(2, 3), range(3, 4)]
     assert Cluster((1, 1), speeds={1: 0.5}).speed(1) == 0.5 and MIXED.speed(1) == 1
 
