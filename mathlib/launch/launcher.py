@@ -52,6 +52,7 @@ def run(
     how: str | None = None,
     cluster: Cluster | None = None,
     network: str | None = None,
+    watch: bool = False,
     **kwargs: Any,
 ) -> list:
     """Call fn(*args, **kwargs) on every rank; return the list of what the ranks return, in the
@@ -62,6 +63,7 @@ def run(
     (None: torch decides). echo: print what the ranks printed. how: "fork" (Linux, milliseconds a
     rank) or "fresh" (a new interpreter each, seconds). cluster: whose nodes, links, speeds and
     deaths the ranks are held to, by network "namespaces" (where root may), or "paced"; see `lab`.
+    watch: if they do not finish in time, say which rank waits for whom, and in what.
     """
     checks.positive("timeout", timeout)
     checks.one_of("device", device, ["cpu", "cuda"])
@@ -82,6 +84,7 @@ def run(
         "timeout": timeout,
         "threads": threads,
         "device": device,
+        "watch": checks.flag("watch", watch),
     }
     with contextlib.ExitStack() as stack:
         if cluster:

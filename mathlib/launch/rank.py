@@ -21,7 +21,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mathlib.launch import namespaces
+from mathlib.launch import namespaces, waiting
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -126,7 +126,8 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
         timeout=task["timeout"] + SPARE,
     )
     fn, args, kwargs = cloudpickle.loads(task["call"])
-    with place(task.get("cluster"), task.get("place")):
+    watch = waiting.watched(home, rank) if task["watch"] else contextlib.nullcontext()
+    with place(task.get("cluster"), task.get("place")), watch:
         value = fn(*args, **kwargs)
     try:
         return cloudpickle.dumps(value)
