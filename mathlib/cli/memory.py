@@ -39,6 +39,7 @@ def memory_options(parser: ArgumentParser) -> None:
     add_tokens(parser)
     add_layout(parser)
     add_saving(parser)
+    add_adapters(parser)
     parser.add_argument(
         "--program",
         metavar="NAME",
@@ -75,6 +76,22 @@ def add_saving(parser: ArgumentParser) -> None:
     )
 
 
+def add_adapters(parser: ArgumentParser) -> None:
+    """Fine-tuning of small matrices beside frozen ones."""
+    parser.add_argument(
+        "--lora", type=NUMBER, metavar="RANK", help="trains adapters of this rank, and no weight"
+    )
+    parser.add_argument(
+        "--on",
+        type=lambda text: tuple(text.split(",")),
+        metavar="NAMES",
+        help="the matrices that have adapters, such as query,value; all of a layer if not given",
+    )
+    parser.add_argument(
+        "--qlora", action="store_true", help="with --lora: matrices of the layers wait in 4 bits"
+    )
+
+
 def saving_of(args: Typed, model: Model) -> dict[str, Any]:
     """The same as the library's options."""
     recipe = recipe_named(args.recipe or "mixed-adam")
@@ -103,6 +120,7 @@ def recipe_named(text: str) -> str:
     "memory llama2-7b --zero 3 --data 8",
     "memory gpt3-175b --tensor 8 --pipeline 16 --micro-batches 64 --sequence-parallel",
     "memory gpt2 --micro-batch 4 --memory 24GB",
+    "memory llama3-70b --lora 16 --qlora --tokens 2048 --recompute full --memory 80GB",
     "memory llama2-13b --device rtx-4090 --recompute full --offload parameters --nvme 2TB",
     'memory gpt3-175b --megatron "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8"',
     options=memory_options,
@@ -110,7 +128,9 @@ def recipe_named(text: str) -> str:
 def memory_command(args: Typed) -> None:
     model = model_of(args)
     lay = layout_of(args, model, uneven=True)
-    counted = (planned if program_of(args) else operations)(args, model, lay)
+    counted = (adapted if args.lora else planned if program_of(args) else operations)(
+        args, model, lay
+    )
     parts = counted.held(lay)
     facts: list[Fact] = [
         ("devices", lay.world, ""),
@@ -124,6 +144,10 @@ def memory_command(args: Typed) -> None:
         return answer(args, parts, facts, keeps=counted.keeps)
     verdict, told, more = judge(args, lay, parts, there, counted)
     ways = [] if verdict else list(ways_out(lay, verdict.memory, counted.held))
+    if not verdict and args.lora and not args.qlora:
+        packed = adapted(args, model, lay, packed=True).held(lay).total
+        fits = "fits" if packed <= verdict.memory else "still too much"
+        ways.insert(0, f"with --qlora: {shown(packed, 'byte')}, {fits}")
     answer(args, parts, facts + more, verdict=told, ways=ways, keeps=counted.keeps)
 
 
@@ -181,6 +205,41 @@ def operations(args: Typed, model: Model, lay: Layout) -> Counted:
         return fit.training(model, lay, stage=args.pipeline_stage, **how)
 
     return Counted(held, counted_as(model, how["recipe"]), {})
+
+
+def adapted(args: Typed, model: Model, lay: Layout, packed: bool = False) -> Counted:
+    """What one device keeps of a model that is frozen, and of the adapters that are trained."""
+    from mathlib.memory import adapters
+
+    for name, wanted in (("attention", "flash"), ("program", None), ("offload", "none")):
+        if args.value(name) not in (None, wanted):
+            raise InputError(
+                f"--{name} {args.value(name)}: with --lora expected "
+                f"{wanted or 'PyTorch alone, without one'}"
+            )
+    recipe = recipe_named(args.recipe or "mixed-adam")
+
+    def held(lay: Layout) -> Parts:
+        if lay.world != lay.data or lay.zero:
+            raise InputError(
+                f"--lora with a layout of tensor {lay.tensor}, context {lay.context}, pipeline "
+                f"{lay.pipeline}, ZeRO {lay.zero}: expected replicas alone (--data); what sharding "
+                "makes of frozen weights is not counted here"
+            )
+        return adapters.training(
+            model,
+            rank=args.lora,
+            targets=args.on or adapters.TARGETS,
+            quantised=args.qlora or packed,
+            recipe=recipe,
+            micro_batch=lay.micro_batch,
+            tokens=args.tokens,
+            recompute=lay.recompute,
+            dropout=bool(args.dropout),
+        )
+
+    keeps = f"memory counted as PyTorch's own operations fill it: bf16, adapters as {recipe}"
+    return Counted(held, keeps, {})
 
 
 def planned(args: Typed, model: Model, lay: Layout) -> Counted:

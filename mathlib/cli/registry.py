@@ -19,6 +19,7 @@ MODULES = {  # of each command, in the order of the help
     "flops": "compute",
     "memory": "memory",
     "kv": "kv",
+    "roles": "preference",
     "comm": "traffic",
     "groups": "traffic",
     "prove": "proofs",

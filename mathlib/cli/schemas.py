@@ -48,7 +48,7 @@ FLAGS = of(
     read=each(TEXT), assumed=many(TEXT), ignored=many(TEXT), unknown=many(TEXT)
 )  # of another program
 DEFS = {"parts": PARTS}
-SUM = PARTS | {  # what params, flops, memory, kv, time and comm step answer
+SUM = PARTS | {  # what params, flops, memory, kv, roles, time and comm step answer
     "properties": PARTS["properties"]
     | {"also": each(FACT), "verdict": either(TEXT, NULL), "ways": many(TEXT), "flags": FLAGS}
     | {"keeps": TEXT},
@@ -131,6 +131,7 @@ SCHEMAS: dict[str, Schema] = {
     "flops": SUM,
     "memory": SUM,
     "kv": SUM,
+    "roles": SUM,
     "time": SUM,
     "comm": either(SUM, each(FACT) | {"properties": {"flags": FLAGS}}),
     "groups": of(unit=TEXT, sizes=each(WHOLE), groups=each(many(many(WHOLE)))),

@@ -118,7 +118,8 @@ MORE = {
     "mathlib COMMAND --json": "the answer for programs; `mathlib schema` has its form",
     "mathlib --version": "the version",
     "mathlib --completion SHELL": "a script for bash, zsh or fish: commands, options and names",
-    "exit status": "0 answered, it fits or is equal; 1 it does not fit or differs; 2 bad input",
+    "exit status": "0 answered, it fits or is equal; 1 it does not fit, differs or has no verdict; "
+    "2 bad input",
 }
 
 

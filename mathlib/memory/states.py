@@ -51,7 +51,6 @@ def per_parameter(
     gradients, stage 3 also weights. Main gradients, to which backward adds, are
     gradients; copies that the optimizer makes of gradients are its own.
 
-    Chapter: memory (eq-zero)
     Chapter: zero (eq-copies)
     Chapter: mics (eq-mics-states)
     """
@@ -85,7 +84,7 @@ def model_states(
     """Bytes of one device's model states: P / (t p) parameters, each as `per_parameter` (ZeRO,
     Table 1).
 
-    Chapter: memory (eq-states, eq-zero)
+    Chapter: memory (eq-states)
     """
     P = positive("parameters", parameters) / whole("tensor", tensor) / whole("pipeline", pipeline)
     each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)
@@ -177,7 +176,7 @@ def stage_parameters(model: str | Model, layout: Layout, stage: int = 0) -> Part
     The vocabulary is padded to a multiple of t, as Megatron-LM pads it; the title says so.
     A tied head on another stage than the embedding is a second copy of the table.
 
-    Chapter: parallel3d
+    Chapter: together (eq-stage-parameters)
     """
     model, layout = find_model(model), instance("layout", layout, Layout)
     t, p = tensor_degree(model, layout.tensor), layout.pipeline

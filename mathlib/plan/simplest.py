@@ -49,7 +49,7 @@ class Step:
 def level(layout: Layout) -> str:
     """The first level that allows a layout.
 
-    Chapter: planning
+    Chapter: together (eq-simplest)
     """
     instance("layout", layout, Layout)
     return next(name for name, most in LEVELS.items() if _within(layout, most))
@@ -63,7 +63,7 @@ def simplest(ways: Iterable[tuple[Layout, float, T]], tolerance: float = TOLERAN
     """Of layouts with their seconds, the simplest that takes at most so much longer than the
     quickest; of equally simple ones the quickest.
 
-    Chapter: planning
+    Chapter: together (eq-simplest)
     """
     every = listed("ways", ways)
     if not every or not all(isinstance(way, tuple) and len(way) == 3 for way in every):
@@ -88,7 +88,7 @@ def decide(
 
     Where nothing fits at all, no step has a choice.
 
-    Chapter: planning
+    Chapter: together (eq-simplest)
     """
     non_negative("tolerance", tolerance)
     for name in ("only", "at_most"):

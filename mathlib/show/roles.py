@@ -50,20 +50,36 @@ ROLES: dict[str, Look] = {
 }
 PARTS = {  # role: names of parts that look like it
     "weights": (
+        *("matrices in 4 bits", "other frozen weights", "weights to write with"),
+        *("reference at rest", "reward at rest"),
         *("frozen weights", "weights, forward", "weights, backward", "padding"),
         *("live layer", "prefetched layers", "outside the layers", "live weights"),
         "too few parameters",
     ),
     "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
-    "optimizer": ("model states", "optimizer states", "first moment", "update"),
+    "optimizer": (
+        "policy at rest",
+        "critic at rest",
+        "model states",
+        "optimizer states",
+        "first moment",
+        "update",
+    ),
     "activations": (
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
         *("1. norm statistics", "2. norm statistics", "block", "final"),
         *("final norm input", "final norm statistics", "token numbers", "residual"),
+        *("first layer", "other layers", "layer inputs", "attention output", "keys and values"),
+        *(  # of layers with adapters
+            name + how
+            for name in ("attention input", "mlp input", "projection input", "second input")
+            for how in ("", ", dropped", ", masks", ", cast", ", times A")
+            if name + how not in ("projection input", "second input")
+        ),
         "too few tokens",
     ),
     "temporary": (
-        *("gathered layer", "working tensors", "passes, a kernel a line"),
+        *("recomputed layer", "gathered layer", "working tensors", "passes, a kernel a line"),
         "passes beyond the count",
     ),
     "forward": ("arithmetic", "products at the peak", "inference"),
@@ -84,7 +100,16 @@ PARTS = {  # role: names of parts that look like it
         "log-sum-exp",
     ),
     "mlp": (
-        *("up", "down", "gate", "experts", "shared experts", "activation input", "second input"),
+        *(
+            "up",
+            "down",
+            "gate",
+            "activated gate",
+            "experts",
+            "shared experts",
+            "activation input",
+            "second input",
+        ),
         "activation function",
     ),
     "vocabulary": ("head", "LM head", "loss on the last stage"),
@@ -98,6 +123,7 @@ PARTS = {  # role: names of parts that look like it
         *("memory traffic", "messages", "passes, slower than a stream", "messages between stages"),
         *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
         *("exchange with the host", "in flight"),
+        *("tensor", "context", "expert", "pipeline", "data", "tied table"),
     ),
     "idle": (
         *("latency", "start", "steps", "launches", "between kernels", "idle in the pipeline"),

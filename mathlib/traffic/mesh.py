@@ -140,7 +140,7 @@ def megatron(
     With ep > 1 this is the grid of the experts, whose data degree is world / (tp ep pp) and which
     ignores cp (parallel_state.initialize_model_parallel).
 
-    Chapter: parallel3d
+    Chapter: together (eq-rank)
     """
     names = order.split("-") if isinstance(order, str) else []
     if sorted(names) != sorted(MEGATRON.split("-")) and sorted(names) != ["dp", "pp", "tp"]:
@@ -164,7 +164,7 @@ def of_layout(layout: Layout, *, experts: bool = False) -> Mesh:
     Dense axes tp, cp, dp, pp; of the experts tp (those that share an expert), ep, dp (those that
     hold the same experts), pp.  Both have the same stages.
 
-    Chapter: parallel3d
+    Chapter: together (eq-rank)
     """
     lay = instance("layout", layout, Layout)
     if flag("experts", experts):
@@ -175,11 +175,13 @@ def of_layout(layout: Layout, *, experts: bool = False) -> Mesh:
 
 
 def neighbours(*, size: int, stride: int, node: int) -> int:
-    """Ranks of a group that share a node: of `size` ranks, `stride` apart, those within `node`.
+    """Ranks of a group that share a node: of `size` ranks, `stride` apart, those within
+    `node`.
 
-    Arithmetic, so that a group of a million ranks costs nothing; groups begin at multiples.
+    Arithmetic, so that a group of a million ranks costs nothing; groups begin at
+    multiples.
 
-    Chapter: parallel3d
+    Chapter: together (eq-neighbours)
     """
     most = whole("node", node) // whole("stride", stride)
     return min(whole("size", size), max(1, most))
@@ -189,7 +191,7 @@ def deepspeed(axes: Sequence[str], dims: Sequence[int]) -> Mesh:
     """DeepSpeed's ProcessTopology, and torch's DeviceMesh: row-major, so the LAST axis is the
     fastest.
 
-    Chapter: parallel3d
+    Chapter: together (eq-rank)
     """
     axes, dims = [str(one) for one in listed("axes", axes)], listed("dims", dims)
     if len(axes) != len(dims) or len(set(axes)) != len(axes):

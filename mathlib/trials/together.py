@@ -93,3 +93,14 @@ def proved() -> Verdict:
 def ways_to_err() -> dict[str, int]:
     """Faults of the prover by the kind of parallelism that has them."""
     return dict(Counter(one.axis for one in faults.every().values()))
+
+
+def caught(*names: str) -> list[tuple[str, str]]:
+    """Faults by their names: what is wrong, and where the prover sees it first."""
+    found = []
+    for name in names:
+        one = faults.find(name)
+        verdict = one.proved()
+        seen = verdict.stuck.partition(":")[0] if verdict.stuck else str(verdict.first)
+        found.append((one.says, f"ranks wait: {seen}" if verdict.stuck else seen))
+    return found

@@ -5,9 +5,11 @@ Seconds of a step. A set has at least LEAST runs that ended, on two levels or mo
 chance that it runs out of memory; not what anybody measured.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cache
 from statistics import mean, median
+from typing import NamedTuple
 
 from mathlib.plan.calibration import find_rates, out_of_memory
 from mathlib.plan.machine import Machine
@@ -115,3 +117,59 @@ def outcomes() -> dict[str, tuple[int, int]]:
         for run in same:
             found[level(run.layout)][0 if run.fits else 1] += 1
     return {name: (ended, failed) for name, (ended, failed) in found.items()}
+
+
+class Beside(NamedTuple):
+    """Of a source's sets: the best layout with no axis but data beside the best of all others."""
+
+    sets: int  # in which both ended
+    longer: float  # median of how much longer the best ZeRO takes; below 0: it is quicker
+    most: float
+    quicker: int  # sets in which ZeRO is
+    failed: int  # sets in which every ZeRO layout that was tried ran out of memory
+
+
+def zero_beside_others() -> dict[str, Beside]:
+    """By source; sets in which nobody tried ZeRO alone, or nothing else, are left out."""
+    lost, failed = defaultdict[str, list[float]](list), Counter[str]()
+    for same in sets():
+        plain = [run for run in same if level(run.layout) in ZERO]
+        others = [run.seconds for run in same if run.fits and level(run.layout) not in ZERO]
+        ended = [run.seconds for run in plain if run.fits]
+        if ended and others:
+            lost[same[0].source].append(min(ended) / min(others) - 1)
+        failed[same[0].source] += bool(plain) and not ended
+    return {
+        source: Beside(len(each), median(each), max(each), sum(x < 0 for x in each), failed[source])
+        for source, each in lost.items()
+    }
+
+
+def fitted(same: list[Published]) -> bool:
+    """Whether constants of the predictions were fitted to a run of a set."""
+    return any(run in published()[0] for run in same)
+
+
+TWICE = {"32-n-dp-2-tp-4-pp-32": 128, "64-n-dp-4-tp-4-pp-32": 64}  # micro-batches
+LARGE = 64  # GPUs, from which on a run is no longer small
+
+
+def by_size() -> dict[str, list[Decided]]:
+    """Sets of small runs, of larger ones, and all."""
+    found: dict[str, list[Decided]] = {"2 to 32 GPUs": [], "64 to 512 GPUs": []}
+    small, large = found.values()
+    for same, one in zip(sets(), all_decided(), strict=True):
+        (large if same[0].layout.world >= LARGE else small).append(one)
+    return found | {"all": all_decided()}
+
+
+def dearest(many: int = 3) -> list[Decided]:
+    """Sets in which the simplest within the tolerance loses most."""
+    return sorted(all_decided(), key=lambda one: -one.lost[WAYS[0]])[:many]
+
+
+def twice_as_many() -> dict[int, float]:
+    """Seconds of two of the Playbook's runs, by GPUs: 80B, 4 tensor ranks, 32 stages, one batch."""
+    names = {f"usp-80b-{n}-mb-1-ga-{m}-z-1" for n, m in TWICE.items()}
+    runs = [run for run in published()[0] if run.name in names]
+    return {run.layout.world: run.seconds for run in runs}

@@ -11,9 +11,10 @@ from mathlib import specs
 from mathlib.checks import InputError
 from mathlib.cli import memory
 from mathlib.explore.memory import explorer
-from mathlib.memory import fit, states
+from mathlib.memory import adapters, fit, states
 from mathlib.plan import calibration
 from mathlib.show import says
+from mathlib.units import show
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -136,3 +137,28 @@ def test_whose_conventions_were_counted_is_said_in_memory_and_in_time(capsys):
     assert "gate" not in answered("memory gpt2", capsys)["keeps"]
     memory.memory_command(args("memory llama2-7b"))
     assert mine["keeps"].partition(":")[0] in capsys.readouterr().out
+
+
+def test_adapters_are_counted_by_the_formula_and_what_is_not_counted_is_refused(capsys):
+    line = "memory llama3-8b --lora 16 --tokens 2048 --recompute full"
+    how = {"rank": 16, "tokens": 2048, "recompute": "full"}
+    for more, asked in (
+        ("", {}),
+        (" --qlora --on query,value", {"quantised": True, "targets": ("query", "value")}),
+        (" --dropout --micro-batch 4", {"dropout": True, "micro_batch": 4}),
+    ):
+        told = adapters.training("llama3-8b", **how, **asked).total
+        assert answered(line + more, capsys)["total"] == told
+    small = answered(f"{line} --memory 20GB", capsys)
+    packed = adapters.training("llama3-8b", **how, quantised=True).total
+    assert small["verdict"].startswith("does not fit")
+    assert f"with --qlora: {show(packed, 'byte')}, fits" in small["ways"]
+    for more, why in (
+        ("--tensor 2", "replicas alone"),
+        ("--zero 3 --data 8", "replicas alone"),
+        ("--attention standard", "expected flash"),
+        ("--program megatron", "PyTorch alone"),
+        ("--on quary", "did you mean query"),
+    ):
+        with pytest.raises(InputError, match=why):
+            memory.memory_command(args(f"{line} {more}"))

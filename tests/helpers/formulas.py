@@ -299,6 +299,20 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
+    "preference.phases": {
+        "method": "ppo",
+        "scorer": "llama3-8b",
+        "recompute": "full",
+        "offload": False,
+    },
+    **{
+        f"adapters.{name}": {
+            **{"model": "llama3-8b", "targets": ("query",), "recompute": "full"},
+            **{"rank": 8, "adapter_bytes": 4, "quantised": True},
+            **{"first": False, "fused_loss": False},
+        }
+        for name in ("layer", "activations", "training")
+    },
     "fit.training": {"stage": 0},
     "one_device.moments": {"stage": 0},
     "comm.bus_factor": {"ranks": 8},
@@ -340,7 +354,6 @@ OWN: dict[str, dict[str, object]] = {
     },
     "ring_time.hidden_tokens": {"order": "zigzag", "achieved": 4e14, "bandwidth": 5e10},
     "ring_order.efficiency": {"order": "plain", "ranks": 4, "tokens": 16},
-    "fit.smallest": {"layout": Layout(data=4)},
     "zero_rank.moments": {"layout": Layout(data=4, zero=2), "scatter": "all-to-all"},
     "degree.choose": {"layout": Layout(data=4)},
     "zero_rank.peak": {"layout": Layout(data=4, zero=3)},
@@ -402,6 +415,7 @@ OWN: dict[str, dict[str, object]] = {
     "calibration.most_needed": {"memory": 80e9, "risk": 0.1},
     "calibration.interval": {"seconds": 1.0, "device": "h100-sxm", "least": 0.5},
     "calibration.reach": {"device": "h100-sxm"},
+    "by_axis.by_axis": {"layout": Layout(tensor=2, data=2, pipeline=2), "gradient_bytes": 4},
     "mesh.of_layout": {"layout": Layout(tensor=2), "experts": True},
     "mesh.neighbours": {"size": 8, "stride": 2, "node": 8},
     "volumes.expert_parallel": {

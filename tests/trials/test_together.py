@@ -36,3 +36,12 @@ def test_the_pages_groups_train_what_one_process_trains():
 def test_ways_to_err_are_counted_by_axis():
     found = together.ways_to_err()
     assert list(found) == list(faults.AXES) and sum(found.values()) == len(faults.every())
+
+
+def test_faults_are_caught_where_they_say_and_most_are_from_threads():
+    ((says, first),) = together.caught("tied-sum")
+    assert says == faults.find("tied-sum").says and first.startswith("gradient of embedding")
+    ((_, stuck),) = together.caught("embedding-group")
+    assert stuck.startswith("ranks wait")
+    known = [one for one in faults.every().values() if one.source]
+    assert len(known) > len(faults.every()) / 2

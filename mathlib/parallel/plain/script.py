@@ -6,6 +6,7 @@ Under torchrun on its ranks, else on 4, or on 8 where three axes meet.
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -112,6 +113,43 @@ def together(title: str, build: Callable) -> None:
     run(losses, 8)
 
 
+def roles(title: str, trainer: Callable, writer: Callable, writers: int) -> None:
+    """Reward vowels: some ranks write and train, or train while others write."""
+
+    def rewards() -> None:
+        ranks, rank = dist.get_world_size(), dist.get_rank()
+        N, model = ranks - writers, gpt.GPT(MODEL)
+        group = dist.new_group(range(N))
+        if rank < N:
+            own = (group,) if writers else ()
+            way = trainer(model, partial(torch.optim.Adam, lr=0.01), vowels, *own)
+        else:
+            way = writer(model, N)
+        for number in range(STEPS):
+            prompts, dice = replies(N, number)
+            with wire.counted() as sent:
+                given = (prompts[rank], dice[rank], 4) if rank < N else (prompts, dice)
+                earned = way.step(*given)
+            told = earned if rank < N else 0.0
+            report(title, told * ranks / N, sent, what="reward")
+
+    run(rewards)
+
+
+def vowels(text: torch.Tensor) -> torch.Tensor:
+    """The share of each reply that is a vowel."""
+    return torch.isin(text, data.encode("aeiou")).double().mean(1)
+
+
+def replies(ranks: int, number: int, T: int = 16) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """For each rank one prompt four times, and the dice of its replies."""
+    prompts = data.batch(ranks, 8, number)[0].repeat_interleave(4, 0)
+    toss = torch.Generator().manual_seed(number)
+    noise = torch.rand(len(prompts), T, MODEL.vocab, generator=toss, dtype=torch.double)
+    dice = -(-noise.clamp(1e-12).log()).log()
+    return list(prompts.chunk(ranks)), list(dice.chunk(ranks))
+
+
 def steps(title: str, loss: Callable[[], torch.Tensor], step: Callable[[], None]) -> None:
     """Always on the same batch; what is said of each."""
     for _ in range(STEPS):
@@ -126,10 +164,10 @@ def run(on_a_rank: Callable[[], Any], ranks: int = 4) -> None:
     launch.run(on_a_rank, None if "RANK" in os.environ else ranks)
 
 
-def report(title: str, loss: float, sent: wire.Counted) -> None:
+def report(title: str, loss: float, sent: wire.Counted, what: str = "loss") -> None:
     """Means over the ranks; torch's collectives count as a ring would send."""
     ranks = dist.get_world_size()
     seen = torch.tensor([loss, float(sent.sent + sent.passed)]) / ranks
     dist.all_reduce(seen)
     if dist.get_rank() == 0:
-        print(f"{title}: loss {seen[0]:.3f}, a rank sends {seen[1]:,.0f} bytes")
+        print(f"{title}: {what} {seen[0]:.3f}, a rank sends {seen[1]:,.0f} bytes")

@@ -4,6 +4,7 @@ import pytest
 from charts import SPACE, boxes, drawn, said
 
 from mathlib.checks import InputError
+from mathlib.layout import Layout
 from mathlib.show.schemes import together
 from mathlib.traffic import mesh
 
@@ -41,3 +42,33 @@ def test_nodes_that_do_not_divide_and_other_axes_are_refused():
         together.groups(32, node=5)
     with pytest.raises(InputError, match="of = 'replica'"):
         together.groups(of="replica")
+
+
+LAYOUT = Layout(data=2, tensor=2, pipeline=2)
+
+
+@pytest.mark.parametrize("axis", list(together.AXIS))
+def test_every_rank_of_a_layout_is_drawn_in_its_group(axis):
+    groups = mesh.of_layout(LAYOUT).groups(*together.AXIS[axis])
+    hints = list(boxes(drawn(together.ranks(LAYOUT, axis, node=4))))
+    assert len(hints) == 8
+    for g, group in enumerate(groups):
+        assert {f"GPU {r}, {axis} group {g}, node {r // 4}" for r in group} <= set(hints)
+    assert said(drawn(together.ranks(LAYOUT, axis))).startswith(
+        f"{len(groups)} groups along {axis}"
+    )
+
+
+def test_the_last_level_of_a_job_is_taken_if_it_fits():
+    jobs = {
+        "one": [("data parallelism", "10% longer"), ("ZeRO 3", "the quickest")],
+        "two": [("data parallelism", "does not fit")],
+    }
+    chart = drawn(together.path(jobs))
+    assert said(chart) == (
+        "one: data parallelism 10% longer, ZeRO 3 the quickest; two: data parallelism does not fit"
+    )
+    pale = [
+        r.get("fill-opacity") for r in chart.iter(f"{SPACE}rect") if r.findtext(f"{SPACE}title")
+    ]
+    assert [one is None for one in pale] == [False, False, True]

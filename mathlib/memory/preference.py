@@ -1,0 +1,130 @@
+"""Preference tuning, several models on the same devices: who is trained, who only scores, who
+writes; bytes of a device in each phase of a step.
+
+P parameters · n devices · b sequences of a micro-batch · s tokens
+e bytes of a number in frozen weights and cache
+All roles are sharded over the n devices as ZeRO-3 does.  A role that rests keeps its weights, and a
+trained one its optimizer states; offloaded, it keeps nothing on the device.
+"""
+
+from collections.abc import Mapping
+
+from mathlib.checks import InputError, flag, one_of, positive, whole
+from mathlib.compute import params
+from mathlib.layout import Layout
+from mathlib.memory import activations, fit, inference, states
+from mathlib.memory.precision import Recipe
+from mathlib.memory.saved_tensors import FP32
+from mathlib.parts import Part, Parts
+from mathlib.specs import Model, find_model, table
+
+# Rafailov et al. 2023; Shao et al. 2024; Ouyang et al. 2022
+METHODS = {
+    "dpo": ("policy", "reference"),
+    "grpo": ("policy", "reference"),
+    "ppo": ("policy", "critic", "reference", "reward"),
+}
+TRAINED = ("policy", "critic")
+WRITES = ("grpo", "ppo")  # from prompts; DPO's two replies to each are given
+
+
+def phases(
+    model: str | Model,
+    *,
+    method: str,
+    devices: int,
+    scorer: str | Model | None = None,
+    micro_batch: int = 1,
+    tokens: int | None = None,
+    sequences: int = 1,
+    tensor: int = 1,
+    recipe: str | Recipe = "mixed-adam",
+    recompute: str = "full",
+    bytes_per_element: float = 2,
+    offload: bool = False,
+) -> dict[str, Parts]:
+    """Bytes of one of n devices in each phase: writing, scoring, and training of each trained role.
+
+    `scorer`: the shape of critic and reward model, the policy's own if not given; a critic has one
+    output instead of V logits. `tokens` of prompt and reply; `sequences` that are written at once,
+    by `tensor` devices that share the weights they write with, gathered for it. DPO's micro-batch
+    counts pairs. `bytes_per_element`: of frozen weights, of those to write with, of the cache.
+
+    Chapter: memory
+    """
+    policy = find_model(model)
+    if _named(method) not in WRITES and (sequences, tensor) != (1, 1):
+        raise InputError(
+            f"sequences = {sequences}, tensor = {tensor}: no effect on {method}, whose replies are "
+            f"given; expected 1, or a method of {', '.join(WRITES)}"
+        )
+    if scorer is not None and method != "ppo":
+        raise InputError(
+            f"scorer = {scorer!r}: no effect on {method}, which has neither critic nor "
+            "reward model; expected none, or method = 'ppo'"
+        )
+    other = policy
+    if scorer is not None:
+        other = (
+            find_model(scorer)
+            if isinstance(scorer, Model)
+            else find_model(one_of("scorer", scorer, table("models")))
+        )
+    own = {r: other if r in ("critic", "reward") else policy for r in METHODS[method]}
+    n, s = whole("devices", devices), policy.context if tokens is None else whole("tokens", tokens)
+    b = whole("micro_batch", micro_batch) * (2 if method == "dpo" else 1)
+    e = positive("bytes_per_element", bytes_per_element)
+    away = flag("offload", offload)
+    rest = {role: _resting(m, role, n, recipe, e) for role, m in own.items()}
+
+    def phase(name: str, role: str, more: Mapping[str, Part]) -> None:
+        kept = {f"{r} at rest": size for r, size in rest.items() if r != role and not away}
+        found[name] = Parts(f"{name}, on one of {n} devices", "byte", kept | dict(more))
+
+    found = dict[str, Parts]()
+    if method in WRITES:
+        how = {"sequences": sequences, "tensor": tensor, "bytes_per_element": e}
+        cache = inference.kv_cache(policy, tokens=s, **how)  # type: ignore[arg-type]
+        weights = e * params.total(policy) / whole("tensor", tensor)
+        phase("writing", "", {"weights to write with": weights, "cache": cache})
+    scores = {role: _scoring(m, role, n, b, s, e, away) for role, m in own.items()}
+    phase("scoring", "", scores[max(scores, key=lambda role: _sum(scores[role]))])
+    layout = Layout(data=n, zero=3, micro_batch=b, recompute=recompute)
+    for role in (r for r in own if r in TRAINED):
+        critic = {"logits_bytes": 0} if role == "critic" else {}
+        step = fit.training(own[role], layout, tokens=s, recipe=recipe, **critic)
+        phase(f"training the {role}", role, step)
+    return found
+
+
+def _sum(parts: dict[str, Part]) -> float:
+    return Parts("", "byte", parts).total
+
+
+def _named(method: str) -> str:
+    return one_of("method", method, METHODS)
+
+
+def _resting(model: Model, role: str, n: int, recipe: str | Recipe, e: float) -> float:
+    """The shard of frozen weights, or of all that lives from step to step in training."""
+    if role not in TRAINED:
+        return e * params.total(model) / n
+    return states.checkpoint(params.total(model), recipe=recipe).total / n
+
+
+def _scoring(
+    model: Model, role: str, n: int, b: int, s: int, e: float, away: bool
+) -> dict[str, Part]:
+    """What a forward pass that keeps nothing adds: a gathered layer, what is alive within a layer,
+    and of those that score tokens, the logits as they are and in 32 bits; offloaded, its weights.
+    """
+    body = sum(one.parameters for one in params.matrices(model)[:-1])
+    parts: dict[str, Part] = {
+        "weights": e * params.total(model) / n if away else 0,
+        "gathered layer": e * body / model.layers,
+        "working tensors": activations.layer(
+            model, micro_batch=b, tokens=s, bytes_per_element=e
+        ).total,
+        "logits": 0 if role in ("critic", "reward") else (e + FP32) * b * s * model.padded_vocab,
+    }
+    return {name: size for name, size in parts.items() if size}
