@@ -18,9 +18,9 @@ from mathlib.launch import slow_wires
 from mathlib.launch.slow_ranks import Sleep
 from mathlib.model import data, gpt
 from mathlib.model.oracle import flat_gradient, loss, my_part
-from mathlib.parallel import tensor_slices
 from mathlib.parallel.pipeline import model_chunks
 from mathlib.parallel.pipeline.runtime import Pipeline
+from mathlib.parallel.plain import tensor
 from mathlib.schedule import orders
 from mathlib.schedule.times import Times
 
@@ -58,7 +58,7 @@ def by_data_hidden() -> Step:
 
 
 def by_tensor() -> Step:
-    model = resting(tensor_slices.cut(gpt.GPT(SHAPE)))
+    model = resting(tensor.cut(gpt.GPT(SHAPE)))
     return lambda: loss(model, *data.batch(SEQUENCES, SHAPE.context)).backward()
 
 

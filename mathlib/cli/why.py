@@ -199,7 +199,8 @@ def _copies(recipe: str, lay: Layout) -> Formula:
     value = states.per_parameter(recipe, zero=lay.zero, shard=lay.shard).total
     what = f"kappa, bytes a parameter of {recipe} with ZeRO {lay.zero}"
     letters["S"] = lay.shard
-    return line(what, texts[lay.zero], letters, value, "", "memory.states.per_parameter (eq-zero)")
+    place = "memory.states.per_parameter (eq-copies)"
+    return line(what, texts[lay.zero], letters, value, "", place)
 
 
 def _layer(model: Model, lay: Layout, how: dict[str, Any]) -> Iterator[Formula]:

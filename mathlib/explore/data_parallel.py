@@ -39,7 +39,7 @@ def _stretches(buckets: list[overlap.Span]) -> list[tuple[float, float, str]]:
 
 @experiment(
     "buckets",
-    "Hiding the gradients' way behind backward",
+    "Hide communication behind backward",
     _stops("bucket", "Bucket size", BUCKETS, 25, "MiB"),
     _stops("gigabytes", "Link of a rank, one direction", LINKS, 50, "GB/s"),
     doubling("ranks", "Ranks", 2, 1024, 64),

@@ -1,4 +1,4 @@
-"""Experiments of the MiCS chapter: which rank holds which piece, and what crosses the node."""
+"""Experiments of the MiCS chapter: which rank holds which shard, and what crosses the node."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ DRAWN = 6  # nodes
 
 
 def groups_picture(grid: mesh.Mesh, node: int, title: str) -> str:
-    """Nodes as rows of ranks; a colour is a piece."""
+    """Nodes as rows of ranks; a colour is a shard."""
     return figure_html(both(partial(_groups, grid=grid, node=node, title=title)))
 
 
@@ -30,12 +30,12 @@ def _groups(width: float, grid: mesh.Mesh, node: int, title: str) -> str:
     if nodes > DRAWN:
         page.note(f"and {nodes - DRAWN} nodes more")
     S = grid.sizes["shard"]
-    return page.done(f"{nodes} nodes of {node}; ranks {S} apart hold the same piece")
+    return page.done(f"{nodes} nodes of {node}; ranks {S} apart hold the same shard")
 
 
 @experiment(
     "sharding-groups",
-    "Which rank holds which piece?",
+    "Which rank holds which shard?",
     doubling("nodes", "Nodes", 1, 64, 8),
     doubling("node", "GPUs in a node", 2, 8, 8),
     doubling("shard", "Sharding degree", 1, 512, 16),
@@ -65,9 +65,9 @@ def sharding_groups(
 
     here = left(shard)
     states = precision.bytes_per_parameter("mixed-adam").total * P / shard
-    copies = N // shard
+    replicas = f"{N // shard} {'replicas' if shard < N else 'replica'} of the model"
     say = (
-        f'<p class="mlx-say"><b>{copies} {"copies" if copies > 1 else "copy"} of the model</b>, '
+        f'<p class="mlx-say"><b>{replicas}</b>, '
         f"{says.size(states)} of states on each GPU. In a step a node sends "
         f"<b>{says.size(sum(here.values()))}</b> to other nodes.</p>"
     )

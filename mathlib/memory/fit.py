@@ -6,11 +6,11 @@ A device needs the most that is alive at one of a step's `moments`.
 
 from typing import Any
 
-from mathlib.checks import InputError, divisors, instance, non_negative, one_of, positive
+from mathlib.checks import instance, non_negative, one_of, positive
 from mathlib.layout import stage_sizes
 from mathlib.parts import Parts
 from mathlib.records import dataclass, replace
-from mathlib.specs import Device, Layout, Model, find_device, find_model, table, tensor_degree
+from mathlib.specs import Device, Layout, Model, find_device, find_model, table
 from mathlib.units import show
 
 
@@ -98,53 +98,6 @@ def _reported(device: Device, binary: bool) -> str:
     if device.room == device.memory:
         return ""
     return f" (as {device.title} reports it; sold with {show(device.memory, 'byte', binary)})"
-
-
-def smallest(
-    model: str | Model,
-    layout: Layout,
-    memory: float | str | Device,
-    *,
-    vary: str = "shard",
-    reserve: float = 0,
-    **options: Any,
-) -> Layout:
-    """The layout with the smallest degree of `vary` (shard, zero, tensor, pipeline, recompute)
-    whose training fits.
-
-    Start with the smallest degree and raise it until the model fits: every degree costs
-    communication.
-
-    Chapter: memory
-    """
-    model, layout = find_model(model), instance("layout", layout, Layout)
-    choices: dict[str, list[Any]] = {
-        "shard": divisors(layout.data),
-        "zero": [0, 1, 2, 3],
-        "tensor": [t for t in divisors(model.heads) if _divides(model, t)],
-        "pipeline": [p for p in divisors(model.layers) if model.layers % (p * layout.chunks) == 0],
-        "recompute": ["none", "selective", "full"],
-    }
-    last = None
-    for value in choices[one_of("vary", vary, choices)]:
-        try:
-            tried = replace(layout, **{vary: value})
-        except InputError:  # interleaving accepts only some stages
-            continue
-        last = fits(training(model, tried, **options), memory, reserve=reserve)
-        if last:
-            return tried
-    raise InputError(
-        f"vary = {vary!r}: no degree makes {model.name} fit; at the last one, it {last}"
-    )
-
-
-def _divides(model: Model, tensor: int) -> bool:
-    try:
-        tensor_degree(model, tensor)
-    except InputError:
-        return False
-    return True
 
 
 def largest_micro_batch(

@@ -51,7 +51,6 @@ def per_parameter(
     gradients, stage 3 also weights. Main gradients, to which backward adds, are
     gradients; copies that the optimizer makes of gradients are its own.
 
-    Chapter: memory (eq-zero)
     Chapter: zero (eq-copies)
     Chapter: mics (eq-mics-states)
     """
@@ -85,7 +84,7 @@ def model_states(
     """Bytes of one device's model states: P / (t p) parameters, each as `per_parameter` (ZeRO,
     Table 1).
 
-    Chapter: memory (eq-states, eq-zero)
+    Chapter: memory (eq-states)
     """
     P = positive("parameters", parameters) / whole("tensor", tensor) / whole("pipeline", pipeline)
     each = per_parameter(recipe, zero=zero, shard=shard, shapes=shapes)

@@ -76,7 +76,8 @@ class Block(nn.Module):
     def __init__(self, model: Model):
         super().__init__()
         self.norm1, self.attention = Norm(model.width), Attention(model)
-        self.norm2, self.mlp = Norm(model.width), modern.Gated(model.width, model.ffn_width)
+        self.norm2 = Norm(model.width)
+        self.mlp = modern.Gated(model.width, model.ffn_width)
 
     def forward(self, x: Tensor) -> Tensor:  # B S h
         x = x + self.attention(self.norm1(x))

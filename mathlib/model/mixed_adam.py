@@ -25,7 +25,8 @@ def adam(
     lr: float,
     betas: tuple[float, float],
 ) -> None:
-    """One Adam update in place, in the precision of `weight` (Kingma and Ba 2015, algorithm 1).
+    """One Adam update in place, in the precision of `weight` (Kingma and Ba 2015,
+    algorithm 1).
 
     Chapter: memory (eq-adam)
     """

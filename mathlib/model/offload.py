@@ -99,7 +99,7 @@ def offloaded(model: nn.Module, prefetch: int = 0) -> Iterator[Moved]:
     Combines with recomputation: then only what goes into a layer is saved, and leaves. With
     `prefetch` as many storages are sent for before backward asks for them.
 
-    Chapter: mics
+    Chapter: activations
     """
     host = _Host(Moved(), whole("prefetch", prefetch, least=0))
     numbers: dict[tuple[int, int], tuple[weakref.ref[UntypedStorage], int]] = {}

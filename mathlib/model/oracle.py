@@ -36,9 +36,9 @@ def my_part(batch: Sequence[Tensor], group: ProcessGroup | None = None) -> list[
 
 
 def my_weight(mine: int, whole: int, group: ProcessGroup | None = None) -> float:
-    """N B_r / B: what a rank's mean loss is multiplied with, so that unequal parts count right.
+    """N B_r / B: multiply a rank's mean loss with it, and unequal parts count right.
 
-    The exchange divides by N.  `mine` and `whole` count sequences, or tokens where they differ.
+    A mean divides by N.  `mine` and `whole` count sequences, or tokens if they differ.
 
     Chapter: data_parallel (eq-weighted)
     """

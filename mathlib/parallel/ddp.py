@@ -66,20 +66,6 @@ def summed(flat: Tensor, group: ProcessGroup | None) -> Future:
     return dist.all_reduce(flat, group=group, async_op=True).get_future()
 
 
-def summed_in_fp16(flat: Tensor, group: ProcessGroup | None) -> Future:
-    """A hook that sends half the bytes: numbers are rounded to fp16 on the way, and the sum is
-    formed in fp16.
-    """
-    if flat.is_complex():
-        raise TypeError(f"gradients of type {flat.dtype}: expected real ones, to be sent as fp16")
-    half = flat.half()
-    return (
-        dist.all_reduce(half, group=group, async_op=True)
-        .get_future()
-        .then(lambda _: flat.copy_(half))
-    )
-
-
 FIND_UNUSED = (
     "If they are meant to be unused now and then, say find_unused_parameters=True; else let every "
     "output take part in the loss."

@@ -77,7 +77,7 @@ def prove(case: Case, program: type[Program] = Program) -> Verdict:
             if found := _compared(wanted, seen[rank].get(wanted.key), rank):
                 differences.append(found)
     order = one.order()
-    differences.sort(key=lambda d: (order[d.kind, d.tensor], d.micro_batch or 0, d.rank))
+    differences.sort(key=lambda d: (order[d[:2]], d.micro_batch or 0, d.rank))
     return Verdict(differences, "", len(ranks), tensors, numbers, chance)
 
 

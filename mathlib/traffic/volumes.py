@@ -77,7 +77,6 @@ def tensor_parallel(
     (Korthikanti et al. 2022, 4.2.2).
 
     Chapter: tensor (eq-tensor-bytes)
-    Chapter: pipeline (eq-three-bytes)
     """
     model = find_model(model)
     t, m = divides("tensor", tensor, "heads", model.heads), whole("micro_batches", micro_batches)
@@ -423,13 +422,3 @@ def overlap_tokens(
         * _share(whole("data", data), large_group)
         / (2 * W)
     )
-
-
-def exposed(*, compute: float, communication: float, overlap: float = 1.0) -> float:
-    """Seconds of communication left in sight: what exceeds the share `overlap` of compute it can
-    hide behind.
-
-    Chapter: data_parallel
-    """
-    hidden = non_negative("overlap", overlap) * non_negative("compute", compute)
-    return max(0.0, non_negative("communication", communication) - hidden)

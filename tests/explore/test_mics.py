@@ -23,7 +23,7 @@ def test_each_checkbox_changes_what_leaves_a_node():
 
 def test_the_picture_shows_so_many_nodes_and_says_how_many_are_left():
     html = find("sharding-groups").run({"nodes": 64, "shard": 512})
-    assert "and 58 nodes more" in html and "1 copy of the model" in html
+    assert "and 58 nodes more" in html and "1 replica of the model" in html
     ranks = [hint for hint in boxes(widths(html)[0]) if hint.startswith("rank ")]
     assert len(ranks) == 8 * mics.DRAWN
 

@@ -335,7 +335,6 @@ OWN: dict[str, dict[str, object]] = {
     },
     "ring_time.hidden_tokens": {"order": "zigzag", "achieved": 4e14, "bandwidth": 5e10},
     "ring_order.efficiency": {"order": "plain", "ranks": 4, "tokens": 16},
-    "fit.smallest": {"layout": Layout(data=4)},
     "zero_rank.moments": {"layout": Layout(data=4, zero=2), "scatter": "all-to-all"},
     "degree.choose": {"layout": Layout(data=4)},
     "zero_rank.peak": {"layout": Layout(data=4, zero=3)},

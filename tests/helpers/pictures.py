@@ -60,7 +60,6 @@ MESSAGES = {
     "backward": [("reduce-scatter of blocks.0", 50816)] * 9,
     "step": [("all-reduce of blocks.0", 25408)],
 }
-LIVE = {"all": {"layer 0": [True, True, True, False], "layer 1": [False, True, True, True]}}
 ARRIVALS = [
     *(Event("saved", part, 1_000_000) for part in ("block 1", "block 1", "block 2", "loss")),
     Event("turn", "loss"),
@@ -98,7 +97,6 @@ SCHEMES = {
     ),
     "memory.saved_by_a_layer": lambda: memory.saved_by_a_layer(specs.find_model("gpt2-xl")),
     "memory.lost_step": memory.lost_step,
-    "memory.zero_stages": memory.zero_stages,
     "autograd.values_and_gradients": lambda: autograd.values_and_gradients(loss()),
     "autograd.work": lambda: autograd.work(two_layers()),
     "autograd.order_of_arrival": lambda: autograd.order_of_arrival(loss()),
@@ -110,7 +108,6 @@ SCHEMES = {
         "reduce", "gather", "scatter", "all-to-all", ranks=3
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
-    "collectives.who_talks, two copies": lambda: collectives.who_talks(ROUNDS, node=2, shard=4),
     "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
     "sums.star": sums.star,
     "sums.levels": sums.levels,
@@ -120,7 +117,6 @@ SCHEMES = {
     "data_parallel.sent_by_a_rank": data_parallel.sent_by_a_rank,
     "data_parallel.replicas": data_parallel.replicas,
     "data_parallel.four_versions": data_parallel.four_versions,
-    "data_parallel.order_of_buckets": data_parallel.order_of_buckets,
     "data_parallel.accumulation": data_parallel.accumulation,
     "planning.order": planning.order,
     "planning.cards": lambda: planning.cards(Layout(data=16, tensor=2, pipeline=2)),
@@ -171,11 +167,7 @@ SCHEMES = {
     "mics.two_orders": mics.two_orders,
     "mics.two_orders, four": lambda: mics.two_orders(2, 4),
     "mics.step": lambda: mics.step(MESSAGES),
-    "mics.live": lambda: mics.live(
-        ["f0", "f1", "b1", "b0"], LIVE, title="Whole", caption="Two at once."
-    ),
     "mics.cut_anew": mics.cut_anew,
-    "mics.knobs": mics.knobs,
     "activations.block": lambda: activations.block("gpt3-175b", caption="A layer's 34."),
     "activations.block, gated": lambda: activations.block("llama3-8b", caption="A layer's 41."),
     "activations.again": lambda: activations.again(caption="Three layers."),
@@ -196,9 +188,7 @@ SCHEMES = {
     ),
     "pipeline.cut": pipeline.cut,
     "pipeline.cut, two": lambda: pipeline.cut(6, 2),
-    "pipeline.cube": pipeline.cube,
     "pipeline.ways": pipeline.ways,
-    "pipeline.ways, fetched": lambda: pipeline.ways(kinds=("Tensor", "Pipeline", "ZeRO-3")),
     "pipeline.ways, eight": lambda: pipeline.ways(8, 8),
     "precision.layouts": lambda: precision.layouts(0.1),
     "precision.layouts, one": lambda: precision.layouts(5.75, types=("fp32",)),

@@ -45,10 +45,6 @@ def test_a_reserve_is_taken_off_the_room() -> None:
     assert fit.largest_micro_batch(SMALL, Layout(), two, reserve=1) == 1
     assert fit.largest_micro_batch(SMALL, Layout(), one) == 1
     assert fit.largest_micro_batch(SMALL, Layout(), one, reserve=1) == 0
-    plain = Layout(data=2, zero=3, shard=1)
-    room = fit.training(SMALL, plain).total
-    assert fit.smallest(SMALL, plain, room).shard == 1
-    assert fit.smallest(SMALL, plain, room, reserve=1).shard == 2
 
 
 def test_verdicts_word_by_word() -> None:
@@ -75,25 +71,6 @@ def test_just_enough_is_enough_and_nothing_is_said_of_what_is_sold() -> None:
     sold = specs.find_device("mi250x")
     free = sold.memory / 1e9 - 60
     assert str(fit.fits(60e9, sold)) == f"fits: 60 GB of {sold.memory / 1e9:g} GB, {free:g} GB free"
-
-
-def test_degrees_that_no_mlp_can_have_are_left_out() -> None:
-    """8 heads, but an MLP of 100: 8 divides the one and not the other."""
-    odd = SMALL.but(ffn_width=100)
-    room = fit.training(odd, Layout(tensor=4)).total
-    assert fit.smallest(odd, Layout(), room, vary="tensor").tensor == 4
-    with pytest.raises(InputError, match="no degree makes small fit"):
-        fit.smallest(odd, Layout(), room - 1, vary="tensor")
-
-
-def test_interleaving_leaves_out_stages_that_it_cannot_have() -> None:
-    """8 layers in 2 chunks: 1, 2 or 4 stages; one alone has nothing to interleave."""
-    layout = Layout(pipeline=2, chunks=2, micro_batches=8)
-    two, four = (fit.training(SMALL, replace(layout, pipeline=p)).total for p in (2, 4))
-    assert fit.smallest(SMALL, layout, two, vary="pipeline").pipeline == 2
-    assert fit.smallest(SMALL, layout, four, vary="pipeline").pipeline == 4
-    with pytest.raises(InputError, match="at the last one, it does not fit"):
-        fit.smallest(SMALL, layout, four - 1, vary="pipeline")
 
 
 @given(
@@ -181,26 +158,6 @@ def test_verdicts_in_words() -> None:
     assert fit.fits(80e9, 80e9) and not fit.fits(80e9 + 1, 80e9)
 
 
-@pytest.mark.parametrize("vary", ["shard", "zero", "tensor", "pipeline", "recompute"])
-def test_smallest_is_the_first_that_fits(vary: str) -> None:
-    layout = Layout(
-        data=8, zero=0 if vary == "zero" else 3, shard=1 if vary == "shard" else 0, micro_batches=8
-    )
-    every = {
-        "shard": [1, 2, 4, 8],
-        "zero": [0, 1, 2, 3],
-        "tensor": [1, 2, 4, 8],
-        "pipeline": [1, 2, 4, 8],
-        "recompute": ["none", "selective", "full"],
-    }[vary]
-    needs = [fit.training(SMALL, replace(layout, **{vary: value})).total for value in every]
-    for room in [n * 1.001 for n in needs]:
-        wanted = next(value for value, need in zip(every, needs, strict=True) if need <= room)
-        assert getattr(fit.smallest(SMALL, layout, room, vary=vary), vary) == wanted
-    with pytest.raises(InputError, match="no degree makes small fit"):
-        fit.smallest(SMALL, layout, min(needs) * 0.9, vary=vary)
-
-
 @given(st.floats(1e6, 1e10), st.sampled_from([1, 4]), st.sampled_from(["none", "full"]))
 def test_the_largest_micro_batch_fits_and_one_more_does_not(
     room: float, p: int, recompute: str
@@ -222,7 +179,6 @@ def test_the_largest_micro_batch_fits_and_one_more_does_not(
         (lambda: fit.fits(-1, 1e9), "needed = -1"),
         (lambda: fit.fits(1, "a100"), "memory = 'a100': did you mean"),
         (lambda: fit.fits(1, 1e9, reserve=-1), "reserve = -1"),
-        (lambda: fit.smallest("gpt2", Layout(), 1e9, vary="expert"), "vary = 'expert'"),
     ],
 )
 def test_bad_input_names_the_argument(call: object, named: str) -> None:

@@ -45,8 +45,8 @@ def test_adapters_change_nothing_at_first_and_alone_are_trained():
     assert all(name.endswith((".down", ".up")) for name in trained)
     own = params.lora(SHAPE, rank=4, targets=("query", "down")).total
     assert sum(p.numel() for p in trained.values()) == own
-    with pytest.raises(InputError, match="targets = 'qeury'"):
-        lora.adapt(llama.Llama(SHAPE), rank=4, targets=("qeury",))
+    with pytest.raises(InputError, match="targets = 'quary'"):
+        lora.adapt(llama.Llama(SHAPE), rank=4, targets=("quary",))
 
 
 def test_a_matrix_in_4_bits_is_the_nearest_numbers_and_passes_the_gradient():

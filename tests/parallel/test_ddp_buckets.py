@@ -135,29 +135,6 @@ def test_backward_does_not_wait_for_a_bucket():
     assert launch.run(patient, 2, timeout=PATIENCE) == [[2.0] * 8] * 2
 
 
-def compressed(hook) -> tuple[wire.Counted, torch.Tensor, torch.Tensor]:
-    torch.manual_seed(dist.get_rank())
-    x = torch.randn(16, 8)
-    torch.manual_seed(0)
-    model, plain = Chain(), Chain()
-    plain.load_state_dict(model.state_dict())
-    wrapped, reference = DDP(model, hook=hook), DDP(plain)
-    reference(x).square().sum().backward()
-    with wire.counted() as counted:
-        wrapped(x).square().sum().backward()
-    return counted, model.a.weight.grad.clone(), plain.a.weight.grad.clone()
-
-
-def test_fp16_halves_the_bytes_and_rounds_the_gradient():
-    gradients = 3 * ONE_LAYER
-    for hook, volume in ((ddp.summed, gradients), (ddp.summed_in_fp16, gradients / 2)):
-        for counted, got, exact in launch.run(compressed, 3, hook):
-            assert counted.payload["allreduce_"] == volume
-            rounded = not torch.equal(got, exact)
-            assert rounded == (hook is ddp.summed_in_fp16)
-            torch.testing.assert_close(got, exact, rtol=4 * 2**-11, atol=1e-3)  # fp16 has 11 bits
-
-
 class Strided(nn.Module):
     """Weights that do not lie in memory row by row: a convolution in channels_last, and a
     transposed matrix.

@@ -12,7 +12,6 @@ from torch import nn
 
 from mathlib import launch
 from mathlib.model.mixed_adam import MixedAdam
-from mathlib.parallel import ddp
 from mathlib.parallel.ddp import DDP
 
 
@@ -145,17 +144,6 @@ REFUSED = {
     "sparse": (
         lambda: DDP(nn.Embedding(2, 1, sparse=True))(torch.tensor([0])).sum().backward(),
         "TypeError: weight has a gradient of layout torch.sparse_coo: expected a dense one",
-    ),
-    "complex": (
-        lambda: (
-            DDP(nn.Linear(1, 1, dtype=torch.complex64), hook=ddp.summed_in_fp16)(
-                torch.ones(1, 1, dtype=torch.complex64)
-            )
-            .abs()
-            .sum()
-            .backward()
-        ),
-        "TypeError: gradients of type torch.complex64: expected real ones",
     ),
 }
 

@@ -3,16 +3,12 @@
 import pytest
 
 from mathlib.checks import InputError
-from mathlib.memory import fit, zero_rank
+from mathlib.memory import zero_rank
 from mathlib.plan import degree
-from mathlib.specs import Layout, Model, find_model
+from mathlib.specs import Layout, Model
 
 SMALL = Model("small", layers=4, width=64, heads=4, vocab=250, context=32, dropout=False)
 HOW = {"recipe": "mixed-adam", "keep_half": True}  # SageMaker's library builds on DeepSpeed's
-RESERVE = 2e9  # context, NCCL, fragments: no formula knows them
-NEOX = "gpt-neox-20b"
-# The page gives no shape for its 65B; 80 layers of width 8192 have 64.4 billion weights.
-NEOX_65B = find_model(NEOX).but(layers=80, width=8192, parameters=0)
 
 
 def needed(n: int, degree: int, b: int, **options) -> float:
@@ -54,37 +50,3 @@ def test_where_nothing_fits_every_degree_has_its_reason():
     assert all("does not fit" in str(one) for one in found.tries)
     with pytest.raises(InputError, match="no degree fits"):
         _ = found.layout
-
-
-def chosen(nodes: int, attention: str, **wanted) -> degree.Choice:
-    layout = Layout(data=8 * nodes, recompute="full")
-    options = HOW | {"reserve": RESERVE, "attention": attention} | wanted
-    return degree.choose(NEOX, layout, "a100-40gb", **options)
-
-
-@pytest.mark.parametrize("attention", ["standard", "flash"])
-def test_the_pages_20b_on_two_nodes(attention):
-    """The page: degree 16, 4 sequences a device."""
-    found = chosen(2, attention)
-    assert found.layout.shard == 16 and found.layout.micro_batch >= 4
-
-
-def test_the_pages_20b_on_eight_nodes_needs_a_fused_attention():
-    """The page: degree 32, 12 sequences a device; with all scores they do not fit."""
-    assert chosen(8, "flash", micro_batch=12).layout.shard == 32
-    page = Layout(data=64, shard=32, zero=3, micro_batch=12, recompute="full")
-    scores = zero_rank.peak(NEOX, page, attention="standard", **HOW)
-    assert not fit.fits(scores, "a100-40gb")
-    assert chosen(8, "flash").layout.shard == 16, "for its smallest batch half the degree is enough"
-
-
-@pytest.mark.parametrize(("tokens", "b", "shard", "tensor"), [(2048, 8, 16, 8), (4096, 2, 64, 2)])
-def test_the_pages_65b_on_64_nodes(tokens, b, shard, tensor):
-    """It fits, even with the layers' inputs on the device that the page offloads."""
-    layout = Layout(
-        data=512 // tensor, tensor=tensor, shard=shard, zero=3, micro_batch=b, recompute="full"
-    )
-    found = zero_rank.peak(NEOX_65B, layout, tokens=tokens, **HOW)
-    assert fit.fits(found, "a100-40gb", reserve=RESERVE)
-    kept = 80 * 2 * tokens * b * 8192
-    assert 0.9 * kept < found.amount("activations") <= kept and kept > 0.3 * found.total

@@ -8,7 +8,7 @@ S = N is ZeRO 3.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
-from mathlib.checks import InputError, non_negative, one_of
+from mathlib.checks import InputError, non_negative
 from mathlib.parallel.ddp import broadcast
 from mathlib.parallel.zero.flat_shards import FlatShard, Gather, Scattering, all_gather
 from mathlib.parallel.zero.hierarchical_gather import (
@@ -48,7 +48,7 @@ class Mics(Zero3):
                      gather alone as one ring if `hierarchical` is False)
 
     The rest is as in Zero3: groups, clip, master, trace; prefetch, and fill for a model on the
-    meta device. from_sagemaker gives these words for SageMaker's.
+    meta device.
     """
 
     def __init__(
@@ -211,22 +211,6 @@ class Mics(Zero3):
                 if other is not part:
                     self._release(other)
         super()._gather(part)
-
-
-PAGE = {  # SageMaker's word: ours, and the page's default
-    "sharded_data_parallel_degree": ("shard", 1),
-    "sdp_reduce_bucket_size": ("bucket_elements", 5e8),
-    "sdp_param_persistence_threshold": ("whole_below", 1e6),
-    "sdp_max_live_parameters": ("most_live", 1e9),
-    "sdp_hierarchical_allgather": ("hierarchical", True),
-    "sdp_gradient_clipping": ("clip", 1.0),
-}
-
-
-def from_sagemaker(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Mics' arguments for a configuration in SageMaker's words, with the page's defaults."""
-    given = {one_of("parameters", word, PAGE): value for word, value in parameters.items()}
-    return {ours: given.get(word, usual) for word, (ours, usual) in PAGE.items()}
 
 
 def mesh_of(group: ProcessGroup | None, shard: int) -> mesh.Mesh:

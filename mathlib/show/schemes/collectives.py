@@ -220,26 +220,24 @@ def who_talks(
     algorithms: Mapping[str, Rounds],
     *,
     node: int = 0,
-    shard: int = 0,
     caption: str = "",
     name: str = "",
 ) -> Shown:
     """Who sends to whom in which round: a line of ranks for each round, arcs for messages.
 
-    `algorithms` by name, such as tree_rounds(8); a gap parts nodes of `node` ranks. Ranks `shard`
-    apart hold the same piece and have one colour; without it each rank has its own.
+    `algorithms` by name, such as tree_rounds(8); a gap parts nodes of `node` ranks.
     """
     said = caption or "Each line is a round; an arc is a message, or two, one each way."
-    draw = partial(_who_talks, algorithms=algorithms, node=node, shard=shard)
+    draw = partial(_who_talks, algorithms=algorithms, node=node)
     return figure(draw, caption=said, name=name)
 
 
-def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int, shard: int) -> str:
+def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int) -> str:
     page = Canvas(width, "Who talks to whom")
     panels, all_rounds = [], []
     for name, rounds in algorithms.items():
         n = 1 + max(max(a, b) for messages in rounds for a, b, _ in messages)
-        lines = [_ranks_line(page, n, node, shard) for _ in rounds]
+        lines = [_ranks_line(page, n, node) for _ in rounds]
         shares = [sorted({what for *_, what in messages}) for messages in rounds]
         rows = [
             page.beside(line, page.words(", ".join(share), small=True, quiet=True), gap=8)
@@ -261,11 +259,10 @@ def _who_talks(width: float, algorithms: Mapping[str, Rounds], node: int, shard:
     )
 
 
-def _ranks_line(page: Canvas, n: int, node: int, shard: int = 0) -> Shape:
-    """The ranks in a row, nodes apart, in the colours of the pieces they hold."""
+def _ranks_line(page: Canvas, n: int, node: int) -> Shape:
+    """The ranks in a row, nodes apart, each in a colour of its own."""
     wide = 17.0 if page.narrow else 18.0
-    pieces = shard or n
-    looks = [piece_look(r % pieces, pieces) for r in range(n)]
+    looks = [piece_look(r, n) for r in range(n)]
     dots = [
         page.box(str(r), role=look, wide=wide, high=wide, solid=True, tight=True)
         for r, look in enumerate(looks)

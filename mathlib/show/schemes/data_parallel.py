@@ -25,10 +25,6 @@ VERSIONS = (
     "A sketch: many all-reduces pay latency, late ones waste time; buckets that leave at once do "
     "little of either."
 )
-ORDER = (
-    "A single bucket leaves after backward. Packed by arrival, buckets leave one by one; packed by "
-    "a wrong guess, all of them wait for the first."
-)
 NO_SYNC = (
     "With no_sync the gradients of several micro-batches are added up and sent once, so that a "
     "rank waits once."
@@ -135,31 +131,6 @@ def _four_versions(width: float) -> str:
         anchor = "start" if beside > at else "end"
         page.text(beside, top + 16, words, anchor=anchor, size=page.small)
     return page.done("Four ways to send: only buckets that leave at once are few and early")
-
-
-def order_of_buckets(*, caption: str = ORDER, name: str = "") -> Shown:
-    """Three layers' gradients in a single bucket, in buckets by arrival, in buckets by a wrong
-    guess.
-    """
-    return figure(_order_of_buckets, caption=caption, name=name)
-
-
-def _order_of_buckets(width: float) -> str:
-    page = Canvas(width, "Gradients arrive: third, second, first")
-    left, names, gap = page.wide("backward") + 8, ("third", "second", "first"), ("", 0.1, "idle")
-    sent = {name: (name, 0.9, "communication") for name in names}
-    arriving = [(name, 1, "backward") for name in names]
-    single = [("nothing may leave yet", 3, "idle"), ("all three", 2.5, "communication")]
-    arrived = [("", 1, "idle"), sent["third"], gap, sent["second"], gap, sent["first"]]
-    guessed = [("full buckets wait", 3, "idle"), *(sent[name] for name in reversed(names))]
-    ways = {"A single bucket": single, "By order of arrival": arrived, "By a wrong guess": guessed}
-    for way, messages in ways.items():
-        page.text(0, page.bottom + 22, way, bold=True)
-        for label, parts in (("backward", arriving), ("wire", messages)):
-            wide, y = (width - left - 2) / 5.7 * sum(part[1] for part in parts), page.bottom + 6
-            page.text(0, y + 19, label)
-            page.at(page.strip(parts, wide=wide), left, y)
-    return page.done("; ".join((*ways, "only the second lets two of three leave before the end")))
 
 
 def accumulation(micro_batches: int = 4, *, caption: str = NO_SYNC, name: str = "") -> Shown:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, cast
 
 from mathlib import specs
-from mathlib.memory import activations, one_device, precision, states
+from mathlib.memory import activations, one_device, precision
 from mathlib.parts import Parts
 from mathlib.show import says, svg
 from mathlib.show.figures import figure
@@ -198,10 +198,6 @@ BACK = (
     "A step much smaller than the gap is rounded back: in bf16 a weight of 1 stays 1, however "
     "often 0.001 is taken off."
 )
-SLICES = (
-    "What each of four ranks keeps of a parameter's 16 bytes: every stage cuts one more kind into "
-    "slices, a slice for each rank. The optimizer's 12 include the master weights."
-)
 
 
 def saved_by_a_layer(model: specs.Model, *, caption: str = "", name: str = "") -> Shown:
@@ -280,39 +276,3 @@ def _lost(width: float) -> str:
     page.bottom = line + 30
     page.note("all of the coloured range is rounded to 1")
     return page.done("0.992, 0.996, 1 and 1.008 are neighbours; 0.999 is rounded to 1.")
-
-
-def zero_stages(ranks: int = 4, *, caption: str = SLICES, name: str = "") -> Shown:
-    """What ZeRO leaves each rank of a parameter's bytes, stage by stage: states.per_parameter."""
-    return figure(partial(_slices, ranks=ranks), caption=caption, name=name)
-
-
-def _slices(width: float, ranks: int) -> str:
-    page = Canvas(width, "The bytes of one parameter, on each rank")
-    whole = precision.bytes_per_parameter("mixed-adam")
-    kept = {role: whole.amount(role) for role in ("weights", "gradients")}
-    kept["optimizer"] = whole.total - sum(kept.values())  # with the master weights
-    page.bottom = page.legend([(role, ROLES[role]) for role in kept], page.bottom) - 10
-    cut_from = {"optimizer": 1, "gradients": 2, "weights": 3}  # the first stage that cuts it
-    panels, told = [], []
-    for zero in range(4):
-        total = states.per_parameter("mixed-adam", zero=zero, shard=ranks).total
-        told.append(f"{f'stage {zero}' if zero else 'no sharding'}: {total:g} bytes")
-        lines = []
-        for rank in range(ranks):
-            cells = [
-                _slots(page, role, size / ranks, ranks, rank if zero >= cut_from[role] else None)
-                for role, size in kept.items()
-            ]
-            label = page.words(f"rank {rank}", small=True, quiet=True)
-            lines.append(page.beside(label, page.beside(*cells, gap=4), gap=8))
-        head = page.words(told[-1], bold=True, anchor="start")
-        panels.append(page.stacked(head, *lines, gap=4, align="start"))
-    page.flow(*panels, gap=22, above=16)
-    return page.done(f"Each of {ranks} ranks keeps, " + "; ".join(told) + ".")
-
-
-def _slots(page: Canvas, role: str, size: float, ranks: int, own: int | None) -> Shape:
-    """A kind of bytes in slices: all of them there, or a rank's own only."""
-    cells = [role if own in (None, slot) else None for slot in range(ranks)]
-    return page.grid([cells], cell=15 * size, high=13, hint=role)

@@ -1,5 +1,5 @@
 """Schemes of the MiCS chapter: who shares what with whom, a step's messages, a gather by nodes,
-knobs, and a checkpoint cut anew.
+and a checkpoint cut anew.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,19 +16,18 @@ from mathlib.show.tables import Shown
 from mathlib.traffic import mesh
 
 GROUPS = (
-    "A colour is a piece of the model; ranks of one colour hold the same piece in other copies."
+    "A colour is a shard of the model; ranks of one colour hold the same shard of other replicas."
 )
 ORDERS = "Both orders end with everything everywhere; the first sends a fraction between nodes."
 BOTH = ("Between nodes first", "Inside nodes first")
 STEP = "Gathers and scatters stay in the sharding group; only the sums at the end leave it."
-CUT_ANEW = "Each new rank reads from the files whose pieces overlap with its own."
-KNOBS = "What leaves together, what is never cut, and how much may be whole at once."
+CUT_ANEW = "Each new rank reads from the files whose shards overlap with its own."
 
 
 def groups(
     world: int = 8, shard: int = 4, node: int = 4, *, caption: str = GROUPS, name: str = ""
 ) -> Shown:
-    """Ranks in their nodes, coloured by the piece they hold; a brace for each copy of the model."""
+    """Ranks in their nodes, coloured by the shard they hold; a brace for each replica."""
     quotient("world", world, {"node": node})
     grid = mesh.sagemaker(world=world, shard=shard)
     draw = partial(_groups, grid=grid, node=node)
@@ -41,14 +40,14 @@ def _groups(width: float, grid: mesh.Mesh, node: int) -> str:
     ranks = rank_rows(page, grid, node, N // node)
     for first in range(0, N, S):
         side = "right" if node <= S else "below"
-        page.brace(ranks[first], ranks[first + S - 1], f"copy {first // S}", side=side)
+        page.brace(ranks[first], ranks[first + S - 1], f"replica {first // S}", side=side)
     return page.done(_groups_said(grid, node))
 
 
 def _groups_said(grid: mesh.Mesh, node: int) -> str:
     copies = ", ".join(f"{g[0]} to {g[-1]}" for g in grid.groups("shard")[:4])
     more = " and so on" if grid.sizes["replica"] > 4 else ""
-    return f"{grid.world // node} nodes of {node} ranks; each of these is a copy: {copies}{more}"
+    return f"{grid.world // node} nodes of {node} ranks; each of these is a replica: {copies}{more}"
 
 
 def two_orders(
@@ -67,7 +66,7 @@ def two_orders(
 
 
 def stages(p: int, g: int, *, nodes_first: bool) -> list[Held]:
-    """Which pieces each rank holds before, after the first stage and after the second."""
+    """Which shards each rank holds before, after the first stage and after the second."""
     N = p * g
 
     def half(r: int, piece: int) -> bool:
@@ -96,8 +95,8 @@ def _two_orders(width: float, p: int, g: int, shown: Sequence[str]) -> str:
         page.row(*drawn, gap=gap, above=8 if page.narrow else 18)
         for (a, b), label in zip(pairwise(drawn), (one, two), strict=True):
             page.arrow(a, b, "" if page.narrow else label, role="communication")
-        page.note(f"Each node sends {leaving[title]} pieces to other nodes.", above=6)
-    return page.done("; ".join(f"{title}: {leaving[title]} pieces leave a node" for title in shown))
+        page.note(f"Each node sends {leaving[title]} shards to other nodes.", above=6)
+    return page.done("; ".join(f"{title}: {leaving[title]} shards leave a node" for title in shown))
 
 
 def _state(page: Canvas, held: Held, p: int, g: int) -> Shape:
@@ -113,7 +112,7 @@ def _state(page: Canvas, held: Held, p: int, g: int) -> Shape:
 OPERATIONS = {
     "all-gather": ("weights", "gather weights"),
     "reduce-scatter": ("gradients", "scatter gradients"),
-    "all-reduce": ("communication", "sum across copies"),
+    "all-reduce": ("communication", "sum over replicas"),
 }
 Phases = Mapping[str, Sequence[tuple[str, int]]]  # phase: (operation of part, bytes) in order
 
@@ -155,56 +154,14 @@ def _message(page: Canvas, what: str, size: int, wide: float) -> Shape:
     return page.placed(wide, 40, [(frame, 0, 0), (text, (wide - text.wide) / 2, 2)])
 
 
-Whole = Mapping[str, Sequence[bool]]  # a part, and whether it is whole at each moment
-
-
-def live(
-    moments: Sequence[str],
-    whole_at: Mapping[str, Whole],
-    *,
-    title: str,
-    role: str = "weights",
-    caption: str,
-    name: str = "",
-) -> Shown:
-    """Which parts are there at which moment, a panel for each way to run the step."""
-    draw = partial(_live, moments=moments, whole_at=whole_at, title=title, role=role)
-    return figure(draw, caption=caption, name=name)
-
-
-def _live(
-    width: float, moments: Sequence[str], whole_at: Mapping[str, Whole], title: str, role: str
-) -> str:
-    page = Canvas(width, title)
-    parts = list(next(iter(whole_at.values())))
-    left = 8 + max(page.wide(part, page.small) for part in parts)
-    cell = min(52.0, (width - left - 6) / len(moments))
-    for panel, rows in whole_at.items():
-        page.column(page.words(panel, bold=True), above=14)
-        top = page.bottom + 4 + page.small
-        for i, moment in enumerate(moments):
-            if cell > page.wide(moment, page.small) or i % 2 == 0:
-                at = left + (i + 0.5) * cell
-                page.text(at, top, moment, anchor="middle", size=page.small, quiet=True)
-        for n, (part, there) in enumerate(rows.items()):
-            y = top + 7 + n * 18
-            page.text(0, y + 13, part, size=page.small)
-            cells = [[role if one else None for one in there]]
-            page.at(page.grid(cells, cell=cell, high=16), left, y)
-    most = {
-        panel: max(map(sum, zip(*rows.values(), strict=True))) for panel, rows in whole_at.items()
-    }
-    return page.done("; ".join(f"{panel}: {n} at once at most" for panel, n in most.items()))
-
-
 def cut_anew(saved: int = 4, loaded: int = 3, *, caption: str = CUT_ANEW, name: str = "") -> Shown:
-    """A row saved by some ranks and read by more or fewer: who reads from whose file."""
+    """A flat buffer saved by some ranks and read by more or fewer: who reads from whose file."""
     draw = partial(_cut_anew, N=whole("saved", saved), M=whole("loaded", loaded))
     return figure(draw, caption=caption, name=name)
 
 
 def overlaps(saved: int, loaded: int) -> list[tuple[int, int]]:
-    """Which old piece overlaps with which new one."""
+    """Which old shard overlaps with which new one."""
     N, M = saved, loaded
     return [
         (a, b) for a in range(N) for b in range(M) if a * M < (b + 1) * N and b * N < (a + 1) * M
@@ -228,39 +185,3 @@ def _cut_anew(width: float, N: int, M: int) -> str:
     for a, b in overlaps(N, M):
         page.arrow(lines[0][a], lines[1][b])
     return page.done("; ".join(f"rank {b} reads file {a}" for a, b in overlaps(N, M)))
-
-
-def knobs(*, caption: str = KNOBS, name: str = "") -> Shown:
-    """Bucket size, the threshold below which tensors stay whole, and the limit of live weights."""
-    return figure(_knobs, caption=caption, name=name)
-
-
-def _knobs(width: float) -> str:
-    page = Canvas(width, "Three knobs")
-    small = page.beside(
-        *(page.box("", role="gradients", wide=34, high=20) for _ in range(3)), gap=4
-    )
-    message = page.box("one message", role="gradients", solid=True, wide=110)
-    bucket = page.panel("bucket size", page.stacked(small, message, gap=30))
-    held = [
-        page.beside(
-            page.words(f"rank {r}", small=True),
-            page.box("piece", role=rank_look(r, 2), wide=64, solid=True),
-            page.box("", role="weights", wide=16, high=16, solid=True),
-            gap=6,
-        )
-        for r in range(2)
-    ]
-    note = "the small tensor is whole on both"
-    threshold = page.panel("threshold", page.stacked(*held, gap=6), note=note)
-    layers = page.grid([["weights", "weights", None, None, None]], cell=26, high=26)
-    limit = page.panel(
-        "live weights", page.stacked(page.space(1, 12), layers, page.space(1, 24), gap=2)
-    )
-    page.flow(bucket, threshold, limit, gap=40, above=14)
-    for box, _, _ in small.inner:
-        page.arrow(box, message)
-    page.brace(layers, layers, "the third layer has to wait")
-    return page.done(
-        "Gradients that leave as one, small tensors that stay whole, two layers of five"
-    )

@@ -1,18 +1,15 @@
-"""Schemes of the pipeline chapter: a model cut by layers, three ways to deal it out, and all three
-at once.
-"""
+"""Schemes of the pipeline chapter: a model cut by layers, and three ways to shard it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from mathlib.checks import divides, one_of, whole
+from mathlib.checks import divides, whole
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.sheet import Sheet
 from mathlib.show.roles import ROLES
 from mathlib.show.tables import Shown
-from mathlib.traffic.mesh import Mesh
 
 CUT = (
     "Each stage holds some layers whole. Activations go down the row, their gradients come back, "
@@ -21,10 +18,6 @@ CUT = (
 WAYS = (
     "Data parallelism copies every layer, tensor parallelism cuts every layer, a pipeline cuts "
     "between layers: so only a pipeline is silent inside of a stage."
-)
-CUBE = (
-    "Partial sums cross between the halves of a layer, activations and their gradients between the "
-    "stages, and once a step the gradients of the weights between the copies."
 )
 Part = tuple[float, float, float, float]  # of a device's model: from the left, from the top; sizes
 
@@ -35,7 +28,6 @@ class Way(NamedTuple):
     part: Callable[[int, int], Part]
     sends: str
     holds: str  # for those who do not see it
-    fetches: bool = False  # a layer whole, while it computes
 
 
 def _slice(r: int, n: int) -> Part:
@@ -47,18 +39,12 @@ KINDS = {
         lambda r, n: (0, 0, 1, 1), "sends gradients of all layers, once a step", "data, all"
     ),
     "Tensor": Way(
-        _slice, "sends activations, four times in every layer", "tensor, a slice of each"
+        _slice, "sends activations, four times in every layer", "tensor, a shard of each"
     ),
     "Pipeline": Way(
         lambda r, n: (0, r / n, 1, 1 / n),
         "sends activations, once at each border",
         "pipeline, {each} whole",
-    ),
-    "ZeRO-3": Way(
-        _slice,
-        "sends the weights of every layer, twice a step, and gradients",
-        "ZeRO-3, a slice of each and the layer at work whole",
-        fetches=True,
     ),
 }
 
@@ -93,48 +79,32 @@ def _cut(width: float, p: int, each: int) -> str:
     )
 
 
-def ways(
-    layers: int = 8,
-    devices: int = 4,
-    *,
-    kinds: Sequence[str] = ("Data", "Tensor", "Pipeline"),
-    caption: str = WAYS,
-    name: str = "",
-) -> Shown:
-    """What a device holds of the model with data, tensor and pipeline parallelism and ZeRO-3."""
+def ways(layers: int = 8, devices: int = 4, *, caption: str = WAYS, name: str = "") -> Shown:
+    """What a device holds of the model with data, tensor and pipeline parallelism."""
     n = whole("devices", devices, least=2)
     divides("devices", n, "layers", whole("layers", layers))
-    for kind in kinds:
-        one_of("kinds", kind, KINDS)
-    return figure(partial(_ways, L=layers, n=n, kinds=kinds), caption=caption, name=name)
+    return figure(partial(_ways, L=layers, n=n), caption=caption, name=name)
 
 
-def _ways(width: float, L: int, n: int, kinds: Sequence[str]) -> str:
+def _ways(width: float, L: int, n: int) -> str:
     page = Canvas(width, f"A model of {L} layers on {n} devices")
-    chosen = {kind: KINDS[kind] for kind in kinds}
-    if any(way.fetches for way in chosen.values()):
-        held = [("held", ROLES["weights"]), ("fetched for now", ROLES["communication"])]
-        page.bottom = page.legend(held, page.bottom)
-    room = width if page.narrow else width / len(chosen) - 14
+    room = width if page.narrow else width / len(KINDS) - 14
     wide = min(46.0, (room - 8 * (n - 1)) / n)
     panels = []
-    for kind, way in chosen.items():
-        at_work = L // 2 - 1 if way.fetches else None
-        devices = (_device(way.part(r, n), L, wide, at_work) for r in range(n))
+    for kind, way in KINDS.items():
+        devices = (_device(way.part(r, n), L, wide) for r in range(n))
         panels.append(page.panel(kind, page.beside(*devices, gap=8), note=way.sends))
     page.flow(*panels, gap=14, above=10)
-    holds = "; ".join(way.holds for way in chosen.values()).format(each=L // n)
+    holds = "; ".join(way.holds for way in KINDS.values()).format(each=L // n)
     return page.done(f"Of {L} layers, each of {n} devices holds: {holds}")
 
 
-def _device(part: Part, L: int, wide: float, at_work: int | None) -> Shape:
-    """A device's frame with a line for each layer, and what it holds and fetches of them."""
+def _device(part: Part, L: int, wide: float) -> Shape:
+    """A device's frame with a line for each layer, and what it holds of them."""
     high = 13.0 * L
     left, top, across, down = part
 
     def draw(page: Sheet, x: float, y: float) -> None:
-        if at_work is not None:
-            page.rect(x, y + at_work * 13.0, wide, 13.0, ROLES["communication"], "fetched for now")
         page.rect(
             x + left * wide, y + top * high, across * wide, down * high, ROLES["weights"], "weights"
         )
@@ -142,33 +112,3 @@ def _device(part: Part, L: int, wide: float, at_work: int | None) -> Shape:
             page.frame(x, y + row * 13.0, wide, 13.0)
 
     return Shape(wide, high, draw)
-
-
-def cube(*, caption: str = CUBE, name: str = "") -> Shown:
-    """Eight ranks in a grid: two halves, two copies, two stages, and what passes between them."""
-    return figure(
-        partial(_cube, grid=Mesh({"tp": 2, "dp": 2, "pp": 2})), caption=caption, name=name
-    )
-
-
-def _cube(width: float, grid: Mesh) -> str:
-    page = Canvas(width, "Eight ranks, three axes")
-    roles = {"partial sums": "communication", "activations": "", "gradients": ""}
-    entries = [(said, ROLES[role or said]) for said, role in roles.items()]
-    page.bottom = page.legend(entries, page.bottom)
-    wide, high, aside = 58, 78, 84 if page.narrow else 140
-    left, top, ranks = (width - 3 * aside - wide) / 2, page.bottom + 56, []
-    for r in range(grid.world):
-        half, copy, stage = grid.coordinates(r).values()  # to the right, behind, below
-        note = f"stage {stage}\ncopy {copy}\nhalf {half}"
-        box = page.box(f"rank {r}", note=note, role="weights", wide=wide, high=high)
-        x, y = left + (2 * half + copy) * aside, top + stage * 146 - copy * 54
-        ranks.append(page.at(box, x, y))
-    for axis, role in {"tp": "communication", "dp": "gradients"}.items():
-        for one, other in grid.groups(axis):
-            page.arrow(ranks[one], ranks[other], role=role)
-            page.arrow(ranks[other], ranks[one], role=role)
-    for up, down in grid.groups("pp"):
-        page.arrow(ranks[up], ranks[down], role="activations", bend=0.12)
-        page.arrow(ranks[down], ranks[up], role="gradients", bend=0.12)
-    return page.done("Ranks 0 to 7 by half, copy and stage; an arrow for each pair along an axis")

@@ -1,7 +1,6 @@
 """MiCS by the oracle of one process, for every degree; what it sends, and what its knobs do."""
 
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -11,9 +10,7 @@ import torch
 from mathlib import launch
 from mathlib.checks import InputError
 from mathlib.meters import wire
-from mathlib.meters.saved import saved_bytes
 from mathlib.model import gpt, oracle
-from mathlib.model.offload import Moved, offloaded
 from mathlib.parallel.zero.mics import Mics
 from mathlib.parallel.zero.stage3 import Zero3
 from mathlib.traffic import mesh, volumes
@@ -140,36 +137,6 @@ def test_fp32_weights_beside_a_bf16_module_reach_the_small_tensors_too():
 
     for zero, mics in launch.run(both, 2):
         assert torch.equal(zero, mics)
-
-
-def trained(recompute: str, offload: bool) -> tuple[torch.Tensor, int, int]:
-    """Weights after two steps; bytes moved to the host in a forward, and saved without sharding."""
-    model = gpt.GPT(DEEP, seed=0, recompute=recompute).double()
-    plain = gpt.GPT(DEEP, seed=0, recompute=recompute).double()
-    mics = mics_of(model, shard=2)
-    for step in range(2):
-        part = oracle.my_part(sharding.PROBLEMS["gpt"][1](step))
-        with offloaded(model) if offload else nullcontext(Moved()) as moved:
-            loss = oracle.loss(model, *part)
-        loss.backward()
-        mics.step()
-    saved = saved_bytes(lambda: oracle.loss(plain, *part), plain)
-    return sharding.weights(mics), moved.bytes, saved
-
-
-def test_recomputation_and_offloading_combine_with_sharding():
-    """S15: the same weights; what is saved, no weight among it, leaves for the host."""
-    ways = [(r, o) for r in ("none", "full") for o in (False, True)]
-
-    def run():
-        return [trained(*way) for way in ways]
-
-    for found in launch.run(run, 4):
-        wanted = found[0][0]
-        for (_, offload), (weights, moved, saved) in zip(ways, found, strict=True):
-            assert oracle.distance([weights], wanted) < oracle.EQUAL
-            assert moved == (saved if offload else 0)
-        assert found[3][1] < 0.5 * found[1][1]
 
 
 def test_a_degree_that_is_none_is_refused_with_the_valid_ones():

@@ -15,7 +15,7 @@ from mathlib.meters import wire
 from mathlib.meters.trace import Trace
 from mathlib.model import gpt, oracle
 from mathlib.parallel.zero.flat_shards import FlatShard
-from mathlib.parallel.zero.mics import Mics, from_sagemaker
+from mathlib.parallel.zero.mics import Mics
 from mathlib.traffic import hierarchical
 
 DEEP = replace(sharding.MODEL, layers=6)
@@ -252,26 +252,6 @@ def gradient_after(mics: Mics, shard: int) -> float:
         total += moved * row.ranks / shard
     dist.all_reduce(total, group=mics.sharding)
     return total.item()
-
-
-def test_a_configuration_in_sagemakers_words():
-    page = {"sharded_data_parallel_degree": 2, "sdp_param_persistence_threshold": 100}
-    ours = from_sagemaker(page)
-    assert ours == {
-        "shard": 2,
-        "bucket_elements": 5e8,
-        "whole_below": 100,
-        "most_live": 1e9,
-        "hierarchical": True,
-        "clip": 1.0,
-    }
-    with pytest.raises(InputError, match="sdp_max_live_parameters"):
-        from_sagemaker({"sdp_max_live_parameter": 1})
-
-    def run(options):
-        step(mics_of(gpt.GPT(DEEP), **options))
-
-    launch.run(run, 2, ours)
 
 
 def traced() -> list[tuple[str, str, int]]:

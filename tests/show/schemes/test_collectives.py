@@ -69,16 +69,6 @@ def test_every_message_between_partners_is_one_bow():
     assert len(bows) == 4 * 2
 
 
-def test_ranks_a_copy_apart_have_the_colour_of_their_piece():
-    copies = {"sum": [[(0, 4, ""), (4, 0, "")]]}
-    own, shared = (
-        [r.get("fill") for r in drawn(collectives.who_talks(copies, **how)).iter(f"{SPACE}rect")]
-        for how in ({}, {"shard": 2})
-    )
-    assert len(set(own)) == 5 and shared[:2] * 2 == shared[:4] and shared[4] == shared[0]
-    assert shared[0] != shared[1]
-
-
 def test_links_are_added_up_by_where_they_go():
     told = said(drawn(collectives.nodes_and_links(sent(), node=4)))
     assert told == "ring: 2.94 MB between nodes; levels: 1.68 MB between nodes"

@@ -4,7 +4,7 @@ from math import gcd
 
 import pytest
 from charts import boxes, drawn, said, words
-from pictures import LIVE, MESSAGES
+from pictures import MESSAGES
 
 from mathlib.checks import InputError
 from mathlib.show.roles import rank_look
@@ -19,9 +19,9 @@ def test_every_rank_has_the_piece_that_the_mesh_gives_it(world, shard, node):
     ]
 
 
-def test_a_copy_has_a_brace_of_its_own():
-    assert [w for w in words(drawn(mics.groups(8, 2, 4))) if "copy" in w] == [
-        f"copy {i}" for i in range(4)
+def test_a_replica_has_a_brace_of_its_own():
+    assert [w for w in words(drawn(mics.groups(8, 2, 4))) if "replica" in w] == [
+        f"replica {i}" for i in range(4)
     ]
 
 
@@ -38,7 +38,7 @@ def test_stages_end_with_everything_everywhere(p, g, nodes_first):
 
 
 def test_the_order_decides_what_leaves_a_node():
-    assert "first: 4 pieces leave a node; Inside nodes first: 16" in said(
+    assert "first: 4 shards leave a node; Inside nodes first: 16" in said(
         drawn(mics.two_orders(2, 4))
     )
 
@@ -49,13 +49,6 @@ def test_messages_stand_in_their_phase_with_their_bytes():
     assert words(chart).count("50.82 kB") + words(chart).count("50.8 kB") == 10
     with pytest.raises(InputError, match="what = 'broadcast'"):
         mics.step({"forward": [("broadcast", 1)]})
-
-
-def test_what_is_whole_at_once_is_counted():
-    html = mics.live(["f0", "f1", "b1", "b0"], LIVE, title="Whole", caption="Two.")
-    assert said(drawn(html)) == "all: 2 at once at most"
-    filled = drawn(html).findall(".//{http://www.w3.org/2000/svg}rect")
-    assert len(filled) == 6
 
 
 @pytest.mark.parametrize(("saved", "loaded"), [(4, 3), (1, 5), (12, 8), (6, 6)])

@@ -1,0 +1,37 @@
+"""Bytes of three ways, counted and by formula; plans of steps over slow links by hand."""
+
+import pytest
+
+from mathlib.trials import pipeline_links as links
+
+
+def test_counted_bytes_are_the_formulas():
+    found, share = links.sent()
+    for run, size in found.items():
+        assert size == pytest.approx(links.sends(*run), rel=0.03)
+    assert share["data"] == 1 and max(share["tensor"], share["pipeline"]) < 0.3
+
+
+def test_many_pipelines_side_by_side_send_the_share_of_a_stage():
+    assert links.passed("gpt2-medium", 10**6) == pytest.approx(1 / 8, rel=1e-3)
+    assert links.passed("llama2-7b", 1) > 2.9  # 4M tokens are more than P/h
+
+
+def test_plans_by_hand():
+    free, naps = 1e15, 8 * links.NAP
+    assert links.planned("data", free) == pytest.approx(3 * naps)
+    assert links.planned("data, hidden", free) == pytest.approx(3 * naps)
+    assert links.planned("pipeline", free) == pytest.approx(3 * links.NAP * 11)
+    assert links.planned("pipeline", free, 16) == pytest.approx(3 * links.NAP / 2 * 19)
+    slow = links.planned("data", 1e6) - 3 * naps
+    assert slow == pytest.approx(links.sends("data", links.FEW) / 1e6)
+    hidden = links.planned("data, hidden", 1e3) - links.planned("data", 1e3)
+    assert hidden == pytest.approx(-2 * links.NAP * 7)  # all backwards but that of the last layer
+    assert links.by_bandwidth("data")[0] == (1, links.planned("data", 1e6))
+
+
+def test_recorded_steps_are_no_shorter_than_their_plans():
+    took = links.took()
+    assert took.keys() == {(way, link) for way in links.KINDS for link in links.LINKS}
+    assert all(seconds > 0.85 * links.planned(*run) for run, seconds in took.items())
+    assert links.recorded()[1].startswith("recorded on 20")
