@@ -48,7 +48,7 @@ def recomputed_early(
     """Idle time over all time of fill and drain, if a waiting stage recomputes its forward before
     the gradient has come: (p-1) (F+B) / (m (2F+B) + (p-1) (F+B)) (Huang et al. 2019, section 2.3).
 
-    Chapter: pipeline (eq-bubble-early)
+    Chapter: pipeline
     """
     p, m, _ = _sizes(stages, micro_batches, 1)
     F, B = positive("forward", forward), positive("backward", backward)

@@ -293,23 +293,6 @@ def pipeline_tokens(*, parameters: float, width: int, data: int) -> float:
     return P / h * _share(N, False)
 
 
-def pipeline_bandwidth(
-    *, flops_per_second: float, micro_batch_tokens: float, bytes_per_element: float = 2
-) -> float:
-    """Bytes a second of a link on which the gradients of data parallelism, of which nothing is
-    hidden, take as long as a pipeline over as many devices idles: e X / (3 D/m).
-
-    (p-1)/m 6PD/(N X) = 2 e P (N-1)/(N W) with p = N: parameters and devices cancel.
-
-    Chapter: pipeline (eq-pipeline-link)
-    """
-    X, e = (
-        positive("flops_per_second", flops_per_second),
-        positive("bytes_per_element", bytes_per_element),
-    )
-    return e * X / (3 * positive("micro_batch_tokens", micro_batch_tokens))
-
-
 def zero(
     *,
     parameters: float,

@@ -60,15 +60,6 @@ def test_when_a_pipeline_sends_as_much_as_gradients_do(devices) -> None:
     assert one == 2 * 2 * context * width
 
 
-@pytest.mark.parametrize(("devices", "parameters"), [(2, 1e9), (8, 7e10)])
-def test_the_link_on_which_a_bubble_is_as_long_as_gradients_travel(devices, parameters) -> None:
-    X, D, m = 4e14, 2**19, 64
-    link = volumes.pipeline_bandwidth(flops_per_second=X, micro_batch_tokens=D / m)
-    bubble = (devices - 1) / m * 6 * parameters * D / (devices * X)
-    sent = volumes.zero(parameters=parameters, data=devices).total
-    assert sent / link == pytest.approx(bubble)
-
-
 def test_zero_by_hand() -> None:
     """10 parameters of 2 bytes over 4 ranks: 3/4 of 20 bytes a pass."""
     one = 15
