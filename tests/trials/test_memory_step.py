@@ -55,6 +55,7 @@ def test_devices_are_told_apart_by_the_formulas(fresh):
         (28_200, {"recompute": "full"}, "first layer"),
         (28_400, {"recompute": "full"}, "loss"),
         (8_000, {"loss": "fused", "logits_bytes": 2}, "head"),
+        (32_768, {"recompute": "full", "loss": "fused"}, "first layer"),
     ],
 )
 def test_the_fullest_moment_of_llama_2(tokens, how, fullest):
