@@ -39,7 +39,7 @@ def instead(p: Tensor, q: Tensor) -> Tensor:
 def judge(
     p: Tensor, q: Tensor, drafted: list[int], random: torch.Generator
 ) -> list[int]:  # p has a row more than q
-    """The drafted tokens up to the first refused one, and one token of the large model's own."""
+    """Drafted tokens up to the first refused one, and one of the large model's own."""
     for number, token in enumerate(drafted):
         if torch.rand((), generator=random) >= keeps(p[number], q[number], token):
             return [*drafted[:number], draw(instead(p[number], q[number]), random)]

@@ -10,26 +10,26 @@ from mathlib.show.roles import Look
 from mathlib.show.tables import Shown
 
 FED = (
-    "A row is a token that asks, a column one that is asked. Without a cache a step computes, "
-    "besides the newest row (blue), all others again (sand). With one it computes that row alone, "
+    "A row is a token's query, a column the key that it meets. Without a cache a step computes the "
+    "newest row (blue) and all others again (sand). With one it computes the newest row alone, "
     "reads the keys and values that are kept (green) and adds those of the new token (yellow)."
 )
 SHARED = (
-    "Above the query heads of a layer, below what the cache keeps for them. Fewer key heads, or "
-    "one latent, make the cache narrower; the queries stay as they are."
+    "Above the query heads of a layer, below what the cache keeps for them. Fewer key-value heads, "
+    "or one latent, make the cache narrower; the queries stay as they are."
 )
 BLOCKS = (
     "The same memory twice, in green what sequences A, B and C keep. Above, each has room for the "
-    "longest that may come, and the memory is full. Below, it is dealt out in numbered blocks as "
-    "they grow, and a table finds them again; only the last block of each has an empty end."
+    "longest that may come, and the memory is full. Below, they take numbered blocks as they grow, "
+    "and a table finds them again; only the last block of each has an empty end."
 )
 JUDGED = (
     "For each token the draft's probability q and the large model's p. What both have stays; what "
-    "the draft has too much of is refused; what then is missing of p is drawn instead."
+    "q has above p is refused; what p has above q is drawn instead."
 )
 CARRIED = (
-    "From token to token RWKV hands on five vectors a layer, of the same size for ever, while a "
-    "cache gets a key and a value more."
+    "RWKV hands on five vectors a layer, of the same size for ever. A cache gets another key and "
+    "another value with every token."
 )
 CELL = 13.0
 Cut = list[tuple[str, float, str | Look]]  # a strip's parts: label, amount, role
