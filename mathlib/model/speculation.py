@@ -26,7 +26,7 @@ def certain(logits: Tensor) -> Tensor:
 
 
 def keeps(p: Tensor, q: Tensor, token: int) -> float:
-    """How likely a drafted token stays: min(1, p/q) (Leviathan et al. 2023, section 2.3)."""
+    """How likely a drafted token stays: min(1, p/q) (Leviathan et al. 2023, 2.3)."""
     return min(1.0, float(p[token] / q[token]))
 
 
