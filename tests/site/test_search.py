@@ -52,7 +52,7 @@ FIRST = {  # what is typed: where the first hit leads
     "gradient checkpointing": f"{WORD}recomputation",
     "kv cache size": "chapters/inference.html#kv-cache-size-in-bytes",
     "bubble fraction": "chapters/pipeline.html#the-bubble-derived-both-ways",
-    "peak memory": f"{M}#where-a-step-is-fullest",
+    "peak memory": f"{M}#peak-memory-where-a-step-is-fullest",
     "optimizer offload": f"{WORD}offloading",
     "sequence parallel": "chapters/sequences.html#sequence-parallelism-or-context-parallelism",
     "expert parallelism": "chapters/experts.html#where-experts-live",

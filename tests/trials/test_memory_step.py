@@ -65,3 +65,10 @@ def test_the_moments_of_a_model_add_up():
     found = memory_step.points("llama3-8b")
     assert max(found, key=lambda moment: sum(found[moment].values())) == "loss"
     assert "gradients of logits" in found["loss"] and "activations" not in found["update"]
+
+
+def test_the_first_step_of_llama_2_fits_an_a100_up_to_the_update():
+    found = memory_step.points("llama2-7b")
+    loss, update = (sum(found[moment].values()) for moment in ("loss", "update"))
+    made = found["update"]["optimizer states"]
+    assert [round(size / 1e9) for size in (loss - made, made, update)] == [62, 54, 108]
