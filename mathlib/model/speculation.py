@@ -31,7 +31,7 @@ def keeps(p: Tensor, q: Tensor, token: int) -> float:
 
 
 def instead(p: Tensor, q: Tensor) -> Tensor:
-    """What a refused token is replaced from: what the large model wants more than the small one."""
+    """What a refused token is replaced from: what the large model wants more."""
     more = (p - q).clamp(min=0)
     return more / more.sum()
 
