@@ -50,7 +50,7 @@ FIRST = {  # what is typed: where the first hit leads
     "why loss spike": "chapters/activations.html#the-spike-that-no-layer-made",
     "CUDA out of memory": f"{M}#one-training-step-byte-by-byte",
     "gradient checkpointing": f"{WORD}recomputation",
-    "kv cache size": "chapters/inference.html#what-later-tokens-need-of-earlier-ones",
+    "kv cache size": "chapters/inference.html#kv-cache-size-in-bytes",
     "bubble fraction": "chapters/pipeline.html#the-bubble-derived-both-ways",
     "peak memory": f"{M}#peak-memory-where-a-step-is-fullest",
     "optimizer offload": f"{WORD}offloading",
