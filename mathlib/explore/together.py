@@ -78,8 +78,9 @@ def _sent(shape: specs.Model, layout: Layout) -> str:
         size = sent.amount(axis)
         names = ("cp", "dp") if axis == "data" else AXIS.get(axis, ("pp",))
         group = grid.groups(*names)[0]
-        inside = group[-1] < NODE
-        link = NVLINK if inside else NIC
+        near = sum(rank < NODE for rank in group)
+        rings = near if axis in ("tensor", "data") else 1  # one for each card of the group
+        link = NVLINK if near == len(group) else NIC * rings
         rows.append([axis, _listed(group), says.size(size), says.time(size / link)])
     return table(["axis", "first group", "sent", "alone takes"], rows)._repr_html_()
 

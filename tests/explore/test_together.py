@@ -35,8 +35,7 @@ def test_bytes_memory_and_groups_are_the_formulas():
 
 
 def test_the_link_is_that_of_the_group():
-    """A group inside a node has NVLink, one that leaves it a network card."""
-    times = {}
+    """A group inside a node has NVLink, one that leaves it the network cards of its ranks."""
     for tensor, data in ((8, 4), (16, 2)):
         html = plain(find("ranks-cube").run({"tensor": tensor, "data": data}))
         lay = Layout(
@@ -44,10 +43,8 @@ def test_the_link_is_that_of_the_group():
             micro_batches=512 // data,
         )  # fmt: skip
         size = by_axis("llama3-70b", layout=lay, tokens=8192, gradient_bytes=4).amount("tensor")
-        link = together.NVLINK if tensor == 8 else together.NIC
+        link = together.NVLINK if tensor == 8 else 8 * together.NIC
         assert says.time(size / link) in html
-        times[tensor] = size / link
-    assert times[16] > 15 * times[8]
 
 
 def test_what_is_no_cube_of_8_to_64_is_refused_with_a_way_out():

@@ -2,8 +2,12 @@
 
 import pytest
 
+from mathlib.layout import Layout
+from mathlib.plan.room import Room, find_keeps
 from mathlib.plan.simplest import TOLERANCE, level
+from mathlib.plan.step import seconds_of
 from mathlib.trials import together_path as study
+from mathlib.trials.together_published import RESERVE
 
 
 def test_small_models_need_data_parallelism_and_large_ones_more():
@@ -49,3 +53,17 @@ def test_a_layout_is_said_by_its_degrees(model, gpus):
     words = study.answer(model, gpus)
     assert f"data {choice.layout.data}" in words and f"ZeRO {choice.layout.zero}" in words
     assert ("tensor" in words) == (choice.layout.tensor > 1)
+
+
+def test_tensor_ranks_without_stages_miss_memory_with_zero_1_and_time_with_zero_2():
+    """What the chapter says of the 70B model on 64 GPUs."""
+    on = study.on("llama3-70b")
+    needed, seconds = {}, {}
+    for zero in (1, 2):
+        lay = Layout(data=8, tensor=8, zero=zero, sequence_parallel=True, micro_batches=64)
+        needed[zero] = Room(on.model, study.TOKENS, keeps=find_keeps()).total(lay)
+        seconds[zero] = sum(seconds_of(on, lay))
+    room = on.device.room - RESERVE
+    assert f"{needed[1] / 1e9:.0f}" == "89" and needed[2] < room < needed[1]
+    best = study.steps("llama3-70b", 64)[-1].choice.seconds
+    assert seconds[1] < 1.01 * best and f"{seconds[2]:.0f}" == "144"

@@ -88,3 +88,11 @@ def test_what_others_paid():
     assert long.best == "a pipeline" and 0.5 < long.zero < 0.55
     told = study.outcomes()
     assert told["data parallelism"] == (10, 50) and told["a pipeline"] == (165, 149)
+
+
+def test_in_large_sets_where_zero_ended_it_was_the_better_choice():
+    large = study.by_size()["64 to 512 GPUs"]
+    known = [one for one in large if one.zero is not None]
+    told = study.summary(known)
+    assert len(known) == 10
+    assert told["the best ZeRO, with hindsight"][1] < 0.6 * told[study.WAYS[0]][1]
