@@ -1,4 +1,4 @@
-"""The experiment of the inference chapter: what fits on a card, and how fast it writes."""
+"""The experiment of the inference chapter: what fits on a device, and how fast it writes."""
 
 from math import ceil, floor, log10
 
@@ -41,7 +41,7 @@ def decode(model: str, device: str, past: int, sequences: int, weights: float, c
     step = decode_time.step(model, chip, sequences=sequences, **sizes)  # type: ignore[arg-type]
     say = _said(chip.room - sum(parts.values()), sequences, step.total)
     bars = svg.bars(
-        [("on the card", parts)],
+        [("on the device", parts)],
         title="Weights and cache",
         show=says.size,
         limit=chip.room,

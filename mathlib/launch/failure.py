@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mathlib.launch import waiting
+
 ANSWER = 1.0  # seconds a rank gets to say where it stands
 RANK_FILE = str(Path(__file__).with_name("rank.py"))
 
@@ -106,6 +108,7 @@ def late(home: Path, world_size: int, timeout: float, ask: Callable[[], None]) -
             if rank in stands
             else f"rank {rank}: finished"
         )
+    lines += waiting.told(home, world_size)
     if gone := [str(rank) for rank in range(world_size) if rank not in stands]:
         lines.append(
             f"Do they wait for rank {', '.join(gone)}, whose function has returned? Then it left "

@@ -31,6 +31,8 @@ from typing import Any
 from mathlib import checks
 from mathlib.launch import failure, start
 from mathlib.launch.failure import RankError, RankTimeout
+from mathlib.launch.namespaces import Place, made
+from mathlib.schedule.cluster import Cluster
 
 __all__ = ["RankError", "RankTimeout", "run"]
 
@@ -48,6 +50,9 @@ def run(
     device: str = "cpu",
     echo: bool = True,
     how: str | None = None,
+    cluster: Cluster | None = None,
+    network: str | None = None,
+    watch: bool = False,
     **kwargs: Any,
 ) -> list:
     """Call fn(*args, **kwargs) on every rank; return the list of what the ranks return, in the
@@ -56,12 +61,16 @@ def run(
     fn may be defined anywhere, a notebook cell too. Inside it torch.distributed is initialised:
     gloo for device "cpu", nccl for "cuda". timeout: seconds. threads: what a rank computes with
     (None: torch decides). echo: print what the ranks printed. how: "fork" (Linux, milliseconds a
-    rank) or "fresh" (a new interpreter each, seconds).
+    rank) or "fresh" (a new interpreter each, seconds). cluster: whose nodes, links, speeds and
+    deaths the ranks are held to, by network "namespaces" (where root may), or "paced"; see `lab`.
+    watch: if they do not finish in time, say which rank waits for whom, and in what.
     """
     checks.positive("timeout", timeout)
     checks.one_of("device", device, ["cpu", "cuda"])
+    if cluster:
+        world_size = _ranks_of(cluster, world_size)
     if "MASTER_ADDR" in os.environ and "RANK" in os.environ:
-        return _join(fn, world_size, args, kwargs, timeout, threads, device)
+        return _join(fn, world_size, args, kwargs, timeout, threads, device, cluster)
     if world_size is None:
         raise checks.InputError(
             "world_size = None: expected how many ranks to start; only torchrun's processes know"
@@ -75,13 +84,26 @@ def run(
         "timeout": timeout,
         "threads": threads,
         "device": device,
+        "watch": checks.flag("watch", watch),
     }
-    with _home(task) as home, contextlib.closing(begin(home, world_size)) as ranks:
+    with contextlib.ExitStack() as stack:
+        if cluster:
+            task |= {"cluster": cluster, "place": stack.enter_context(made(cluster, network))}
+        home = stack.enter_context(_home(task))
+        ranks = stack.enter_context(contextlib.closing(begin(home, world_size)))
         try:
             return _collect(ranks, home, world_size, timeout)
         finally:
             if echo:
                 _echo(home, world_size)
+
+
+def _ranks_of(cluster: Cluster, world_size: int | None) -> int:
+    if world_size not in (None, cluster.ranks):
+        raise checks.InputError(
+            f"world_size = {world_size!r}: the cluster has {cluster.ranks} ranks; expected as many"
+        )
+    return cluster.ranks
 
 
 @contextlib.contextmanager
@@ -175,6 +197,7 @@ def _join(
     timeout: float,
     threads: int | None,
     device: str,
+    cluster: Cluster | None,
 ) -> list:
     """This process is a rank that torchrun started: meet the others, call the function, exchange
     results.
@@ -202,7 +225,9 @@ def _join(
     )
     try:
         results: list = [None] * here
-        dist.all_gather_object(results, fn(*args, **kwargs))
+        with rank.place(cluster, Place("paced", "torchrun started the ranks")):
+            value = fn(*args, **kwargs)
+        dist.all_gather_object(results, value)
         return results
     finally:
         dist.destroy_process_group()

@@ -21,8 +21,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from mathlib.launch import namespaces, waiting
+
 if TYPE_CHECKING:
     from torch.distributed import Store
+
+    from mathlib.schedule.cluster import Cluster
 
 # seconds a collective may outlast the run: the launcher, which sees all ranks, gives up first
 SPARE = 60.0
@@ -102,6 +106,9 @@ def _settle(task: dict, home: Path, rank: int) -> None:
     os.environ.update(task["environment"] | {name: str(value) for name, value in place.items()})
     os.chdir(task["cwd"])
     sys.path[:] = task["path"]
+    if "place" in task and task["place"].paths:  # before a thread or a socket is made
+        namespaces.enter(task["place"].paths[rank])
+        os.environ["GLOO_SOCKET_IFNAME"] = namespaces.PORT
     linecache.cache.update(task["cells"])  # so that a traceback can quote the notebook
 
 
@@ -119,13 +126,26 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
         timeout=task["timeout"] + SPARE,
     )
     fn, args, kwargs = cloudpickle.loads(task["call"])
-    value = fn(*args, **kwargs)
+    watch = waiting.watched(home, rank) if task["watch"] else contextlib.nullcontext()
+    with place(task.get("cluster"), task.get("place")), watch:
+        value = fn(*args, **kwargs)
     try:
         return cloudpickle.dumps(value)
     except Exception as error:
         raise TypeError(
             f"rank {rank} returned a {type(value).__name__} that cannot be pickled: {error}"
         ) from None
+
+
+def place(
+    cluster: "Cluster | None", place: "namespaces.Place | None"
+) -> contextlib.AbstractContextManager:
+    """Hold this rank to a cluster's links, speed and death, if it is part of one."""
+    if not (cluster and place):
+        return contextlib.nullcontext()
+    from mathlib.launch import lab
+
+    return lab.held(cluster, place)
 
 
 def join(

@@ -49,29 +49,34 @@ def connections() -> Iterator[tuple[int, socket.socket]]:
                     yield inode, sock
 
 
-class _Pause(TorchDispatchMode):
-    """Before a message leaves, wait alpha + K / W."""
+class Pause(TorchDispatchMode):
+    """Before a message of K bytes leaves for a rank of the world, wait as long as `seconds` says;
+    before each call, `prepare`.
+    """
 
-    def __init__(self, latency: float, bandwidth: float):
+    def __init__(
+        self, seconds: Callable[[int, int], float], prepare: Callable[[], object] = lambda: None
+    ):
         super().__init__()
-        self.alpha, self.w = latency, bandwidth
+        self.seconds, self.prepare = seconds, prepare
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        if function.namespace == "c10d" and function.__name__.startswith("send"):
-            (tensor,) = args[0]
-            time.sleep(self.alpha + tensor.nbytes / self.w)
+        if function.namespace == "c10d":
+            self.prepare()
+            if function.__name__.startswith("send"):
+                (tensor,), group, to, *_ = args
+                members = dist.get_process_group_ranks(ProcessGroup.unbox(group))
+                time.sleep(self.seconds(members[to], tensor.nbytes))
         return function(*args, **(kwargs or {}))
 
 
-def pace(rate: int) -> None:
-    """Let the kernel hold each of this process's connections to `rate` bytes/s, headers not counted
-    (Linux 4.13).
+def pace(rate: int, connection: socket.socket) -> None:
+    """Let the kernel hold a connection to `rate` bytes/s, headers not counted (Linux 4.13).
 
     It lets the first ten packets of a connection go as they like; on a machine's own wires they may
     hold 64 kB each.
     """
-    for _, connection in connections():
-        connection.setsockopt(socket.SOL_SOCKET, PACING_RATE, struct.pack("=Q", rate))
+    connection.setsockopt(socket.SOL_SOCKET, PACING_RATE, struct.pack("=Q", rate))
 
 
 @contextlib.contextmanager
@@ -85,14 +90,19 @@ def wires(*, latency: float = 0.0, bandwidth: float = math.inf, by: str = "") ->
         "by", by or ("kernel" if sys.platform == "linux" else "program"), ["kernel", "program"]
     )
     kernel = by == "kernel" and w < math.inf
-    with _Pause(alpha, math.inf if kernel else w):
+    with Pause(lambda _, size: alpha + (0 if kernel else size / w)):
         if kernel:
-            pace(int(w))
+            _pace_all(int(w))
         try:
             yield by
         finally:
             if kernel:
-                pace(UNLIMITED)
+                _pace_all(UNLIMITED)
+
+
+def _pace_all(rate: int) -> None:
+    for _, connection in connections():
+        pace(rate, connection)
 
 
 def all_reducer(*, latency: float = 0.0) -> Callable[[Tensor, ProcessGroup | None], Future]:

@@ -156,15 +156,6 @@ def _upper(X: Tensor, damp: float) -> Tensor:
     return torch.linalg.cholesky(torch.linalg.inv(H), upper=True)
 
 
-def output_error(weight: Tensor, other: Tensor, inputs: Tensor) -> float:
-    """How far a layer's output is from what it was, over what it was: |X W^T - X Q^T| / |X W^T|.
-
-    Chapter: precision (eq-feedback)
-    """
-    was = inputs @ weight.T
-    return ((inputs @ other.T - was).norm() / was.norm()).item()
-
-
 def linears(model: nn.Module) -> dict[str, nn.Linear]:
     """The linear layers of a model by name; a head that is the embedding table, too."""
     return {name: layer for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}

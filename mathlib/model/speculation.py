@@ -26,12 +26,12 @@ def certain(logits: Tensor) -> Tensor:
 
 
 def keeps(p: Tensor, q: Tensor, token: int) -> float:
-    """How likely a drafted token stays: min(1, p/q) (Leviathan et al. 2023, section 2.3)."""
+    """How likely a drafted token stays: min(1, p/q) (Leviathan et al. 2023, 2.3)."""
     return min(1.0, float(p[token] / q[token]))
 
 
 def instead(p: Tensor, q: Tensor) -> Tensor:
-    """What a refused token is replaced from: what the large model wants more than the small one."""
+    """What a refused token is replaced from: what the large model wants more."""
     more = (p - q).clamp(min=0)
     return more / more.sum()
 
@@ -39,7 +39,7 @@ def instead(p: Tensor, q: Tensor) -> Tensor:
 def judge(
     p: Tensor, q: Tensor, drafted: list[int], random: torch.Generator
 ) -> list[int]:  # p has a row more than q
-    """The drafted tokens up to the first refused one, and one token of the large model's own."""
+    """Drafted tokens up to the first refused one, and one of the large model's own."""
     for number, token in enumerate(drafted):
         if torch.rand((), generator=random) >= keeps(p[number], q[number], token):
             return [*drafted[:number], draw(instead(p[number], q[number]), random)]

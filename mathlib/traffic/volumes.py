@@ -375,7 +375,7 @@ def compression(*, warm_up: float, bits: float = 1, full_bits: float = 16) -> fl
 
     Tang et al. 2021, arXiv:2102.02888: 15% warm-up with fp16 gives the "up to 5x".
 
-    Chapter: compression
+    Chapter: links
     """
     in_full = fraction("warm_up", warm_up)
     ratio = positive("bits", bits) / positive("full_bits", full_bits)

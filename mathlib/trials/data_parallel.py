@@ -67,7 +67,7 @@ def prompted() -> tuple[Tensor, Tensor]:
 
 
 def masked(by_tokens: bool) -> Tensor:
-    """The mean gradient of such a batch, its ranks weighed by tokens or alike."""
+    """The mean gradient of such a batch, its ranks weighed by tokens or not."""
     part = oracle.my_part(prompted())
     here = (part[1] != oracle.NOT_COUNTED).sum()
     everywhere = here.clone()
@@ -81,8 +81,8 @@ def masked(by_tokens: bool) -> Tensor:
 
 
 def weighed(ranks: int) -> dict[str, float]:
-    """How far the ranks are from one process, weighed by tokens or all alike."""
-    wanted, ways = launch.run(masked, 1, True)[0], {"by tokens": True, "all alike": False}
+    """How far the ranks are from one process, weighed by tokens or not."""
+    wanted, ways = launch.run(masked, 1, True)[0], {"by tokens": True, "unweighted": False}
     return {
         how: oracle.distance(launch.run(masked, ranks, way), wanted) for how, way in ways.items()
     }
@@ -126,7 +126,7 @@ def walk(rate: float, joined: int) -> Tensor:
 
 
 def apart(rate: float) -> float:
-    """Between the ends of four small steps and a large one, of the way of the four."""
+    """Between the ends of four small steps and a large one, over how far the four got."""
     small, large = walk(rate, 1), walk(rate, 4)
     return ((large - small).norm() / small.norm()).item()
 

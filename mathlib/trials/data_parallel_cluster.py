@@ -14,6 +14,7 @@ from mathlib.traffic import nccl, overlap, volumes
 H100 = specs.find_device("h100-sxm")
 CARD = specs.find_cluster("dgx-h100").node_bandwidth / 8  # bytes/s of a GPU's network card
 NVLINK = nccl.published()["H100, ring, 8 ranks"].busbw  # as reached by rings in a node
+SWITCH = nccl.published()["H100, switch, 8 ranks"].algbw * 7 / 4  # counted as a ring's bytes
 RATE = 0.4  # of the peak
 LAYERS: dict[str, Any] = {"layers": 32, "tensors": (4, 4, 1, 3)}  # a layer's, as backward comes
 DEFAULT: dict[str, float] = {"bucket": 25 * 2**20, "first_bucket": 2**20}  # PyTorch's, bytes
@@ -94,7 +95,8 @@ def tokens(bandwidth: float, ranks: int, e: float = 4) -> float:
 def enough() -> dict[str, float]:
     """The same by link; NCCL lays a ring through each card, and NVLink sets the pace."""
     return {
-        "NVLink, 8 ranks in a node": tokens(NVLINK, 8),
+        "NVLink, rings of 8 ranks": tokens(NVLINK, 8),
+        "NVLink's switch, 8 ranks": tokens(SWITCH, 8),
         "8 cards of 400 Gbit/s a node, 64 ranks": tokens(min(8 * CARD, NVLINK), 64),
         "one card of 400 Gbit/s, 64 ranks": tokens(CARD, 64),
         "one card of 100 Gbit/s, 64 ranks": tokens(CARD / 4, 64),
@@ -111,7 +113,7 @@ def as_printed(parameters: float, ranks: int = 64) -> tuple[float, float]:
 def kept(
     ranks: int, e: float = 4, size: float = 25, send: bool = True, rate: float = RATE
 ) -> float:
-    """Of the hoped-for speed of so many ranks: compute over compute, waiting and update."""
+    """Scaling efficiency of so many ranks: compute over compute, waiting and update."""
     token = P / ranks * BATCH / speed(rate)  # seconds of a FLOP for each parameter and token
     limits = DEFAULT if size == 25 else {"bucket": size * 2**20}
     wait = exposed(limits, 4 * token, e * P, nodes=ranks // 8) if send else 0.0

@@ -133,7 +133,8 @@ def recorded(bucket: float = 3 * MIB, steps: int = 4) -> list[trace.Event]:
 
 
 def _numbered(events: list[trace.Event]) -> list[trace.Event]:
-    """Those of a rank, its buckets by the order in which they leave."""
+    """Work and buckets of a rank, the buckets by the order in which they leave."""
     sent = sorted(e.start for e in events if e.kind == "communication")
     names = {start: f"bucket {number}" for number, start in enumerate(sent, 1)}
-    return [replace(e, what=names.get(e.start, e.what)) for e in events]
+    seen = [e for e in events if e.kind != "gradient"]
+    return [replace(e, what=names.get(e.start, e.what)) for e in seen]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mathlib import specs
 from mathlib.compute import params
 from mathlib.memory import activations
-from mathlib.meters.saved import saved_bytes, tensor_bytes
-from mathlib.model import adam8bit, data, gpt, llama
+from mathlib.meters.saved import tensor_bytes
+from mathlib.model import adam8bit, data, gpt
 from mathlib.model.mixed_adam import MixedAdam
 from mathlib.show import says
 
@@ -92,22 +92,6 @@ def of_gradients(
         made = loss(model)
     made.backward()
     return tensor_bytes([p.grad for p in model.parameters()]) / P
-
-
-class WrittenNorm(nn.RMSNorm):
-    """As models write it out by themselves, in 32 bits inside."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = x.float()
-        y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + llama.EPSILON)
-        return self.weight * y.to(x.dtype)
-
-
-def of_a_norm(norm: nn.Module, sequences: int = 8) -> float:
-    """Bytes that a norm keeps for each number of a bf16 input."""
-    size = (sequences, SHAPE.context, SHAPE.width)
-    x, norm = torch.randn(size, dtype=torch.bfloat16, requires_grad=True), norm.bfloat16()
-    return saved_bytes(lambda: norm(x).float().sum(), norm) / x.numel()
 
 
 def layer_bytes(name: str, tokens: int = 4096) -> list[float]:

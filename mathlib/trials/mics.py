@@ -23,7 +23,7 @@ from mathlib.parallel.plain import mics, ring
 from mathlib.parallel.plain.zero import Flat
 from mathlib.parallel.zero.mics import Mics
 from mathlib.traffic import hierarchical, volumes
-from mathlib.trials import zero, zero_torch
+from mathlib.trials import zero
 
 SHAPE, PARAMETERS, IN_LAYERS, NUMBER = zero.SHAPE, zero.PARAMETERS, zero.IN_LAYERS, zero.NUMBER
 NODE = 2  # ranks of what stands for a machine here
@@ -66,21 +66,6 @@ def distances(ranks: int, cases: list[tuple[int, str]], silent: bool = False) ->
     histories = zip(*launch.run(_trained, ranks, cases, silent), strict=True)
     pairs = zip(histories, cases, strict=True)
     return [zero.furthest(found, zero.one_process(name)) for found, (_, name) in pairs]
-
-
-def _hsdp_distance(name: str) -> float:
-    found = launch.run(zero_torch.weights_after_steps, 4, ["HSDP"], name)
-    return zero.furthest([rank["HSDP"] for rank in found], zero_torch.by_one(name))
-
-
-def against_one_process() -> dict[str, list[float]]:
-    """How far four ranks are from one process, by SGD and by Adam; the last must be apart."""
-    names, degrees = list(oracle.OPTIMIZERS), (1, 2, 4)
-    far = distances(4, [(S, name) for S in degrees for name in names])
-    found = {f"MiCS, S = {S}": far[2 * i : 2 * i + 2] for i, S in enumerate(degrees)}
-    found["HSDP, S = 2"] = list(map(_hsdp_distance, names))
-    apart = distances(4, [(2, name) for name in names], silent=True)
-    return found | {"S = 2, replicas apart": apart}
 
 
 # What a rank keeps, and what it sends
@@ -127,15 +112,17 @@ def sends(ranks: int, shard: int, m: int = 1) -> tuple[float, float]:
     return layers.total + rest.total - sum(both), sum(both)
 
 
-def counted(cases: Iterable[tuple[int, int, int]]) -> dict[str, tuple[float, float]]:
+def counted(cases: Sequence[tuple[int, int, int]]) -> dict[str, tuple[float, float]]:
     """Predicted and counted bytes of rank 0 in a step, by (ranks, degree, micro-batches)."""
+    by_ranks = {ranks: [case for case in cases if case[0] == ranks] for ranks, *_ in cases}
     pairs: dict[str, tuple[float, float]] = {}
-    for ranks, shard, m in cases:
-        near, far = sends(ranks, shard, m)
-        inside, across, system = launch.run(_sent, ranks, shard, m)[0]
-        name = f"N = {ranks}, S = {shard}, m = {m}"
-        pairs |= {f"{name}: group": (near, inside), f"{name}: replicas": (far, across)}
-        pairs[f"{name}: system"] = near + far, system
+    for ranks, these in by_ranks.items():
+        found = launch.run(lambda these=these: [_sent(S, m) for _, S, m in these], ranks)[0]
+        for (_, S, m), (inside, across, system) in zip(these, found, strict=True):
+            near, far = sends(ranks, S, m)
+            name = f"N = {ranks}, S = {S}, m = {m}"
+            pairs |= {f"{name}: group": (near, inside), f"{name}: replicas": (far, across)}
+            pairs[f"{name}: system"] = near + far, system
     return pairs
 
 
@@ -143,28 +130,25 @@ def counted(cases: Iterable[tuple[int, int, int]]) -> dict[str, tuple[float, flo
 
 
 def _messages(shard: int) -> dict[str, list[tuple[str, int]]]:
-    model = gpt.GPT(SHAPE)
-    way = build(shard, model, sgd)
+    way = build(shard, model := gpt.GPT(SHAPE), sgd)
     names = [*(f"blocks.{i}" for i in range(SHAPE.layers)), "the rest"]
     found: dict[str, list[tuple[str, int]]] = {"forward": [], "backward": [], "step": []}
     now = found["forward"]
 
     def noted(what: str, call: Callable, share: int) -> Callable:
         def run(first: Any, *more: Any) -> Any:
-            own = [first is flat or first is flat.shard.grad for flat in way.flats]
-            size = way.flats[own.index(True)].shard.nbytes * share
-            now.append((f"{what} of {names[own.index(True)]}", size))
+            i = [first is flat or first is flat.shard.grad for flat in way.flats].index(True)
+            now.append((f"{what} of {names[i]}", way.flats[i].shard.nbytes * share))
             return call(first, *more)
 
         return run
 
-    (part,) = micro_batches(1)
     with (
         patch.object(Flat, "gather", noted("all-gather", Flat.gather, shard)),
         patch.object(Flat, "scatter", noted("reduce-scatter", Flat.scatter, shard)),
         patch.object(ring, "all_reduce", noted("all-reduce", ring.all_reduce, 1)),
     ):
-        loss = oracle.loss(model, *part)
+        loss = oracle.loss(model, *micro_batches(1)[0])
         now = found["backward"]
         loss.backward()
         now = found["step"]
@@ -177,28 +161,6 @@ def messages(ranks: int = 4, shard: int = 2) -> dict[str, list[tuple[str, int]]]
     first, *others = launch.run(_messages, ranks, shard)
     assert all(other == first for other in others)
     return first
-
-
-def _hsdp_calls(tell: bool, m: int) -> tuple[list[list[int]], int, Tensor]:
-    model, *_ = zero_torch.fsdp2(gpt.GPT(zero_torch.MODEL).double(), torch.optim.SGD, {}, 2)
-    parts = zip(*(t.chunk(m) for t in data.batch(8 * m, SHAPE.context)), strict=True)
-    names, calls, summed = ("_allgather_base_", "_reduce_scatter_base_", "allreduce_"), [], 0
-    for i, part in enumerate(parts):
-        if tell:
-            model.set_requires_all_reduce(i == m - 1)  # type: ignore[operator]
-        with wire.counted() as program:
-            oracle.loss(model, *oracle.my_part(part)).backward()
-        calls.append([program.calls[name] for name in names])
-        summed += program.payload["allreduce_"]
-    gradients = [p.grad.full_tensor().flatten() for p in model.parameters()]  # type: ignore[union-attr]
-    return calls, summed, torch.cat(gradients)
-
-
-def hsdp_calls(tell: bool, m: int = 2) -> tuple[list[list[int]], int, Tensor]:
-    """Gathers, scatters and sums over replicas of HSDP in each micro-batch's backward pass; bytes
-    of the sums; the gradient. tell: which backward pass is the last.
-    """
-    return launch.run(_hsdp_calls, 4, tell, m)[0]
 
 
 # What leaves a node
@@ -266,7 +228,7 @@ def clipping(make: Make, group: ProcessGroup | None, most: float) -> Make:
     return made
 
 
-def _clipped(over: str, steps: int) -> tuple[list[float], list[Tensor]]:
+def _clipped(over: str, steps: int) -> tuple[float, list[Tensor]]:
     sharding, replicas = mics.groups(2)
     group = {"own shard": mics.groups(1)[0], "all ranks": None, "sharding group": sharding}[over]
     norms: list[float] = []
@@ -279,18 +241,23 @@ def _clipped(over: str, steps: int) -> tuple[list[float], list[Tensor]]:
     def way(model: gpt.GPT, make: Make) -> mics.Mics:
         return mics.Mics(model, make, model.blocks, sharding, replicas)
 
-    return norms, zero.trained(way, clipping(measured, group, MOST), steps=steps)
+    weights = zero.trained(way, clipping(measured, group, MOST), steps=steps)
+    return norms[0], weights
 
 
-def clipped(over: str, steps: int = 3) -> tuple[list[float], float]:
+def clipped(steps: int = 2) -> dict[str, tuple[list[float], float]]:
     """Over one process's norm, those that four ranks in two replicas find in the first step; how
-    far their weights are from its own after any.
+    far their weights are from its own after any: by where the squares are summed.
     """
-    found = launch.run(_clipped, 4, over, steps)
+    ways = ("own shard", "all ranks", "sharding group")
+    by_rank = launch.run(lambda: [_clipped(over, steps) for over in ways], 4)
     model = gpt.GPT(SHAPE, seed=0).double()
     batches = [data.batch(zero.SEQUENCES, SHAPE.context, number) for number in range(steps)]
     oracle.loss(model, *batches[0]).backward()
     whole = oracle.flat_gradient(model).norm().item()
-    weights = oracle.one_process(model, batches, sgd(model.parameters()), clip=MOST)
-    far = zero.furthest([history for _, history in found], weights)
-    return [norms[0] / whole for norms, _ in found], far
+    wanted = oracle.one_process(model, batches, sgd(model.parameters()), clip=MOST)
+    found = {}
+    for over, ranks in zip(ways, zip(*by_rank, strict=True), strict=True):
+        norms, histories = zip(*ranks, strict=True)
+        found[over] = [n / whole for n in norms], zero.furthest(histories, wanted)
+    return found

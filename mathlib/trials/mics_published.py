@@ -123,11 +123,3 @@ def served(S: int, nodes: int, **buffers: Any) -> float:
     sizes = {size: n for size, n in params.tensors(NEOX).items() if size >= 1e6}
     by = [n * size for size, n in sizes.items() if back_end(S, nodes, size, **buffers) == "smddp"]
     return sum(by) / sum(n * size for size, n in sizes.items())
-
-
-def small_tensors(below: float = 1e6) -> tuple[float, float]:
-    """The shares of 20B's tensors, and of its parameters, that lie below the page's threshold."""
-    tensors = params.tensors(NEOX)
-    few = {size: n for size, n in tensors.items() if size < below}
-    numbers = [sum(size * n for size, n in some.items()) for some in (few, tensors)]
-    return sum(few.values()) / sum(tensors.values()), numbers[0] / numbers[1]

@@ -105,8 +105,9 @@ def births() -> dict[str, tuple[list[int], Tensor]]:
     The least of three tries: gloo's thread may hold a message for a moment longer.
     """
     found = {}
-    for name, in_shards in (("whole, then cut", False), ("in shards", True)):
-        tries = [launch.run(_made, 4, in_shards)[0] for _ in range(3)]
+    ways = {"whole, then cut": False, "in shards": True}
+    by_way = launch.run(lambda: [[_made(way) for _ in range(3)] for way in ways.values()], 4)[0]
+    for name, tries in zip(ways, by_way, strict=True):
         alive = [min(moment) for moment in zip(*(alive for alive, _ in tries), strict=True)]
         found[name] = alive, tries[0][1]
     return found

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from mathlib import launch
 from mathlib.compute import flops
-from mathlib.launch import slow_wires
 from mathlib.launch.slow_ranks import Sleep
 from mathlib.model import gpt
 from mathlib.parallel.plain.tensor import AllReduceBackward, AllReduceForward
 from mathlib.parts import Parts
+from mathlib.schedule.cluster import Cluster, Link
 from mathlib.traffic import tensor_time
 
 SHAPE = gpt.small(layers=2, width=512, heads=8, context=512, vocab=64)
@@ -37,19 +37,18 @@ def layer(x: Tensor, ranks: int) -> Tensor:
     return x
 
 
-def _steps(link: float) -> list[float]:
+def _steps() -> list[float]:
     """Seconds of this rank in the layers of each step, but the first, which opens connections."""
     x = torch.ones(SHAPE.context, SHAPE.width, requires_grad=True)
     took, ranks = [], dist.get_world_size()
-    with slow_wires.wires(bandwidth=link):
-        for _ in range(STEPS):
-            dist.barrier()
-            begin = time.perf_counter()
-            y = x
-            for _ in range(SHAPE.layers):
-                y = layer(y, ranks)
-            y.backward(torch.ones_like(y))
-            took.append(time.perf_counter() - begin)
+    for _ in range(STEPS):
+        dist.barrier()
+        begin = time.perf_counter()
+        y = x
+        for _ in range(SHAPE.layers):
+            y = layer(y, ranks)
+        y.backward(torch.ones_like(y))
+        took.append(time.perf_counter() - begin)
     return took[1:]
 
 
@@ -64,9 +63,12 @@ class Beside(NamedTuple):
         return SHAPE.layers * self.plan.total
 
 
-def beside(link: float, ranks: int = 2) -> Beside:
-    """The fastest of three steps: no step can be faster than its pauses and its link allow."""
+def beside(link: float, ranks: int = 2, network: str = "paced") -> Beside:
+    """The fastest of three steps, each rank a node: no step can be faster than its pauses and its
+    link allow.  On `network` "namespaces" the nodes have nothing in common but a cable.
+    """
     how: dict[str, Any] = {"tensor": ranks, "bytes_per_element": NUMBER}
     plan = tensor_time.layer(SHAPE, achieved=ACHIEVED, bandwidth=link, **how)
-    steps = zip(*launch.run(_steps, ranks, link), strict=True)
+    cluster = Cluster((1,) * ranks, between=Link(link))
+    steps = zip(*launch.run(_steps, cluster=cluster, network=network), strict=True)
     return Beside(plan, min(map(max, steps)))

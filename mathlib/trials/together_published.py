@@ -155,12 +155,12 @@ LARGE = 64  # GPUs, from which on a run is no longer small
 
 
 def by_size() -> dict[str, list[Decided]]:
-    """Sets of small runs, and of larger ones."""
+    """Sets of small runs, of larger ones, and all."""
     found: dict[str, list[Decided]] = {"2 to 32 GPUs": [], "64 to 512 GPUs": []}
     small, large = found.values()
     for same, one in zip(sets(), all_decided(), strict=True):
         (large if same[0].layout.world >= LARGE else small).append(one)
-    return found
+    return found | {"all": all_decided()}
 
 
 def dearest(many: int = 3) -> list[Decided]:

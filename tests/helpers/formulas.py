@@ -18,6 +18,8 @@ from mathlib.parts import Parts
 from mathlib.plan.calibration import Rates
 from mathlib.plan.gap import Run
 from mathlib.plan.step import machine
+from mathlib.schedule.cluster import Cluster
+from mathlib.schedule.events import Send, Wait
 from mathlib.schedule.flush import gpipe
 from mathlib.schedule.times import Times
 from mathlib.specs import Experts, Layout, Model, Window, find_cluster
@@ -326,6 +328,23 @@ OWN: dict[str, dict[str, object]] = {
     "expert_time.ratio": {"ffn_width": 64, "expert": 2, "achieved": 4e14, "bandwidth": 5e10},
     "expert_load.dropped": {"visits": [3, 1, 2, 2], "room": 2.0},
     "expert_load.drawn": {"experts": 4, "active": 2, "skew": 1.0, "seed": 1},
+    "events.run": {
+        "programs": [[Send(1, 8.0)], [Wait(0)]],
+        "cluster": Cluster((1, 1)),
+        "shared_ports": False,
+    },
+    "programs.after": {"parts": [[[Wait(1)], []], [[], [Send(0, 8.0)]]]},
+    "programs.pipeline": {"schedule": gpipe(stages=2, micro_batches=4), "times": Times()},
+    "programs.work": {"seconds": [1.0, 2.0]},
+    "programs.ring": {"members": [0, 1], "passes": "both", "element": 4},
+    "programs.hierarchical": {"ranks": 4, "ranks_per_node": 2, "element": 4},
+    "ring_ends.ring_ends": {"costs": [1.0, 2.0], "begins": [0.0, 0.0], "steps": 2},
+    "ring_ends.all_reduce_ends": {
+        "cluster": Cluster((1, 1)),
+        "begins": None,
+        "hierarchical": True,
+        "shared_ports": False,
+    },
     "ring_time.timeline": {
         "order": "plain",
         "ranks": 4,

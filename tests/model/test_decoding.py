@@ -134,25 +134,6 @@ def test_latents_are_not_unpacked():
     assert sizes[0] == sizes[1]
 
 
-def test_the_program_of_transformers_keeps_as_many_bytes():
-    transformers = pytest.importorskip("transformers")
-    model = tiny()
-    config = transformers.LlamaConfig(
-        hidden_size=48, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, vocab_size=97, max_position_embeddings=64,
-    )  # fmt: skip
-    theirs = transformers.LlamaForCausalLM(config)
-    with torch.no_grad():
-        cache = theirs(TOKENS, use_cache=True).past_key_values
-    held = sum(
-        rows.untyped_storage().nbytes() for one in cache.layers for rows in (one.keys, one.values)
-    )
-    formula = inference.kv_cache(model, tokens=24, sequences=3, bytes_per_element=4).total
-    ours = Decoder(modern.Modern(model))
-    ours(TOKENS)
-    assert held == formula == ours.nbytes
-
-
 def test_a_layer_alone():
     attention = gpt.Attention(gpt.small(), "plain", "none")
     x = torch.randn(2, 9, 64)

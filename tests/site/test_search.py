@@ -50,13 +50,15 @@ FIRST = {  # what is typed: where the first hit leads
     "why loss spike": "chapters/activations.html#the-spike-that-no-layer-made",
     "CUDA out of memory": f"{M}#one-training-step-byte-by-byte",
     "gradient checkpointing": f"{WORD}recomputation",
-    "kv cache size": "chapters/inference.html#what-later-tokens-need-of-earlier-ones",
+    "kv cache size": "chapters/inference.html#kv-cache-size-in-bytes",
     "bubble fraction": "chapters/pipeline.html#the-bubble-derived-both-ways",
-    "peak memory": f"{M}#where-a-step-is-fullest",
+    "peak memory": f"{M}#peak-memory-where-a-step-is-fullest",
     "optimizer offload": f"{WORD}offloading",
     "sequence parallel": "chapters/sequences.html#sequence-parallelism-or-context-parallelism",
     "expert parallelism": "chapters/experts.html#where-experts-live",
     "load balancing loss": "chapters/experts.html#the-router",
+    "3D parallelism": "chapters/together.html#five-axes-in-one-table",
+    "device mesh": "chapters/together.html#which-ranks-are-neighbours",
     "MFUs of an unheardof": f"{C}#from-flop-to-days-and-dollars-mfu",
 }
 

@@ -225,7 +225,7 @@ def test_contents_follow_a_jump(visit):
         "[...document.querySelectorAll('#pst-page-toc-nav a')].map((e) => e.hash.slice(1))"
     )
     marked = page.locator("#pst-page-toc-nav a.active[aria-current=true]")
-    for wanted in (ids[8], ids[15], ids[3]):
+    for wanted in (ids[8], ids[12], ids[3]):
         page.evaluate(
             "(id) => scrollTo(0, scrollY + document.getElementById(id)"
             ".getBoundingClientRect().top + 200)",

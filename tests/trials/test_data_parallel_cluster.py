@@ -14,8 +14,10 @@ def test_the_best_bucket_is_larger_the_more_rounds_there_are():
 
 def test_tokens_that_hide_the_gradients():
     found = cluster.enough()
-    assert [-(-tokens // 2048) for tokens in found.values()] == [1, 2, 8, 31]
-    assert cluster.tokens(cluster.CARD, 64, e=2) == pytest.approx(list(found.values())[2] / 2)
+    rings = 2 * 4e9 * 7 / 8 / cluster.charged(4e9, 1)  # bytes/s, by NCCL's model: the switch
+    assert found["NVLink's switch, 8 ranks"] == pytest.approx(cluster.tokens(rings, 8), rel=0.03)
+    assert [-(-tokens // 2048) for tokens in found.values()] == [1, 1, 2, 8, 31]
+    assert cluster.tokens(cluster.CARD, 64, e=2) == pytest.approx(list(found.values())[3] / 2)
     for billions in (1, 70):
         printed, derived = cluster.as_printed(1e9 * billions)
         assert printed == pytest.approx(1e9 * billions / 2 * derived)

@@ -24,6 +24,7 @@ def test_buckets_are_numbered_as_they_leave():
         Event("b c", "communication", 0, 2, 3),
         Event("backward", "compute", 0, 0, 4),
         Event("a", "communication", 0, 1, 3),
+        Event("a.weight", "gradient", 0, 1, 1),
     ]
     assert [e.what for e in slow._numbered(events)] == ["bucket 2", "backward", "bucket 1"]
     assert {e.rank for e in slow.recorded(steps=1)} == {0, 1}

@@ -55,6 +55,7 @@ def test_devices_are_told_apart_by_the_formulas(fresh):
         (28_200, {"recompute": "full"}, "first layer"),
         (28_400, {"recompute": "full"}, "loss"),
         (8_000, {"loss": "fused", "logits_bytes": 2}, "head"),
+        (32_768, {"recompute": "full", "loss": "fused"}, "first layer"),
     ],
 )
 def test_the_fullest_moment_of_llama_2(tokens, how, fullest):
@@ -65,3 +66,10 @@ def test_the_moments_of_a_model_add_up():
     found = memory_step.points("llama3-8b")
     assert max(found, key=lambda moment: sum(found[moment].values())) == "loss"
     assert "gradients of logits" in found["loss"] and "activations" not in found["update"]
+
+
+def test_the_first_step_of_llama_2_fits_an_a100_up_to_the_update():
+    found = memory_step.points("llama2-7b")
+    loss, update = (sum(found[moment].values()) for moment in ("loss", "update"))
+    made = found["update"]["optimizer states"]
+    assert [round(size / 1e9) for size in (loss - made, made, update)] == [62, 54, 108]

@@ -28,12 +28,6 @@ def test_messages_stand_in_their_phase_and_add_up_to_what_a_rank_sends():
     assert mics.sends(4, 2) == (near * (S - 1) / S, 2 * far * (R - 1) / R)
 
 
-def test_hsdp_sums_in_every_backward_until_it_is_told():
-    calls, summed, _ = mics.hsdp_calls(tell=True, m=2)
-    assert calls == [[9, 5, 0], [9, 5, 5]]
-    assert mics.hsdp_calls(tell=False, m=1)[:2] == ([[9, 5, 5]], summed)
-
-
 def test_what_leaves_a_node_is_the_formula_and_headers():
     cases = [(2, False), (4, False), (4, True)]
     for case, counted in zip(cases, mics.leaving(4, cases), strict=True):
@@ -42,8 +36,11 @@ def test_what_leaves_a_node_is_the_formula_and_headers():
     assert by_rings[0] < by_rings[2] < by_rings[1], "over two nodes rings send most"
 
 
-@pytest.mark.parametrize(("over", "times"), [("all ranks", math.sqrt(2)), ("sharding group", 1)])
-def test_each_shard_counts_once_in_the_norm(over, times):
-    ratios, far = mics.clipped(over, steps=1)
-    assert ratios == pytest.approx([times] * 4, rel=1e-12)
-    assert (far < oracle.EQUAL) == (times == 1)
+def test_each_shard_counts_once_in_the_norm():
+    found, times = mics.clipped(steps=1), {"all ranks": math.sqrt(2), "sharding group": 1}
+    for over, ratio in times.items():
+        ratios, far = found[over]
+        assert ratios == pytest.approx([ratio] * 4, rel=1e-12)
+        assert (far < oracle.EQUAL) == (ratio == 1)
+    ratios, _ = found["own shard"]
+    assert ratios[:2] == ratios[2:] and ratios[0] ** 2 + ratios[1] ** 2 == pytest.approx(1)

@@ -35,5 +35,3 @@ def test_a_matrix_an_eighth_too_large_falls_back():
     assert page.back_end(16, 2, 6144 * 24576) == "nccl" != page.back_end(16, 2, 2**20)
     shares = [page.served(16, 2), page.served(32, 8), page.served(16, 2, scratch_buffer=2**26)]
     assert [round(100 * share) for share in shares] == [32, 97, 100]
-    tensors, numbers = page.small_tensors()
-    assert 0.66 < tensors < 0.67 and numbers < 2e-4

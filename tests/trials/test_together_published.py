@@ -61,14 +61,17 @@ def test_the_best_zero_beside_the_best_of_the_others_by_source():
 
 def test_sets_without_fitted_constants_are_told_apart():
     new = [same for same in study.sets() if not study.fitted(same)]
-    assert 0 < len(new) < len(study.sets())
+    assert len(new) == 65 and max(same[0].layout.world for same in new) == 8
+    lost = study.summary(study.decided(same) for same in new)[study.WAYS[0]][1]
+    assert f"{lost:.0%}" == "2%" and len({same[0].source for same in new}) == 1
 
 
 def test_the_path_loses_little_in_small_sets_and_much_in_large_ones():
     found = study.by_size()
-    assert [len(sets) for sets in found.values()] == [106, 27]
-    small, large = (study.summary(sets)[study.WAYS[0]] for sets in found.values())
+    assert [len(sets) for sets in found.values()] == [106, 27, 133]
+    small, large, every = (study.summary(sets)[study.WAYS[0]] for sets in found.values())
     assert small[0] == 0 and small[1] < 0.03 < 0.15 < large[0]
+    assert f"{every[1]:.0%}" == "16%"
     dearest = study.dearest(2)
     assert {one.source for one in dearest} == {"playbook"}
     assert all("512 h100" in one.name and one.lost[study.WAYS[0]] > 5 for one in dearest)

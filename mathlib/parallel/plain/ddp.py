@@ -43,7 +43,7 @@ class Naive:
 
     def average(self) -> None:
         for p in self.parameters:
-            self.all_reduce(p.grad, self.group)
+            self.all_reduce(p.grad, self.group)  # sums over all ranks, in place
             p.grad /= self.ranks
 
     def step(self) -> None:

@@ -10,26 +10,22 @@ from mathlib.show.roles import Look
 from mathlib.show.tables import Shown
 
 FED = (
-    "A row is a token that asks, a column one that is asked. Without a cache a step computes, "
-    "besides the newest row (blue), all others again (sand). With one it computes that row alone, "
+    "A row is a token's query, a column the key that it meets. Without a cache a step computes the "
+    "newest row (blue) and all others again (sand). With one it computes the newest row alone, "
     "reads the keys and values that are kept (green) and adds those of the new token (yellow)."
 )
 SHARED = (
-    "Above the query heads of a layer, below what the cache keeps for them. Fewer key heads, or "
-    "one latent, make the cache narrower; the queries stay as they are."
+    "Above the query heads of a layer, below what the cache keeps for them. Fewer key-value heads, "
+    "or one latent, make the cache narrower; the queries stay as they are."
 )
 BLOCKS = (
     "The same memory twice, in green what sequences A, B and C keep. Above, each has room for the "
-    "longest that may come, and the memory is full. Below, it is dealt out in numbered blocks as "
-    "they grow, and a table finds them again; only the last block of each has an empty end."
+    "longest that may come, and the memory is full. Below, they take numbered blocks as they grow, "
+    "and a table finds them again; only the last block of each has an empty end."
 )
 JUDGED = (
     "For each token the draft's probability q and the large model's p. What both have stays; what "
-    "the draft has too much of is refused; what then is missing of p is drawn instead."
-)
-CARRIED = (
-    "From token to token RWKV hands on five vectors a layer, of the same size for ever, while a "
-    "cache gets a key and a value more."
+    "q has above p is refused; what p has above q is drawn instead."
 )
 CELL = 13.0
 Cut = list[tuple[str, float, str | Look]]  # a strip's parts: label, amount, role
@@ -187,23 +183,3 @@ def _judging(width: float, p: tuple[float, ...], q: tuple[float, ...]) -> str:
     return page.done(
         f"of the draft {stays:.0%} stays, {1 - stays:.0%} is refused and drawn instead"
     )
-
-
-def carrying(tokens: int = 4, *, name: str = "") -> Shown:
-    """A state handed from token to token, above a cache that grows."""
-    return figure(partial(_carrying, tokens=whole("tokens", tokens)), caption=CARRIED, name=name)
-
-
-def _carrying(width: float, tokens: int) -> str:
-    page = Canvas(width, "What a token finds of those before it")
-    wide, gap = min(96.0, width / tokens - 26), 20
-    page.row(*(page.box(f"token {t}", wide=wide) for t in range(1, tokens + 1)), gap=gap)
-    page.note("RWKV: a state of five vectors")
-    states = [page.grid([["cache"]] * 5, cell=wide, high=9) for _ in range(tokens)]
-    page.row(*states, gap=gap, above=6)
-    for one, other in zip(states, states[1:], strict=False):
-        page.arrow(one, other)
-    page.note("attention: a key and a value for each token so far")
-    kept = [page.grid([["cache"]] * (2 * t), cell=wide, high=9) for t in range(1, tokens + 1)]
-    page.row(*kept, gap=gap, above=6, align="start")
-    return page.done(f"after {tokens} tokens 5 vectors of state, or {2 * tokens} in the cache")

@@ -31,10 +31,6 @@ def test_what_stays_of_a_draft():
     assert "50% stays" in text and "50% is refused" in text
 
 
-def test_a_state_stays_and_a_cache_grows():
-    assert "5 vectors of state, or 12 in the cache" in said(drawn(inference.carrying(6)))
-
-
 def test_kinds_are_named_with_their_numbers():
     kept = {"multi-head": (8, 1024), "one latent": (1, 72)}
     text = said(drawn(inference.sharing(8, kept)))

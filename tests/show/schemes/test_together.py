@@ -54,6 +54,11 @@ def test_every_rank_of_a_layout_is_drawn_in_its_group(axis):
     assert len(hints) == 8
     for g, group in enumerate(groups):
         assert {f"GPU {r}, {axis} group {g}, node {r // 4}" for r in group} <= set(hints)
+    rects = drawn(together.ranks(LAYOUT, axis)).iter(f"{SPACE}rect")
+    full = [r.findtext(f"{SPACE}title") for r in rects if not r.get("fill-opacity")]
+    assert [hint for hint in full if hint] == [
+        f"GPU {r}, {axis} group 0, node 0" for r in groups[0]
+    ]
     assert said(drawn(together.ranks(LAYOUT, axis))).startswith(
         f"{len(groups)} groups along {axis}"
     )

@@ -1,0 +1,160 @@
+"""What happens on a cluster when its ranks work off programs of work, messages and waiting.
+
+A program pauses for a link's latency before each message, hands it over and goes on.  A link
+carries one message at a time, in order; so does a node's port where it is shared.  A rank that
+waits goes on when the message has arrived.  What is added up here comes out of that alone.
+"""
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mathlib.checks import InputError, flag, instance, listed
+from mathlib.parts import exact_sum
+from mathlib.schedule.cluster import Cluster
+
+
+class Work(NamedTuple):
+    """Computes for so long, at speed 1."""
+
+    seconds: float
+
+
+class Send(NamedTuple):
+    """Sends so many bytes, and goes on."""
+
+    to: int
+    size: float
+    tag: Hashable = None
+
+
+class Wait(NamedTuple):
+    """Goes on when the next message of that rank and tag is there."""
+
+    source: int
+    tag: Hashable = None
+
+
+Program = Sequence[Work | Send | Wait]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out, of each rank."""
+
+    ends: Sequence[float]  # seconds, when it had done all it could
+    worked: Sequence[float]  # seconds
+    sent: Sequence[float]  # bytes
+    messages: Sequence[int]
+    waits_for: dict[int, int]  # for ever, since somebody died or sent nothing: rank, for which
+
+    @property
+    def total(self) -> float:
+        """Seconds until the last one ends; infinite if somebody waits for ever."""
+        return math.inf if self.waits_for else max(self.ends)
+
+    @property
+    def exposed(self) -> list[float]:
+        """Seconds of each rank that it did not compute before its end: it paused or waited."""
+        return [end - work for end, work in zip(self.ends, self.worked, strict=True)]
+
+    @property
+    def idle(self) -> float:
+        """Seconds that ranks do not compute, all together, until the last one ends."""
+        return len(self.ends) * self.total - exact_sum(self.worked)
+
+
+def run(programs: Sequence[Program], cluster: Cluster, *, shared_ports: bool = False) -> Run:
+    """Every rank's program on the cluster: whoever is first in time goes on; a message leaves when
+    its link is free and then takes size / bandwidth.
+
+    Chapter: unequal
+    """
+    programs = [listed("programs", row) for row in listed("programs", programs)]
+    if len(programs) != instance("cluster", cluster, Cluster).ranks:
+        raise InputError(f"programs of {len(programs)} ranks: expected {cluster.ranks}")
+    for step in {type(step): step for row in programs for step in row}.values():
+        if not isinstance(step, (Work, Send, Wait)):
+            raise InputError(f"programs = ...{step!r}...: expected Work, Send or Wait")
+    clock = _Clock(programs, cluster, flag("shared_ports", shared_ports))
+    clock.run()
+    return Run(clock.now, clock.worked, clock.sent, clock.messages, clock.blocked)
+
+
+class _Clock:
+    """One heap of ranks by their time; each turn is one step of a program."""
+
+    def __init__(self, programs: Sequence[Program], cluster: Cluster, shared: bool):
+        n = cluster.ranks
+        self.programs, self.cluster, self.shared = programs, cluster, shared
+        self.node, self.place = cluster.node_of, [0] * n
+        self.now, self.worked, self.sent, self.messages = [0.0] * n, [0.0] * n, [0.0] * n, [0] * n
+        self.paused = [False] * n
+        self.free: dict[tuple[int, int], float] = {}  # when a link, or (node, -1), is free again
+        self.came: dict[tuple, deque[float]] = {}
+        self.waiting: dict[tuple, int] = {}  # rank, by the message
+        self.blocked: dict[int, int] = {}
+
+    def run(self) -> None:
+        turns = [(0.0, rank) for rank, program in enumerate(self.programs) if program]
+        deaths, programs = self.cluster.deaths, self.programs
+        while turns:
+            now, rank = heapq.heappop(turns)
+            step = programs[rank][self.place[rank]]
+            if isinstance(step, Send):
+                later, woken = self._send(rank, step, now)
+                if woken is not None:
+                    heapq.heappush(turns, (self.now[woken], woken))
+            elif isinstance(step, Wait):
+                key = step.source, rank, step.tag
+                if not (there := self.came.get(key)):
+                    self.waiting[key], self.blocked[rank] = rank, step.source
+                    continue
+                later = max(now, there.popleft())
+                self.place[rank] += 1
+            else:
+                later = now + step.seconds / self.cluster.speed(rank)
+                self.worked[rank] += later - now
+                self.place[rank] += 1
+            self.now[rank] = later
+            if later > deaths.get(rank, math.inf):
+                self.now[rank] = deaths[rank]
+            elif self.place[rank] < len(programs[rank]):
+                heapq.heappush(turns, (later, rank))
+
+    def _send(self, rank: int, step: Send, now: float) -> tuple[float, int | None]:
+        """When the sender goes on, and who is woken; a pause is a turn of its own."""
+        link = self.cluster.link(rank, step.to, shared_ports=self.shared)
+        if link.latency and not self.paused[rank]:
+            self.paused[rank] = True
+            return now + link.latency, None
+        self.paused[rank] = False
+        self.place[rank] += 1
+        self.sent[rank] += step.size
+        self.messages[rank] += 1
+        arrival = self._through((rank, step.to), step.size / link.bandwidth, now)
+        if self.shared and self.node[rank] != self.node[step.to]:
+            port = self.cluster.port(self.node[rank]).bandwidth
+            arrival = max(arrival, self._through((self.node[rank], -1), step.size / port, now))
+        key = rank, step.to, step.tag
+        self.came.setdefault(key, deque()).append(arrival)
+        return now, self._wake(key)
+
+    def _through(self, way: tuple[int, int], seconds: float, now: float) -> float:
+        """When a message has passed what carries one at a time."""
+        self.free[way] = max(now, self.free.get(way, 0.0)) + seconds
+        return self.free[way]
+
+    def _wake(self, key: tuple) -> int | None:
+        """Who waited for this message: goes on when it is there."""
+        rank = self.waiting.pop(key, None)
+        if rank is not None:
+            del self.blocked[rank]
+            self.place[rank] += 1
+            self.now[rank] = max(self.now[rank], self.came[key].popleft())
+            if self.place[rank] == len(self.programs[rank]):
+                return None
+        return rank
