@@ -28,18 +28,17 @@ FEW, MANY, NUMBER = 16, 256, 4  # sequences; bytes
 Sent = dict[tuple[str, int], float]  # by way and sequences
 
 
-def _step(way: str, sequences: int) -> tuple[nn.Module, Any]:
-    batch = data.batch(sequences, WIDE.context)
+def _step(way: str) -> tuple[nn.Module, Any]:
     if way == "pipeline":
         chunks = model_chunks.build(WIDE, named("1f1b"), dist.get_rank())
         pipe = pipeline.Pipeline(chunks, named("1f1b"), WIDE.width)
-        return nn.ModuleList(chunks.values()), lambda: pipe.run(*batch)
+        return nn.ModuleList(chunks.values()), pipe.run
     model: Any = gpt.GPT(WIDE)
     if way == "tensor":
         model = tensor.cut(model)
-        return model, lambda: oracle.loss(model, *batch).backward()
+        return model, lambda *batch: oracle.loss(model, *batch).backward()
     outer = nn.parallel.DistributedDataParallel(model)
-    return model, lambda: oracle.loss(outer, *oracle.my_part(batch)).backward()
+    return model, lambda *batch: oracle.loss(outer, *oracle.my_part(batch)).backward()
 
 
 RUNS = [("data", FEW), ("tensor", FEW), ("pipeline", FEW), ("data", MANY), ("pipeline", MANY)]
@@ -48,10 +47,11 @@ RUNS = [("data", FEW), ("tensor", FEW), ("pipeline", FEW), ("data", MANY), ("pip
 def _sent() -> tuple[Sent, dict[str, float]]:
     found, share = Sent(), dict[str, float]()
     for way, sequences in RUNS:
-        model, go = _step(way, sequences)
-        go()  # opens connections
+        model, go = _step(way)
+        go(*data.batch(FEW, WIDE.context))  # opens connections
+        batch = data.batch(sequences, WIDE.context)
         with wire.tcp() as system:
-            go()
+            go(*batch)
         found[way, sequences] = system.sent
         share[way] = sum(q.numel() for q in model.parameters()) / P
     return found, share
