@@ -2,7 +2,8 @@
 message after backward, or hidden behind it by DDP), tensor parallelism, and a pipeline.
 
 Layers sleep, each way a quarter of them on every rank, and the kernel holds what a rank sends. So
-a step is as long as naps and wire make it, and what a way adds to that is its own.
+a step is as long as naps and wire make it, and what a way adds to that is its own. The kernel lets
+a message of a single packet go at once, as a pipeline's are: there the sender pauses instead.
 """
 
 from collections.abc import Callable, Iterator
@@ -72,6 +73,7 @@ def by_pipeline() -> Step:
 
 WAYS = {"data": by_data, "data, hidden": by_data_hidden, "tensor": by_tensor}
 WAYS["pipeline"] = by_pipeline
+BY = {"pipeline": "program"}  # who holds a link; else the kernel
 
 
 def race(link: float, count: int) -> rounds.Times:
@@ -80,12 +82,12 @@ def race(link: float, count: int) -> rounds.Times:
     for step in steps.values():  # opens connections, which are then held
         step()
 
-    def held(step: Step) -> None:
-        with slow_wires.wires(bandwidth=link):
-            step()
+    def held(way: str) -> None:
+        with slow_wires.wires(bandwidth=link, by=BY.get(way, "kernel")):
+            steps[way]()
             dist.barrier()
 
-    return rounds.on_ranks({way: partial(held, s) for way, s in steps.items()}, count, warm_up=1)
+    return rounds.on_ranks({way: partial(held, way) for way in WAYS}, count, warm_up=1)
 
 
 def rows(quick: bool) -> Iterator[dict]:

@@ -138,7 +138,8 @@ def _law(one: Timeline, order: str, sizes: Sizes, B: float) -> str:
     if order not in (*bubble.PLAIN, *bubble.CHUNKED):
         return f"<p>{said}.</p>"
     if abs(idle - (p - 1) * (1 + B) / v) > 1e-9:
-        return f"<p>{said}; the closed formula needs equal stages and free messages.</p>"
+        needs = "equal stages and messages that take no time"
+        return f"<p>{said}; the closed formula needs {needs}.</p>"
     return (
         f"<p>{said}, as the formula says: "
         f"(<i>p</i> &minus; 1)(<i>F</i> + <i>B</i>){' / <i>v</i>' * (v > 1)} = "

@@ -73,8 +73,8 @@ class Pause(TorchDispatchMode):
 def pace(rate: int, connection: socket.socket) -> None:
     """Let the kernel hold a connection to `rate` bytes/s, headers not counted (Linux 4.13).
 
-    It lets the first ten packets of a connection go as they like; on a machine's own wires they may
-    hold 64 kB each.
+    It lets the first ten packets of a connection go as they like, and after a pause one at once; on
+    a machine's own wires they may hold 64 kB each. So it holds no message of a single packet.
     """
     connection.setsockopt(socket.SOL_SOCKET, PACING_RATE, struct.pack("=Q", rate))
 

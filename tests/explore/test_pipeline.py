@@ -46,7 +46,7 @@ def test_the_closed_formula_stands_where_it_holds(order, backward):
 @pytest.mark.parametrize("change", [{"message": 0.2}, {"slow": "the last, twice as long"}])
 def test_where_no_closed_formula_holds_it_says_so(change):
     html = PLAYER.run(change)
-    assert "needs equal stages and free messages" in html and "as the formula says" not in html
+    assert "needs equal stages and messages that" in html and "as the formula says" not in html
 
 
 def test_messages_that_take_time_part_gpipe_from_1f1b():
