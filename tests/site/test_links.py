@@ -83,7 +83,7 @@ def test_letters_lead_to_the_first_chapter_that_uses_them(site):
         for row in rows
         if "mlx-at" in row
     }
-    assert led["L"] == led["D"] == "compute" and led["S"] == "memory"
+    assert led["L"] == led["D"] == "compute" and led["S"] == "mics"
     assert led["N"] in ("memory", "collectives") and len(led) > 15
 
 
