@@ -123,7 +123,7 @@ PARTS = {  # role: names of parts that look like it
         *("memory traffic", "messages", "passes, slower than a stream", "messages between stages"),
         *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
         *("exchange with the host", "in flight"),
-        *("tensor", "context", "expert", "pipeline", "data", "tied table"),
+        *("tensor", "expert", "pipeline", "data", "tied table"),
     ),
     "idle": (
         *("latency", "start", "steps", "launches", "between kernels", "idle in the pipeline"),
