@@ -98,6 +98,7 @@ def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
         anchor = "" if top else f"#{section['ids'][0]}"
         kind = "section" if page.startswith("chapters/") else "page"
         kind = "map" if page == "book/map" else kind
+        kind = "trial" if page.startswith("chapters/trials/") else kind
         yield {"url": address + anchor, "page": whole, "title": title, "text": text, "kind": kind}
     if page == "book/glossary":
         yield from glossary(env, doctree, address, whole)

@@ -44,7 +44,7 @@ function worth(record, names) {
   return best;
 }
 
-const WEIGHT = { section: 1, word: 1, page: 0.5, claim: 0.4, map: 0.2 };
+const WEIGHT = { section: 1, word: 1, trial: 0.7, page: 0.5, claim: 0.4, map: 0.2 };
 const OFTEN = 3; // sections of one title, such as "Problems", are the frame of a chapter and not its subject
 const HALF = 40; // a record worth as much answers half of a term: to have all terms says more than to repeat one
 const WHOLE = 30; // what stands side by side as typed says more than each word of it in a title
