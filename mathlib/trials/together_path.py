@@ -55,10 +55,16 @@ def said(layout: Layout) -> str:
     return ", ".join([*words, *[f"ZeRO {layout.zero}"] * (layout.zero > 0)])
 
 
+SHORT = {"data": "DP", "tensor": "TP", "context": "CP", "pipeline": "PP"}
+
+
 def answer(model: str, gpus: int) -> str:
-    """What to take, in words."""
+    """What to take, by the axes' initials."""
     last = steps(model, gpus)[-1]
-    return said(last.choice.layout) if last.choice else "does not fit"
+    words = said(last.choice.layout) if last.choice else "does not fit"
+    for name, short in SHORT.items():
+        words = words.replace(f"{name} ", f"{short} ")
+    return words
 
 
 def judged(step: Step) -> str:

@@ -51,8 +51,8 @@ def test_published_runs_are_on_the_level_that_the_path_takes_or_near_it():
 def test_a_layout_is_said_by_its_degrees(model, gpus):
     choice = study.steps(model, gpus)[-1].choice
     words = study.answer(model, gpus)
-    assert f"data {choice.layout.data}" in words and f"ZeRO {choice.layout.zero}" in words
-    assert ("tensor" in words) == (choice.layout.tensor > 1)
+    assert f"DP {choice.layout.data}" in words and f"ZeRO {choice.layout.zero}" in words
+    assert ("TP" in words) == (choice.layout.tensor > 1)
 
 
 def test_tensor_ranks_without_stages_miss_memory_with_zero_1_and_time_with_zero_2():
