@@ -101,6 +101,7 @@ def caught(*names: str) -> list[tuple[str, str]]:
     for name in names:
         one = faults.find(name)
         verdict = one.proved()
-        seen = verdict.stuck.partition(":")[0] if verdict.stuck else str(verdict.first)
+        seen = (verdict.stuck or str(verdict.first)).partition(":" if verdict.stuck else ", row")[0]
+        seen += "" if verdict.stuck else ")"
         found.append((one.says, f"ranks wait: {seen}" if verdict.stuck else seen))
     return found
