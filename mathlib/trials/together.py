@@ -101,7 +101,6 @@ def caught(*names: str) -> list[tuple[str, str]]:
     for name in names:
         one = faults.find(name)
         verdict = one.proved()
-        seen = (verdict.stuck or str(verdict.first)).partition(":" if verdict.stuck else ", row")[0]
-        seen += "" if verdict.stuck else ")"
-        found.append((one.says, f"ranks wait: {seen}" if verdict.stuck else seen))
+        seen = str(verdict.first).partition(", row")[0] + ")"
+        found.append((one.says, "the ranks hang" if verdict.stuck else seen))
     return found
