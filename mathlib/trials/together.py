@@ -4,6 +4,7 @@ and what its two examples add up to; and how many ways there are to err, by kind
 The page is "Sharded Data Parallelism" of the SageMaker model parallelism library.
 """
 
+import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -101,6 +102,6 @@ def caught(*names: str) -> list[tuple[str, str]]:
     for name in names:
         one = faults.find(name)
         verdict = one.proved()
-        seen = str(verdict.first).partition(", row")[0] + ")"
+        seen = re.sub(r" in micro-batch \d+|, row.*(?=\))", "", str(verdict.first))
         found.append((one.says, "the ranks hang" if verdict.stuck else seen))
     return found
