@@ -20,6 +20,7 @@ from sphinx.environment import BuildEnvironment
 from mathlib.show.ledger import Verdict, claims, verdicts_in
 
 FILE = "sections.json"
+KINDS = {"chapters/trials/": "trial", "chapters/": "section", "book/map": "map"}  # first that fits
 NOT_TEXT = (nodes.literal_block, nodes.raw, nodes.title, nodes.comment, nodes.target)
 BLOCKS = (nodes.paragraph, nodes.entry, nodes.list_item, nodes.term, nodes.definition)
 SIGNS = {  # of formulas, as people type them
@@ -89,6 +90,7 @@ def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
     """A record for each section of a page; of the glossary, one for each word."""
     env, doctree = app.env, app.env.get_doctree(page)
     address, whole = app.builder.get_target_uri(page), named(env, page)
+    kind = next((kind for place, kind in KINDS.items() if page.startswith(place)), "page")
     for section in doctree.findall(nodes.section):
         title = places.title_of(section)
         if not title:
@@ -96,9 +98,6 @@ def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
         text = "" if page == "book/glossary" else text_of(section)
         top = isinstance(section.parent, nodes.document)
         anchor = "" if top else f"#{section['ids'][0]}"
-        kind = "section" if page.startswith("chapters/") else "page"
-        kind = "map" if page == "book/map" else kind
-        kind = "trial" if page.startswith("chapters/trials/") else kind
         yield {"url": address + anchor, "page": whole, "title": title, "text": text, "kind": kind}
     if page == "book/glossary":
         yield from glossary(env, doctree, address, whole)

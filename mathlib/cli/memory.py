@@ -157,7 +157,6 @@ def judge(
     """Whether device, host and drives have room, how likely the device has not, and by how much."""
     from mathlib.cli import steps
     from mathlib.memory import fit
-    from mathlib.plan.calibration import out_of_memory
 
     program, size = program_of(args), there.room if isinstance(there, Device) else there
     reserve = reserve_of(args, size, program or "usual")
@@ -167,11 +166,8 @@ def judge(
         ("left free for context, buffers and fragments", reserve, "byte"),
         ("left", verdict.memory - verdict.needed, "byte"),
     ]
-    told = str(verdict)
-    if verdict.memory > 0:  # else the reserve alone is too much
-        risk = out_of_memory(needed=parts.total, memory=verdict.memory, program=program)
-        facts.append(("chance that it is too much", risk, ""))
-        told += f"; {risk:.0%} of runs predicted like it are too much"
+    told, risk = at_risk(verdict, program, "runs")
+    facts += risk
     nodes = steps.nodes_of(there.name) if isinstance(there, Device) else None
     room = {HOST: nodes.host_memory if nodes else 0.0}
     for place, name in ((HOST, "host_memory"), (NVME, "nvme")):
@@ -180,6 +176,19 @@ def judge(
     node = min(lay.world, nodes.devices_per_node if nodes else NODE)
     told, more = judged(told, counted.waits, room, node)
     return verdict, told, facts + more
+
+
+def at_risk(verdict: "Verdict", program: str | None, runs: str) -> tuple[str, list[Fact]]:
+    """A verdict, and how many runs that are predicted like it are too much all the same; nothing
+    more where the reserve alone is too much.
+    """
+    from mathlib.plan.calibration import out_of_memory
+
+    if verdict.memory <= 0:
+        return str(verdict), []
+    risk = out_of_memory(needed=verdict.needed, memory=verdict.memory, program=program)
+    told = f"{verdict}; {risk:.0%} of {runs} predicted like it are too much"
+    return told, [("chance that it is too much", risk, "")]
 
 
 class Counted(NamedTuple):

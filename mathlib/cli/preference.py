@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 
 from mathlib.cli.amounts import NUMBER
+from mathlib.cli.memory import at_risk
 from mathlib.cli.options import (
     add_depth,
     add_device,
@@ -59,7 +60,6 @@ def roles_options(parser: ArgumentParser) -> None:
 )
 def roles_command(args: Typed) -> None:
     from mathlib.memory import fit, preference
-    from mathlib.plan.calibration import out_of_memory
 
     model = model_of(args)
     found = preference.phases(
@@ -84,9 +84,5 @@ def roles_command(args: Typed) -> None:
     reserve = reserve_of(args, size)
     verdict = fit.fits(fullest, there, reserve=reserve)
     facts.append(("left free for context, buffers and fragments", reserve, "byte"))
-    told = str(verdict)
-    if verdict.memory > 0:  # else the reserve alone is too much
-        risk = out_of_memory(needed=fullest.total, memory=verdict.memory, program=None)
-        facts.append(("chance that it is too much", risk, ""))
-        told += f"; {risk:.0%} of pretraining runs predicted like it are too much"
-    answer(args, fullest, facts, verdict=told)
+    told, risk = at_risk(verdict, None, "pretraining runs")
+    answer(args, fullest, facts + risk, verdict=told)

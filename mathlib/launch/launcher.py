@@ -26,13 +26,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mathlib import checks
 from mathlib.launch import failure, start
 from mathlib.launch.failure import RankError, RankTimeout
-from mathlib.launch.namespaces import Place, made
-from mathlib.schedule.cluster import Cluster
+
+if TYPE_CHECKING:
+    from mathlib.schedule.cluster import Cluster
 
 __all__ = ["RankError", "RankTimeout", "run"]
 
@@ -50,7 +51,7 @@ def run(
     device: str = "cpu",
     echo: bool = True,
     how: str | None = None,
-    cluster: Cluster | None = None,
+    cluster: "Cluster | None" = None,
     network: str | None = None,
     watch: bool = False,
     **kwargs: Any,
@@ -88,6 +89,8 @@ def run(
     }
     with contextlib.ExitStack() as stack:
         if cluster:
+            from mathlib.launch.namespaces import made
+
             task |= {"cluster": cluster, "place": stack.enter_context(made(cluster, network))}
         home = stack.enter_context(_home(task))
         ranks = stack.enter_context(contextlib.closing(begin(home, world_size)))
@@ -98,7 +101,7 @@ def run(
                 _echo(home, world_size)
 
 
-def _ranks_of(cluster: Cluster, world_size: int | None) -> int:
+def _ranks_of(cluster: "Cluster", world_size: int | None) -> int:
     if world_size not in (None, cluster.ranks):
         raise checks.InputError(
             f"world_size = {world_size!r}: the cluster has {cluster.ranks} ranks; expected as many"
@@ -197,7 +200,7 @@ def _join(
     timeout: float,
     threads: int | None,
     device: str,
-    cluster: Cluster | None,
+    cluster: "Cluster | None",
 ) -> list:
     """This process is a rank that torchrun started: meet the others, call the function, exchange
     results.
@@ -225,7 +228,7 @@ def _join(
     )
     try:
         results: list = [None] * here
-        with rank.place(cluster, Place("paced", "torchrun started the ranks")):
+        with rank.place(cluster):
             value = fn(*args, **kwargs)
         dist.all_gather_object(results, value)
         return results

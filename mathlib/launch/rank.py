@@ -21,11 +21,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mathlib.launch import namespaces, waiting
-
 if TYPE_CHECKING:
     from torch.distributed import Store
 
+    from mathlib.launch.namespaces import Place
     from mathlib.schedule.cluster import Cluster
 
 # seconds a collective may outlast the run: the launcher, which sees all ranks, gives up first
@@ -107,6 +106,8 @@ def _settle(task: dict, home: Path, rank: int) -> None:
     os.chdir(task["cwd"])
     sys.path[:] = task["path"]
     if "place" in task and task["place"].paths:  # before a thread or a socket is made
+        from mathlib.launch import namespaces
+
         namespaces.enter(task["place"].paths[rank])
         os.environ["GLOO_SOCKET_IFNAME"] = namespaces.PORT
     linecache.cache.update(task["cells"])  # so that a traceback can quote the notebook
@@ -126,8 +127,7 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
         timeout=task["timeout"] + SPARE,
     )
     fn, args, kwargs = cloudpickle.loads(task["call"])
-    watch = waiting.watched(home, rank) if task["watch"] else contextlib.nullcontext()
-    with place(task.get("cluster"), task.get("place")), watch:
+    with place(task.get("cluster"), task.get("place")), watch(home, rank, task["watch"]):
         value = fn(*args, **kwargs)
     try:
         return cloudpickle.dumps(value)
@@ -137,15 +137,26 @@ def _call(task: dict, home: Path, rank: int) -> bytes:
         ) from None
 
 
-def place(
-    cluster: "Cluster | None", place: "namespaces.Place | None"
-) -> contextlib.AbstractContextManager:
-    """Hold this rank to a cluster's links, speed and death, if it is part of one."""
-    if not (cluster and place):
+def watch(home: Path, rank: int, asked: bool) -> contextlib.AbstractContextManager:
+    """Write down what this rank waits for, if somebody asked."""
+    if not asked:
         return contextlib.nullcontext()
-    from mathlib.launch import lab
+    from mathlib.launch import waiting
 
-    return lab.held(cluster, place)
+    return waiting.watched(home, rank)
+
+
+def place(
+    cluster: "Cluster | None", where: "Place | None" = None
+) -> contextlib.AbstractContextManager:
+    """Hold this rank to a cluster's links, speed and death, if it is part of one; torchrun's ranks
+    have no place of their own.
+    """
+    if not cluster:
+        return contextlib.nullcontext()
+    from mathlib.launch import lab, namespaces
+
+    return lab.held(cluster, where or namespaces.Place("paced", "torchrun started the ranks"))
 
 
 def join(

@@ -172,6 +172,11 @@ def activations(
     """
     widths = bytes_per_element, adapter_bytes
     how = _checked(model, rank, targets, micro_batch, tokens, widths, dropout, small_tensors)
+    return _kept(how, recompute, logits_bytes)
+
+
+def _kept(how: _Layer, recompute: str, logits_bytes: float) -> Parts:
+    """The activations of all layers and of the loss."""
     m, row = how.model, how.e * how.n * how.model.width
     parts = dict[str, Part]()
     if one_of("recompute", recompute, ("none", "full")) == "full":
@@ -218,19 +223,7 @@ def training(
     widths = bytes_per_element, adapter_bytes
     how = _checked(model, rank, targets, micro_batch, tokens, widths, dropout, small_tensors)
     parts = _states(how, flag("quantised", quantised), recipe)
-    kept = activations(
-        model,
-        rank=rank,
-        targets=targets,
-        micro_batch=micro_batch,
-        tokens=tokens,
-        recompute=recompute,
-        bytes_per_element=bytes_per_element,
-        adapter_bytes=adapter_bytes,
-        logits_bytes=logits_bytes,
-        dropout=dropout,
-        small_tensors=small_tensors,
-    )
+    kept = _kept(how, recompute, logits_bytes)
     parts["activations"], spike = kept, 2 * kept.amount("probabilities")
     if flag("fused_loss", fused_loss):
         spike = 0

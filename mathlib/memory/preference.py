@@ -25,6 +25,7 @@ METHODS = {
     "ppo": ("policy", "critic", "reference", "reward"),
 }
 TRAINED = ("policy", "critic")
+SCORERS = ("critic", "reward")  # a number a sequence or token, and no logits
 WRITES = ("grpo", "ppo")  # from prompts; DPO's two replies to each are given
 
 
@@ -53,24 +54,12 @@ def phases(
     Chapter: memory
     """
     policy = find_model(model)
-    if _named(method) not in WRITES and (sequences, tensor) != (1, 1):
+    if one_of("method", method, METHODS) not in WRITES and (sequences, tensor) != (1, 1):
         raise InputError(
             f"sequences = {sequences}, tensor = {tensor}: no effect on {method}, whose replies are "
             f"given; expected 1, or a method of {', '.join(WRITES)}"
         )
-    if scorer is not None and method != "ppo":
-        raise InputError(
-            f"scorer = {scorer!r}: no effect on {method}, which has neither critic nor "
-            "reward model; expected none, or method = 'ppo'"
-        )
-    other = policy
-    if scorer is not None:
-        other = (
-            find_model(scorer)
-            if isinstance(scorer, Model)
-            else find_model(one_of("scorer", scorer, table("models")))
-        )
-    own = {r: other if r in ("critic", "reward") else policy for r in METHODS[method]}
+    own = _roles(policy, method, scorer)
     n, s = whole("devices", devices), policy.context if tokens is None else whole("tokens", tokens)
     b = whole("micro_batch", micro_batch) * (2 if method == "dpo" else 1)
     e = positive("bytes_per_element", bytes_per_element)
@@ -87,8 +76,9 @@ def phases(
         cache = inference.kv_cache(policy, tokens=s, **how)  # type: ignore[arg-type]
         weights = e * params.total(policy) / whole("tensor", tensor)
         phase("writing", "", {"weights to write with": weights, "cache": cache})
-    scores = {role: _scoring(m, role, n, b, s, e, away) for role, m in own.items()}
-    phase("scoring", "", scores[max(scores, key=lambda role: _sum(scores[role]))])
+    scores = [_scoring(m, role, n, b, s, e, away) for role, m in own.items()]
+    widest = max(scores, key=lambda one: one.total)
+    phase("scoring", "", widest)
     layout = Layout(data=n, zero=3, micro_batch=b, recompute=recompute)
     for role in (r for r in own if r in TRAINED):
         critic = {"logits_bytes": 0} if role == "critic" else {}
@@ -97,12 +87,17 @@ def phases(
     return found
 
 
-def _sum(parts: dict[str, Part]) -> float:
-    return Parts("", "byte", parts).total
-
-
-def _named(method: str) -> str:
-    return one_of("method", method, METHODS)
+def _roles(policy: Model, method: str, scorer: str | Model | None) -> dict[str, Model]:
+    """The model of each role; PPO's critic and reward model may have another shape."""
+    if scorer is not None and method != "ppo":
+        raise InputError(
+            f"scorer = {scorer!r}: no effect on {method}, which has neither critic nor "
+            "reward model; expected none, or method = 'ppo'"
+        )
+    if not isinstance(scorer, Model | None):
+        one_of("scorer", scorer, table("models"))
+    other = policy if scorer is None else find_model(scorer)
+    return {role: other if role in SCORERS else policy for role in METHODS[method]}
 
 
 def _resting(model: Model, role: str, n: int, recipe: str | Recipe, e: float) -> float:
@@ -112,9 +107,7 @@ def _resting(model: Model, role: str, n: int, recipe: str | Recipe, e: float) ->
     return states.checkpoint(params.total(model), recipe=recipe).total / n
 
 
-def _scoring(
-    model: Model, role: str, n: int, b: int, s: int, e: float, away: bool
-) -> dict[str, Part]:
+def _scoring(model: Model, role: str, n: int, b: int, s: int, e: float, away: bool) -> Parts:
     """What a forward pass that keeps nothing adds: a gathered layer, what is alive within a layer,
     and of those that score tokens, the logits as they are and in 32 bits; offloaded, its weights.
     """
@@ -125,6 +118,6 @@ def _scoring(
         "working tensors": activations.layer(
             model, micro_batch=b, tokens=s, bytes_per_element=e
         ).total,
-        "logits": 0 if role in ("critic", "reward") else (e + FP32) * b * s * model.padded_vocab,
+        "logits": 0 if role in SCORERS else (e + FP32) * b * s * model.padded_vocab,
     }
-    return {name: size for name, size in parts.items() if size}
+    return Parts(role, "byte", {name: size for name, size in parts.items() if size})
