@@ -2,6 +2,7 @@
 where there are none.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -45,12 +46,17 @@ def stand() -> tuple[str, list[str], str]:
     """This rank's namespace, its interfaces, and the rate of its node's port."""
     dist.barrier()
     shaped = subprocess.run(["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True)
-    return own(), [at.name for at in Path("/sys/class/net").iterdir()], shaped.stdout
+    return own(), interfaces(), shaped.stdout
 
 
 def held() -> set[str]:
-    """Network namespaces that some process of this machine is in or holds open."""
+    """Network namespaces that some process of this machine is in or holds open, or that have a
+    name.
+    """
     found = set()
+    for name in Path("/run/netns").glob("*"):
+        with contextlib.suppress(OSError):
+            found.add(f"net:[{name.stat().st_ino}]")
     for process in Path("/proc").glob("[0-9]*"):
         for entry in (process / "ns/net", *process.glob("fd/*")):
             try:
@@ -60,10 +66,9 @@ def held() -> set[str]:
     return {name for name in found if name.startswith("net:")}
 
 
-def outside() -> tuple[list[str], bytes]:
-    """This machine's interfaces, and the namespaces that have a name."""
-    names = subprocess.run(["ip", "netns", "list"], capture_output=True)
-    return sorted(at.name for at in Path("/sys/class/net").iterdir()), names.stdout
+def interfaces() -> list[str]:
+    """What this process's own namespace has."""
+    return sorted(at.name for at in Path("/sys/class/net").iterdir())
 
 
 @NAMESPACES
@@ -110,7 +115,7 @@ if __name__ == "__main__":
 @NAMESPACES
 @pytest.mark.parametrize("end", ["return", "raise", "death", "SIGINT", "SIGKILL"])
 def test_nothing_is_left_however_a_run_ends(end, tmp_path):
-    before = outside()
+    before = interfaces()
     if end.startswith("SIG"):
         call = [sys.executable, "-c", SCRIPT, str(tmp_path)]
         script = subprocess.Popen(call, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
@@ -132,7 +137,7 @@ def test_nothing_is_left_however_a_run_ends(end, tmp_path):
     ours = {(tmp_path / f"rank{rank}").read_text() for rank in range(2)}
     assert len(ours) == 2
     eventually(lambda: not ours & held())
-    assert outside() == before
+    assert interfaces() == before
 
 
 def test_where_there_are_none_it_says_so_and_paces(monkeypatch):
