@@ -8,12 +8,12 @@ from mathlib.show.schemes.activations import called
 from mathlib.show.tables import html_table
 
 MODELS = ("llama3-8b", "llama2-7b", "llama3-70b", "qwen3-8b", "gpt2-xl", "gpt3-175b")
-POLICIES = ("none", "products", "selective", "full")
+POLICIES = ("none", "matmuls", "selective", "full")
 POINTS = 16  # of the curve
 SAID = {
     "full": "inputs alone",
     "selective": "all but what lies between queries and values",
-    "products": "results of products",
+    "matmuls": "results of matmuls",
     "none": "everything",
 }
 

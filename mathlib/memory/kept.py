@@ -2,9 +2,9 @@
 
 L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · s tokens · b micro_batch
 e bytes an element · X FLOP/s that one device achieves · W bandwidth of a link
-Every tensor follows from the layer's input and from results of products, by steps without a
-product: so it costs the product that made it, or nothing. A dropout's mask counts as kept or
-drawn again by itself; torch's comes with a result, so its last product is done again for it.
+Every tensor follows from the layer's input and from results of matmuls, by steps without a
+matmul: so it costs the matmul that made it, or nothing. A dropout's mask counts as kept or
+drawn again by itself; torch's comes with a result, so its last matmul is done again for it.
 """
 
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ from mathlib.compute import flops
 from mathlib.memory import activations
 from mathlib.specs import Model, find_model
 
-POLICIES = ("none", "selective", "products", "size", "full")
+POLICIES = ("none", "selective", "matmuls", "size", "full")
 INPUT = "1. norm input"  # the layer's own, which every policy keeps
-READ = {  # what the last step to a tensor reads, where that step is no product
+READ = {  # what the last step to a tensor reads, where that step is no matmul
     "attention input": (INPUT,),
     "softmax": ("softmax",),  # the scores: as large
     "softmax after dropout": ("softmax", "softmax mask"),
@@ -34,7 +34,7 @@ class Saved(NamedTuple):
 
     name: str
     bytes: float
-    flop: float  # of the product that makes it; 0: norms, softmax and the like
+    flop: float  # of the matmul that makes it; 0: norms, softmax and the like
     core: bool  # between queries and values
 
 
@@ -46,8 +46,8 @@ class Choice(NamedTuple):
     layers: dict[str, int]  # in how many layers each tensor is kept
 
 
-def _products(model: Model, s: int, b: int, attention: str) -> dict[str, float]:
-    """FLOP of the product behind a tensor; the others cost none."""
+def _matmuls(model: Model, s: int, b: int, attention: str) -> dict[str, float]:
+    """FLOP of the matmul behind a tensor; the others cost none."""
     h, a, k, d, f = model.width, model.heads, model.kv_heads, model.head_dim, model.ffn_width
     rows, normed = s * b, bool(model.query_key_norm)
     core = b * a * flops.matmul(rows=s, inner=d, columns=s)
@@ -76,17 +76,17 @@ def tensors(
 ) -> tuple[Saved, ...]:
     """A dense layer's tensors for backward but its input, and the FLOP behind each.
 
-    A result of a product over `inner` numbers takes e bytes and cost 2 inner FLOP;
-    everything else comes back without a product.
+    A result of a matmul over `inner` numbers takes e bytes and cost 2 inner FLOP;
+    everything else comes back without a matmul.
 
-    Chapter: activations (eq-price)
+    Chapter: activations (eq-thirty-four, eq-price)
     """
     model = find_model(model)
     _refuse(model)
     s = activations.sequence_length(model, tokens)
     b = whole("micro_batch", micro_batch)
     how = activations.saving_of(model, attention, dropout, bytes_per_element)
-    made = _products(model, s, b, how.attention)
+    made = _matmuls(model, s, b, how.attention)
     found = []
     for one in activations.layer_tensors(model, s, b, 1, how, "none", 0):
         twice = one.name in ("input", "output mask")  # in attention and in the MLP
@@ -118,7 +118,7 @@ def names(
 ) -> tuple[str, ...]:
     """What a policy keeps besides the layer's input; `options` go to `tensors`.
 
-    none: everything. selective: all but the attention's core. products: results of products.
+    none: everything. selective: all but the attention's core. matmuls: results of matmuls.
     size: what has no more than `limit` bytes. full: nothing.
 
     Chapter: activations
@@ -130,7 +130,7 @@ def names(
     keeps = {
         "none": lambda one: True,
         "selective": lambda one: not one.core,
-        "products": lambda one: one.flop > 0,
+        "matmuls": lambda one: one.flop > 0,
         "size": lambda one: one.bytes <= largest,
         "full": lambda one: False,
     }[policy]
@@ -140,7 +140,7 @@ def names(
 def layer(model: str | Model, *, keep: Iterable[str], **options: Any) -> Choice:
     """Bytes that one layer keeps and FLOP that it does again, if it keeps these of its tensors.
 
-    e s b h for its input, and what is named; each product whose result is not is done again.
+    e s b h for its input, and what is named; each matmul whose result is not is done again.
 
     Chapter: activations (eq-again)
     """
@@ -160,7 +160,7 @@ def again_seconds(
     **options: Any,
 ) -> float:
     """Seconds to have back what one layer does not keep: FLOP / X, and for the steps without a
-    product, the bytes that they read and write over W, here the bandwidth of the device's memory.
+    matmul, the bytes that they read and write over W, here the bandwidth of the device's memory.
 
     Chapter: activations (eq-again-time)
     """
@@ -188,7 +188,7 @@ def _input(model: Model, options: dict[str, Any]) -> float:
 
 def curve(model: str | Model, **options: Any) -> list[Choice]:
     """Least FLOP done again for every number of bytes that all layers may keep: from nothing but
-    their inputs to all products' results.
+    their inputs to all matmul results.
 
     A knapsack: bytes are the weight of a tensor, FLOP that need not be done again its value.
     Exact where sizes have a common measure of at least 1/4096 of the whole; else they are rounded
@@ -276,7 +276,7 @@ def grouped(model: str | Model, *, every: int, **options: Any) -> tuple[float, f
 
 
 def even_bandwidth(*, inner: float, flops_per_second: float, bytes_per_element: float = 2) -> float:
-    """Bytes/s of a link over which a tensor comes back from the host as quickly as its product is
+    """Bytes/s of a link over which a tensor comes back from the host as quickly as its matmul is
     done again: W = e X / (2 inner).
 
     Chapter: activations (eq-link)
@@ -297,7 +297,7 @@ def hiding_bandwidth(model: str | Model, *, flops_per_second: float, **options: 
 
 
 def forward_flop(model: str | Model, **options: Any) -> float:
-    """FLOP of one layer's forward: all its products, the last one too, whose result nobody keeps.
+    """FLOP of one layer's forward: all its matmuls, the last one too, whose result nobody keeps.
 
     Chapter: activations
     """

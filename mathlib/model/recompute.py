@@ -25,8 +25,8 @@ FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 # The operation whose result stands for a tensor of memory.kept, and which of its kind it is.
 GPT = {
     "attention input": ("native_layer_norm", 0),
-    "queries": ("addmm", 0),  # with keys and values, in one product
-    "softmax": ("bmm", 0),  # the scores: as large, and softmax is no product
+    "queries": ("addmm", 0),  # with keys and values, in one matmul
+    "softmax": ("bmm", 0),  # the scores: as large, and softmax is no matmul
     "projection input": ("bmm", 1),
     "2. norm input": ("addmm", 1),  # what is added to the residual stream
     "mlp input": ("native_layer_norm", 1),
@@ -203,7 +203,9 @@ def _random(state: Tensor) -> Iterator[None]:
         yield
 
 
-class _Whole(torch.autograd.Function):
+class Whole(torch.autograd.Function):
+    """A function as one node of the graph, which runs again in backward."""
+
     @staticmethod
     def forward(ctx: Any, function: Function, *inputs: Tensor) -> Tensor:
         ctx.function, ctx.rng = function, torch.get_rng_state()
@@ -227,7 +229,7 @@ def again_whole(function: Function, *inputs: Tensor) -> Tensor:
 
     Chapter: activations (eq-again)
     """
-    return _Whole.apply(function, *inputs)
+    return Whole.apply(function, *inputs)
 
 
 def plain(function: Function, x: Tensor) -> Tensor:

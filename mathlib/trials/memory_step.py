@@ -65,10 +65,15 @@ def peaks(line: live.Timeline) -> list[int]:
     return [max(line.total(row) for row in range(*span)) for span in line.steps()]
 
 
-def drawn(line: live.Timeline, step: int | None = None) -> dict[str, Any]:
-    """The rows and marks of `memory_line`: all steps, or the large changes of one."""
+def drawn(
+    line: live.Timeline, step: int | None = None, share: float | None = None
+) -> dict[str, Any]:
+    """The rows and marks of `memory_line`: all steps, or the large changes of one, or those of all
+    that are beyond a `share` of the peak.
+    """
     first, last = (0, len(line.rows)) if step is None else line.steps()[step]
-    least = 0 if step is None else 0.01 * line.total(line.peak)
+    share = (0 if step is None else 0.01) if share is None else share
+    least = share * line.total(line.peak)
     rows: list[dict[str, int]] = []
     marks: list[tuple[int, str]] = []
     for i in range(first, last):

@@ -254,7 +254,7 @@ EXAMPLES: dict[str, object] = {
     "values": [1.0, 2.0],
     "overflow": "largest",
     "expert": 2,
-    "policy": "products",
+    "policy": "matmuls",
     "limit": 1e6,
     "budget": 1e7,
     "bytes_per_second": 2e12,

@@ -49,8 +49,8 @@ def test_34_and_what_is_left_of_it():
     gpt3 = find_model("gpt3-175b")
     unit = gpt3.context * gpt3.width
     left = {p: kept.layer(gpt3, keep=kept.names(gpt3, policy=p)).bytes / unit for p in
-            ("none", "selective", "products", "full")}  # fmt: skip
-    assert left == {"none": 34 + 80, "selective": 34, "products": 20 + 32, "full": 2}
+            ("none", "selective", "matmuls", "full")}  # fmt: skip
+    assert left == {"none": 34 + 80, "selective": 34, "matmuls": 20 + 32, "full": 2}
 
 
 def test_selective_saves_nothing_beside_a_flash_kernel():
@@ -60,8 +60,7 @@ def test_selective_saves_nothing_beside_a_flash_kernel():
 
 def test_nearly_half_of_a_gated_layer_comes_back_without_a_product():
     one, some = (
-        kept.layer("llama3-8b", keep=kept.names("llama3-8b", policy=p))
-        for p in ("none", "products")
+        kept.layer("llama3-8b", keep=kept.names("llama3-8b", policy=p)) for p in ("none", "matmuls")
     )
     assert (one.bytes, some.bytes) == (20.5 * 2 * 8192 * 4096, 11.5 * 2 * 8192 * 4096)
     assert some.flop == one.flop == 0
@@ -148,7 +147,7 @@ def test_links():
 
 def test_what_costs_no_product_costs_the_way_to_memory_and_back():
     """Two norms, a SiLU and the product with it: 4 + 4 + 14 + 21 bytes of s b h."""
-    keep = kept.names("llama3-8b", policy="products")
+    keep = kept.names("llama3-8b", policy="matmuls")
     rates = {"flops_per_second": 400e12, "bytes_per_second": 3e12}
     seconds = kept.again_seconds("llama3-8b", keep=keep, **rates)
     assert seconds == pytest.approx(43 * 8192 * 4096 / 3e12)

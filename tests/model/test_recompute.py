@@ -74,7 +74,7 @@ def crumbs(which, names, shape):
     return 8 * TOKENS * norms + 4 * shape.heads * TOKENS * flash
 
 
-@pytest.mark.parametrize("policy", ["selective", "products", "size", "full"])
+@pytest.mark.parametrize("policy", ["selective", "matmuls", "size", "full"])
 @pytest.mark.parametrize("which", MODELS)
 def test_gradients_bytes_and_flop(which, policy):
     make, shape, attention, places = MODELS[which]

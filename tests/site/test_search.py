@@ -46,8 +46,8 @@ FIRST = {  # what is typed: where the first hit leads
     "DDP": f"{D}#the-same-gradient",
     "C21": "book/ledger.html#ledger-C21",
     # of these, some words stand together in no section, or in none that is about them
-    "activation memory": "chapters/activations.html#the-best-choice-for-a-budget",
-    "why loss spike": "chapters/activations.html#the-spike-that-no-layer-made",
+    "activation memory": "chapters/activations.html#activation-memory-of-a-layer",
+    "why loss spike": "chapters/activations.html#a-chunked-loss-never-holds-all-logits",
     "CUDA out of memory": f"{M}#one-training-step-byte-by-byte",
     "gradient checkpointing": f"{WORD}recomputation",
     "kv cache size": "chapters/inference.html#kv-cache-size-in-bytes",

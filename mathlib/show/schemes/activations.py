@@ -52,10 +52,10 @@ CALLED = {  # by what a tensor is; memory.kept calls it by who reads it
     "mlp output mask": "mask after the MLP",
 }
 GATE_TIMES_UP = "gate times up"
-PRODUCT, FREE = ROLES["activations"], ROLES["recompute"]
+MATMUL, FREE = ROLES["activations"], ROLES["recompute"]
 LEGEND: list[tuple[str, Look]] = [
-    ("result of a product", PRODUCT),
-    ("comes back without a product", FREE),
+    ("result of a matmul", MATMUL),
+    ("comes back without a matmul", FREE),
 ]
 WIDEST = 8  # squares in a row
 HIGH = 15.0  # of a square
@@ -68,7 +68,7 @@ def block(model: str | specs.Model, *, caption: str, name: str = "") -> Shown:
 
 
 def _sizes(model: specs.Model) -> dict[str, tuple[float, bool]]:
-    """Bytes over s b h of every tensor, and whether a product made it."""
+    """Bytes over s b h of every tensor, and whether a matmul made it."""
     unit = model.context * model.width
     found = {one.name: (one.bytes / unit, one.flop > 0) for one in kept.tensors(model)}
     return {kept.INPUT: (activations.hidden_state(model) / unit, True)} | found
@@ -95,7 +95,7 @@ def _block(width: float, model: specs.Model) -> str:
     total = sum(size for size, _ in sizes.values())
     free = sum(size for size, made in sizes.values() if not made)
     page.bottom += 6
-    page.note(f"together {total:.3g}, of them {free:.3g} without a product")
+    page.note(f"together {total:.3g}, of them {free:.3g} without a matmul")
     said = (f"{called(n, model)}: {size:.3g}" for n, (size, _) in sizes.items())
     return page.done(", ".join(said))
 
@@ -107,9 +107,9 @@ def called(name: str, model: str | specs.Model) -> str:
     return CALLED.get(name, name)
 
 
-def _tensor(page: Canvas, name: str, size: float, product: bool, cell: float) -> Shape:
+def _tensor(page: Canvas, name: str, size: float, matmul: bool, cell: float) -> Shape:
     """A square for each byte of s b h, in rows of eight, and what it is."""
-    look = PRODUCT if product else FREE
+    look = MATMUL if matmul else FREE
     full, rest = int(size // WIDEST), size % WIDEST
     parts = [page.grid([[look] * WIDEST] * full, cell=cell, high=HIGH, hint=name)] if full else []
     row = [page.grid([[look] * int(rest)], cell=cell, high=HIGH, hint=name)] if rest >= 1 else []
@@ -151,13 +151,13 @@ def _policies(width: float, model: specs.Model, keeps: Mapping[str, Sequence[str
         page.at(head, left + pitch * (i + 0.5) - head.wide / 2, top + high - head.high)
     y = top + high + 6
     unit_high = UNITS / sum(size for size, _ in sizes.values())
-    for one, (size, product) in sizes.items():
+    for one, (size, matmul) in sizes.items():
         tall = size * unit_high
         step = max(tall + 3, labels[one].high)
         page.at(labels[one], 0, y + (step - labels[one].high) / 2)
         for i, names in enumerate(keeps.values()):
             there = one in (kept.INPUT, *names)
-            look = (PRODUCT if product else FREE) if there else None
+            look = (MATMUL if matmul else FREE) if there else None
             cell = page.grid([[look]], cell=min(64.0, pitch - 8), high=tall, hint=one)
             page.at(cell, left + pitch * (i + 0.5) - cell.wide / 2, y + (step - tall) / 2)
         y += step
@@ -189,7 +189,7 @@ def again(*, caption: str, name: str = "") -> Shown:
 
 def _again(width: float) -> str:
     page = Canvas(width, "Three layers, recomputed")
-    looks: list[tuple[str, Look]] = [("input, kept", PRODUCT), ("inside, there for a moment", FREE)]
+    looks: list[tuple[str, Look]] = [("input, kept", MATMUL), ("inside, there for a moment", FREE)]
     page.bottom = page.legend(looks, page.bottom) + 2
     cell, inside = (15.0 if page.narrow else 24.0), 4
     heads = [page.words(f"layer {i}", small=True, bold=True) for i in (1, 2, 3)]
@@ -198,7 +198,7 @@ def _again(width: float) -> str:
         last = 2 if number == 0 else 3 - max(0, number - 2)  # inputs that exist, or still do
         rows = []
         for layer in range(3):
-            kept_one = page.grid([[PRODUCT if layer < last else None]], cell=cell)
+            kept_one = page.grid([[MATMUL if layer < last else None]], cell=cell)
             look = FREE if layer in there else None
             rows.append(page.beside(kept_one, page.grid([[look] * inside], cell=cell), gap=3))
             if number == 0:

@@ -24,9 +24,7 @@ def test_the_squares_add_up(name, together):
 
 
 def test_each_policy_ends_with_its_bytes():
-    keeps = {
-        p: kept.names("gpt3-175b", policy=p) for p in ("none", "selective", "products", "full")
-    }
+    keeps = {p: kept.names("gpt3-175b", policy=p) for p in ("none", "selective", "matmuls", "full")}
     html = policies("gpt3-175b", keeps, caption="Policies.")._repr_html_()
     for size in (114, 34, 52, 2):
         assert f">{size}</text>" in html or f">{size}<" in html

@@ -1,0 +1,73 @@
+"""Recomputation on the two small models: runs are as planned, and a wrong program is seen."""
+
+from functools import partial
+
+import pytest
+
+from mathlib.model import recompute
+from mathlib.trials import activations
+from mathlib.trials.activations import NEW, Run
+
+
+def test_every_form_and_policy_is_as_planned():
+    for found in (activations.forms(), activations.every_policy()):
+        assert all(planned == ran for planned, ran in found.values())
+    repeated = {name: ran for name, (_, ran) in activations.forms().items()}
+    assert repeated["library"] == repeated["torch, not reentrant"] < repeated["hooks"]
+
+
+def test_a_lost_or_a_wrong_tensor_is_seen():
+    assert not activations.equal("new", lambda layer, x: layer(1.001 * x))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(activations.FORMS, "hooks", lambda layer, x: layer(x.detach()))
+        with pytest.raises(AssertionError, match="hooks"):
+            activations.forms()
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_the_best_choice_for_a_budget_is_as_planned(share):
+    planned, ran = activations.within(share)
+    assert planned == ran
+    assert ran.bytes <= activations.counted("new").bytes
+
+
+def test_rules_of_one_line():
+    dropped, matmuls = (activations.counted("new", wrap) for wrap in activations.RULES.values())
+    assert dropped.flop == activations.planned("new", "full").flop and matmuls.flop == 0
+    planned, ran = activations.useless(activations.RULES["results of matmuls: kept"])
+    assert planned == ran
+    assert activations.useless(activations.by_policy("new", "matmuls"))[1] == Run(0, 0)
+
+
+def test_a_flash_kernel_alone_frees_a_number_a_head_and_token():
+    planned, ran = activations.kernel_again()
+    assert planned == ran
+    assert planned.bytes == 4 * NEW.layers * NEW.heads * 2 * NEW.context
+
+
+def test_three_steps_shrink():
+    line = activations.three_steps()
+    tops = [max(line.total(row) for row in range(*span)) for span in line.steps()]
+    assert tops == sorted(tops, reverse=True) and tops[0] > 3 * tops[2]
+
+
+def test_layers_take_turns():
+    kept_by = []
+    choice = activations.kept.Choice(0, 0, {"queries": 2, "up": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(activations, "these", lambda names, places: sorted(names))
+        patch.setattr(activations, "recomputed", lambda layer, x, keep: kept_by.append(keep))
+        wrap = activations.in_turn(choice, 3, recompute.GATED)
+        for _ in range(4):
+            wrap(None, None)
+    assert kept_by == [["queries", "up"], ["queries"], [], ["queries", "up"]]
+
+
+def test_a_policy_by_size_drops_what_is_larger():
+    names = partial(activations.keeps, "new")
+    assert set(names("size")) == set(names("none")) - {
+        "gate",
+        "up",
+        "activated gate",
+        "second input",
+    }
