@@ -2,64 +2,15 @@
 own.
 
 P parameters · n devices of a node · N devices in all · l parameters of the largest layer
-b micro_batch · s tokens · h width · f ffn_width · p stages · t tensor · v chunks a stage
-m micro-batches
-Megatron-LM, DeepSpeed and Accelerate print GiB or MiB and write GB or MB: the functions here return
+DeepSpeed and Accelerate print GiB or MiB and write GB or MB: the functions here return
 bytes.
 """
 
 from mathlib.checks import InputError, flag, non_negative, one_of, positive, whole
 from mathlib.memory.precision import bytes_of
-from mathlib.memory.states import per_parameter
 from mathlib.parts import Parts
-from mathlib.specs import Model, find_model
 
 OFFLOAD = ("none", "optimizer", "all")
-
-
-def megatron_bytes(*, data: int = 1, distributed_optimizer: bool = False) -> float:
-    """Bytes per parameter in Megatron-LM: 18, or 6 + 12/N with the distributed optimizer, which is
-    ZeRO stage 1.
-
-    Chapter: activations
-    """
-    stage = 1 if flag("distributed_optimizer", distributed_optimizer) else 0
-    return per_parameter("mixed-adam-fp32-gradients", zero=stage, shard=whole("data", data)).total
-
-
-def megatron_activations(
-    model: str | Model,
-    *,
-    micro_batch: int = 1,
-    tensor: int = 1,
-    pipeline: int = 1,
-    chunks: int = 1,
-    micro_batches: int = 0,
-) -> Parts:
-    """Bytes of activations as Megatron-LM estimates them for the first stage, with sequence
-    parallelism and selective recomputation.
-
-    s b h (18 + 4 f/h) L / t, whatever the gate, plus the embedding's 8 s b p + s b h p, times 1 +
-    (p-1)/(p v) when interleaved or min(1, m/p) when not (m 0: taken as p or more), plus 4 s b (h +
-    V) when p = 1.
-
-    Chapter: activations
-    """
-    model, b, p = find_model(model), whole("micro_batch", micro_batch), whole("pipeline", pipeline)
-    t, v, m = (
-        whole("tensor", tensor),
-        whole("chunks", chunks),
-        whole("micro_batches", micro_batches, least=0),
-    )
-    s, h, f = model.context, model.width, model.ffn_width
-    penalty = 1 + (p - 1) / (p * v) if v > 1 else min(1, m / p) if m else 1
-    parts = {
-        "layers": s * b * (18 * h + 4 * f) * model.layers * penalty / t,
-        "embedding": s * b * p * (8 + h) * penalty / t,
-    }
-    if p == 1:
-        parts["head"] = s * b * 4 * (h + model.padded_vocab) / t
-    return Parts("Megatron-LM's estimate of activations", "byte", parts)
 
 
 def deepspeed_zero2(

@@ -2,7 +2,6 @@
 
 What autograd saves in forward is copied to the host and brought back when backward asks for it, a
 storage once however many views of it are saved. Weights stay: sharding brings them back itself.
-Backward asks in the reverse order, so what comes next is known and can be under way already.
 """
 
 import weakref
@@ -10,16 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, UntypedStorage, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from mathlib.checks import whole
-
 Packed = Tensor | tuple[int, torch.device, torch.Size, tuple[int, ...], int]
-Coming = tuple[Tensor, Any]  # on the device, and on CUDA the event after which it is there
 
 
 @dataclass
@@ -28,8 +23,6 @@ class Moved:
 
     bytes: int = 0
     sources: list[weakref.ref[UntypedStorage]] = field(default_factory=list)
-    returns: list[tuple[int, int]] = field(default_factory=list)  # (asked for, sent for)
-    most: int = 0  # bytes that were back, or on their way, and not yet used: the most of them
 
     @property
     def left(self) -> int:
@@ -43,32 +36,14 @@ def place_of(tensor: Tensor) -> tuple[torch.Size, tuple[int, ...], int]:
     return tensor.size(), tensor.stride(), int(tensor.storage_offset())
 
 
-def sent_for(copy: Tensor, device: torch.device) -> Coming:
-    """A host's copy on its way to the device; on CUDA beside what is computed meanwhile."""
-    if device.type != "cuda":
-        return copy.to(device), None
-    with torch.cuda.stream(torch.cuda.Stream(device)):
-        there = copy.to(device, non_blocking=True)
-        return there, torch.cuda.current_stream(device).record_event()
-
-
-def arrived(coming: Coming) -> Tensor:
-    """The same, once it is there."""
-    there, event = coming
-    if event is not None:
-        torch.cuda.current_stream(there.device).wait_event(event)
-        there.record_stream(torch.cuda.current_stream(there.device))
-    return there
-
-
 class _Host:
     """The storages that have left, by their numbers in the order of leaving."""
 
-    def __init__(self, moved: Moved, prefetch: int):
-        self.moved, self.prefetch = moved, prefetch
+    def __init__(self, moved: Moved):
+        self.moved = moved
         self.copies: dict[int, Tensor] = {}
         self.uses: Counter[int] = Counter()
-        self.coming: dict[int, Coming] = {}
+        self.back: dict[int, Tensor] = {}
 
     def take(self, storage: UntypedStorage, flat: Tensor) -> int:
         number = len(self.moved.sources)
@@ -78,30 +53,25 @@ class _Host:
         return number
 
     def give(self, number: int, device: torch.device) -> Tensor:
-        """This storage now, and the ones before it soon."""
-        for ahead in range(number, max(-1, number - 1 - self.prefetch), -1):
-            if self.uses[ahead] and ahead not in self.coming:
-                self.coming[ahead] = sent_for(self.copies[ahead], device)
-                self.moved.returns.append((number, ahead))
-        back = sum(there.nbytes for there, _ in self.coming.values())
-        self.moved.most = max(self.moved.most, back)
-        there = arrived(self.coming[number])
+        """This storage on the device, until its last view has been used."""
+        if number not in self.back:
+            self.back[number] = self.copies[number].to(device)
+        there = self.back[number]
         self.uses[number] -= 1
         if not self.uses[number]:
-            del self.coming[number], self.copies[number]
+            del self.back[number], self.copies[number]
         return there
 
 
 @contextmanager
-def offloaded(model: nn.Module, prefetch: int = 0) -> Iterator[Moved]:
+def offloaded(model: nn.Module) -> Iterator[Moved]:
     """Keep on the host what forward saves inside the block; `bytes` says how much has left.
 
-    Combines with recomputation: then only what goes into a layer is saved, and leaves. With
-    `prefetch` as many storages are sent for before backward asks for them.
+    Combines with recomputation: then only what goes into a layer is saved, and leaves.
 
     Chapter: activations
     """
-    host = _Host(Moved(), whole("prefetch", prefetch, least=0))
+    host = _Host(Moved())
     numbers: dict[tuple[int, int], tuple[weakref.ref[UntypedStorage], int]] = {}
 
     def pack(tensor: Tensor) -> Packed:

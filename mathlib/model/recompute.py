@@ -244,18 +244,14 @@ def loss(
     *,
     wrap: Wrap = plain,
     every: int = 1,
-    first: int | None = None,
 ) -> Tensor:
     """The loss of a model of this book whose layers are applied through `wrap`, `every` of them
-    at once; of the `first` layers only, where that is said.
+    at once.
     """
     x = embed(model, tokens)
     blocks: list[nn.Module] = list(model.blocks)  # type: ignore[arg-type]
-    wrapped = len(blocks) if first is None else first
-    for start in range(0, wrapped, every):
-        x = wrap(nn.Sequential(*blocks[start : min(start + every, wrapped)]), x)
-    for block in blocks[wrapped:]:
-        x = block(x)
+    for start in range(0, len(blocks), every):
+        x = wrap(nn.Sequential(*blocks[start : start + every]), x)
     scores = model.head(model.norm(x))  # type: ignore[operator]
     return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from itertools import count, product
 from typing import Any, NamedTuple
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -232,7 +230,7 @@ def within(share: float) -> tuple[Run, Run]:
     return Run(held, choice.flop), ran
 
 
-# Rules, kernels, steps
+# Rules and steps
 
 
 def is_matmul(operation: str, before: int, result: Any) -> bool:
@@ -244,24 +242,6 @@ RULES: dict[str, recompute.Wrap] = {
     "larger than X: dropped": partial(recomputed, above=4 * B * NEW.context * 2 * NEW.width),
     "results of matmuls: kept": partial(recomputed, keep=is_matmul),
 }
-
-
-def _kernel_again(self: Any, x: Tensor) -> Tensor:
-    attend = partial(F.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
-    matrices = (self.query, self.key, self.value)
-    heads = (m(x).unflatten(2, (-1, self.head_dim)).transpose(1, 2) for m in matrices)
-    y = checkpoint(attend, *heads, use_reentrant=False)
-    return self.out(y.transpose(1, 2).flatten(2))
-
-
-def kernel_again() -> tuple[Run, Run]:
-    """Only the flash kernel recomputed, beside nothing recomputed: what that frees and costs."""
-    freed = NEW.layers * statistics("new", ["projection input"])
-    forward = NEW.layers * 2 * 2 * NEW.heads * B * NEW.context**2 * NEW.head_dim
-    everything = counted("new").bytes
-    with mock.patch.object(llama.Attention, "forward", _kernel_again):
-        ran = counted("new")
-    return Run(freed, forward), Run(everything - ran.bytes, ran.flop)
 
 
 def three_steps() -> live.Timeline:

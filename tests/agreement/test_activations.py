@@ -12,6 +12,7 @@ from mathlib.meters import live
 from mathlib.meters.flop import count_flop
 from mathlib.model import chunked_loss, gpt, llama, offload, oracle, recompute
 from mathlib.specs import Layout, find_model
+from mathlib.trials.activations import in_turn
 
 GELU = gpt.small(layers=4, width=64, heads=4, vocab=64, context=64)
 GATED = find_model("llama3-8b").but(
@@ -28,18 +29,6 @@ B, e = 2, 4
 def batch(shape):
     draw = torch.Generator().manual_seed(0)
     return tuple(torch.randint(shape.vocab, (2, B, shape.context), generator=draw))
-
-
-def in_turn(choice, shape, places):
-    """Layer i keeps the tensors that more than i layers keep."""
-    turn = iter(range(shape.layers))
-
-    def wrap(layer, x):
-        number = next(turn)
-        names = [name for name, count in choice.layers.items() if number < count]
-        return recompute.recomputed(layer, x, keep=recompute.these(names, places))
-
-    return wrap
 
 
 def counted(model, shape, forward):
@@ -76,7 +65,7 @@ def test_the_best_choice_for_a_budget(which, share):
     full = counted(model, shape, partial(run, model, shape, recompute.recomputed))[0]
 
     def forward():
-        return run(model, shape, in_turn(choice, shape, places))
+        return run(model, shape, in_turn(choice, shape.layers, places))
 
     held, behind, gradient = counted(model, shape, forward)
     log_sums = 4 * shape.heads * B * shape.context * (which != "plain")
@@ -120,8 +109,8 @@ def test_a_loss_in_pieces_keeps_two_gradients(pieces):
 def test_what_is_sent_away_is_what_the_layers_keep():
     model, layout = llama.Llama(GATED), Layout(micro_batch=B)
     given = {"bytes_per_element": e, "small_tensors": True}
-    with offload.offloaded(model, prefetch=2) as moved:
+    with offload.offloaded(model) as moved:
         loss = recompute.loss(model, *batch(GATED))
     assert moved.bytes == activations.stage(GATED, layout, **given).total
     loss.backward()
-    assert len(moved.returns) == len(moved.sources)
+    assert moved.left == 0

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.memory import activations, estimators, states
-from mathlib.specs import Layout
+from mathlib.memory import estimators, states
 
 counts = st.integers(10**6, 10**12)
 
@@ -48,35 +46,11 @@ def test_deepspeed_stage_3_by_hand() -> None:
     assert estimators.deepspeed_zero3(1e9, largest_layer=1e9, offload="all")["device"] == 4e9
 
 
-def test_megatrons_estimate_by_hand() -> None:
-    """s b (18 h + 4 f) L / t, whatever is in flight; 32 tokens, 2 sequences, 2 tensor ranks."""
-    model = specs.Model("small", layers=4, width=64, heads=8, vocab=500, context=32)
-    layers, embedding = 64 * (18 * 64 + 4 * 256) * 4 / 2, 64 * (8 + 64) / 2
-    how = {"micro_batch": 2, "tensor": 2}
-    alone = estimators.megatron_activations(model, **how)
-    head = {"head": 64 * 4 * (64 + 500) / 2}
-    assert dict(alone.items()) == {"layers": layers, "embedding": embedding, **head}
-    for v, m, penalty in ((1, 0, 1), (1, 2, 0.5), (1, 8, 1), (2, 8, 1 + 3 / 8)):
-        stage = {"pipeline": 4, "chunks": v, "micro_batches": m}
-        found = estimators.megatron_activations(model, **how, **stage)
-        assert dict(found.items()) == {
-            "layers": layers * penalty,
-            "embedding": 4 * embedding * penalty,
-        }
-    more = estimators.megatron_activations(model, **how, pipeline=4)
-    assert more.total == layers + 4 * embedding, "as many micro-batches as stages, one chunk"
-    one = estimators.megatron_activations(model)
-    assert dict(one.items()) == dict(alone.items()), "half of the sequences, on half of the ranks"
-
-
 def test_accelerate_by_hand() -> None:
     assert estimators.accelerate_size(1e9) == 4e9
     assert estimators.accelerate_size(1e9, dtype="int8", buffer_bytes=1e6) == 1e9 + 2.5e5
     training = dict(estimators.accelerate_training(1e9).items())
     assert training == {"weights": 1e9, "gradients": 1e9, "optimizer states": 2e9}
-    assert estimators.megatron_bytes(data=4) == 18
-    assert estimators.megatron_bytes(distributed_optimizer=True) == 18
-    assert estimators.megatron_bytes(data=4, distributed_optimizer=True) == 6 + 3
 
 
 @given(counts, st.integers(1, 16), st.integers(1, 64))
@@ -128,30 +102,6 @@ def test_deepspeed_stage_3_trades_device_for_host(psi: int, n: int, nodes: int, 
     )
 
 
-@given(st.integers(1, 4096))
-def test_megatrons_distributed_optimizer_is_stage_1(data: int) -> None:
-    assert estimators.megatron_bytes(data=data, distributed_optimizer=True) == pytest.approx(
-        6 + 12 / data
-    )
-    assert estimators.megatron_bytes(data=data) == 18, "without it, every rank keeps all 18"
-
-
-@pytest.mark.parametrize(("p", "v", "m"), [(1, 1, 1), (4, 1, 8), (4, 1, 2), (4, 3, 12)])
-def test_megatrons_estimate_is_the_first_stage_in_the_steady_state(p: int, v: int, m: int) -> None:
-    shape = {"pipeline": p, "chunks": v, "tensor": 8, "micro_batch": 2, "micro_batches": m}
-    model = specs.find_model("gpt3-175b").but(padded_vocab=51200)
-    ours = activations.stage(model, Layout(sequence_parallel=True, recompute="selective", **shape))
-    theirs = estimators.megatron_activations(model, **shape)
-    assert theirs["layers"] == pytest.approx(ours.amount("layers"))
-    mask = theirs.amount("embedding") * 12288 / (12288 + 8)  # without the tokens' numbers
-    # it charges the embedding as it does the layers, 5 micro-batches; its schedule holds 8
-    charged, held = (5, 8) if v > 1 else (1, 1)
-    assert mask == pytest.approx(ours.amount("embedding") * charged / held)
-    assert ("head" in theirs) == (p == 1) and (
-        p > 1 or theirs["head"] == pytest.approx(ours.amount("head"))
-    )
-
-
 @given(counts, st.integers(0, 10**6))
 def test_accelerate_scales_everything(psi: int, buffers: int) -> None:
     fp32, fp16, int4 = (
@@ -177,8 +127,6 @@ def test_accelerate_scales_everything(psi: int, buffers: int) -> None:
             lambda: estimators.deepspeed_zero3(1e6, largest_layer=1e5, buffer_factor=float("nan")),
             "buffer_factor = nan",
         ),
-        (lambda: estimators.megatron_bytes(data=0), "data = 0"),
-        (lambda: estimators.megatron_activations("gpt2", chunks=True), "chunks = True"),
         (lambda: estimators.accelerate_size(1e6, dtype="half"), "dtype = 'half'"),
         (lambda: estimators.accelerate_training(0), "size = 0"),
     ],

@@ -46,31 +46,3 @@ def test_a_tensor_that_changed_since_it_was_saved_is_saved_anew():
     (first + second).sum().backward()
     assert x.grad.tolist() == [1 + 2] * 3
     assert moved.bytes == 2 * factor.nbytes
-
-
-@pytest.mark.parametrize("ahead", [0, 1, 3])
-def test_what_comes_next_is_under_way(ahead):
-    model = gpt.GPT(SHAPE)
-    oracle.loss(model, *BATCH).backward()
-    wanted = oracle.flat_gradient(model)
-    model.zero_grad()
-    with offloaded(model, prefetch=ahead) as moved:
-        loss = oracle.loss(model, *BATCH)
-    loss.backward()
-    assert torch.equal(oracle.flat_gradient(model), wanted)
-    asked, sent = zip(*moved.returns, strict=True)
-    assert sorted(sent) == list(range(len(sent)))  # each storage once
-    late = sum(one == other for one, other in moved.returns)  # sent for when they are asked for
-    assert late < len(sent) / 2 if ahead else late == len(sent)
-    assert moved.bytes > moved.most
-
-
-def test_more_ahead_takes_more_room():
-    def most(ahead):
-        model = gpt.GPT(SHAPE)
-        with offloaded(model, prefetch=ahead) as moved:
-            loss = oracle.loss(model, *BATCH)
-        loss.backward()
-        return moved.most
-
-    assert most(0) < most(2) < most(20)

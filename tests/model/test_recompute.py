@@ -7,17 +7,14 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    checkpoint,
-    create_selective_checkpoint_contexts,
-)
+from torch.utils.checkpoint import checkpoint
 
 from mathlib.memory import activations, kept
 from mathlib.meters.flop import count_flop
 from mathlib.meters.live import held_bytes
 from mathlib.model import data, gpt, llama, oracle, recompute
 from mathlib.specs import Layout, find_model
+from mathlib.trials.activations import by_torch
 
 SHAPE = gpt.small(layers=4, vocab=len(data.vocabulary()), context=32)
 LLAMA = find_model("llama3-8b").but(
@@ -51,20 +48,6 @@ def counted(model, wrap, early_stop=True, **how):
     return held, sum(behind.values())
 
 
-def torchs(policy, function, x):
-    """torch's selective checkpoint with the same policy."""
-    before = {True: {}, False: {}}
-
-    def choose(context, operation, *args, **kwargs):
-        seen, name = before[context.is_recompute], operation.overloadpacket.__name__
-        seen[name] = seen.get(name, -1) + 1
-        keep = policy(name, seen[name], None)
-        return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
-
-    contexts = partial(create_selective_checkpoint_contexts, choose)
-    return checkpoint(function, x, use_reentrant=False, context_fn=contexts)
-
-
 def crumbs(which, names, shape):
     """Statistics that come with a kept result: of a norm, and a flash kernel's log-sum-exp."""
     norms = (
@@ -88,7 +71,7 @@ def test_gradients_bytes_and_flop(which, policy):
     more = choice.bytes - inputs + crumbs(which, names, shape)
     wanted, (_, without) = gradients(model, recompute.plain), counted(model, recompute.plain)
     keep = recompute.these(names, places)
-    for wrap in (partial(recompute.recomputed, keep=keep), partial(torchs, keep)):
+    for wrap in (partial(recompute.recomputed, keep=keep), partial(by_torch, keep)):
         assert torch.equal(gradients(model, wrap), wanted)
         held, behind = counted(model, wrap)
         assert held == bare + shape.layers * more
@@ -134,16 +117,6 @@ def test_a_group_keeps_one_input_and_stops_before_its_last_product(every):
     groups = -(-SHAPE.layers // every)
     last = 2 * TOKENS * SHAPE.ffn_width * SHAPE.width
     assert behind == flop - (groups - 1) * last
-
-
-def test_the_first_layers_only():
-    model = gpt.GPT(SHAPE)
-    wanted, (_, without) = gradients(model, recompute.plain), counted(model, recompute.plain)
-    again = counted(model, recompute.recomputed)[1] - without
-    for first in range(SHAPE.layers + 1):
-        assert torch.equal(gradients(model, recompute.recomputed, first=first), wanted)
-        _, behind = counted(model, recompute.recomputed, first=first)
-        assert behind == without + again * first / SHAPE.layers
 
 
 @pytest.mark.parametrize("limit", [0, 2 * e * TOKENS * 64, 10**9])

@@ -1,12 +1,9 @@
 """Recomputation on the two small models: runs are as planned, and a wrong program is seen."""
 
-from functools import partial
-
 import pytest
 
-from mathlib.model import recompute
 from mathlib.trials import activations
-from mathlib.trials.activations import NEW, Run
+from mathlib.trials.activations import Run
 
 
 def test_every_form_and_policy_is_as_planned():
@@ -39,35 +36,7 @@ def test_rules_of_one_line():
     assert activations.useless(activations.by_policy("new", "matmuls"))[1] == Run(0, 0)
 
 
-def test_a_flash_kernel_alone_frees_a_number_a_head_and_token():
-    planned, ran = activations.kernel_again()
-    assert planned == ran
-    assert planned.bytes == 4 * NEW.layers * NEW.heads * 2 * NEW.context
-
-
 def test_three_steps_shrink():
     line = activations.three_steps()
     tops = [max(line.total(row) for row in range(*span)) for span in line.steps()]
     assert tops == sorted(tops, reverse=True) and tops[0] > 3 * tops[2]
-
-
-def test_layers_take_turns():
-    kept_by = []
-    choice = activations.kept.Choice(0, 0, {"queries": 2, "up": 1})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(activations, "these", lambda names, places: sorted(names))
-        patch.setattr(activations, "recomputed", lambda layer, x, keep: kept_by.append(keep))
-        wrap = activations.in_turn(choice, 3, recompute.GATED)
-        for _ in range(4):
-            wrap(None, None)
-    assert kept_by == [["queries", "up"], ["queries"], [], ["queries", "up"]]
-
-
-def test_a_policy_by_size_drops_what_is_larger():
-    names = partial(activations.keeps, "new")
-    assert set(names("size")) == set(names("none")) - {
-        "gate",
-        "up",
-        "activated gate",
-        "second input",
-    }
