@@ -210,35 +210,3 @@ def test_what_waits_and_does_not_break_makes_more_devices_slower_by_no_more_than
 def test_more_devices_are_slower_when_no_save_ends_between_failures():
     """The other way to lose: failures every 10 minutes, saves of 15 minutes."""
     assert time_on_twice(600 / DAY, repair=1e-6, again=False, save=900.0) > 1.1
-
-
-@pytest.mark.parametrize("again", [True, False])
-def test_no_other_number_of_devices_ends_sooner(again):
-    given = {
-        "device_time_between_failures": 5e7,
-        "time_per_save": 30.0,
-        "time_per_failure": 3600.0,
-        "fails_while_down": again,
-    }
-    best = goodput.fastest_devices(**given)
-
-    def speed(n: int) -> float:
-        return n * goodput.shares(devices=n, **given)["compute"]
-
-    assert speed(best) >= max(speed(round(best * factor)) for factor in (0.5, 0.97, 1.03, 2))
-
-
-def test_more_devices_than_a_failures_time_over_a_repairs_are_slower():
-    """F/R: at OPT-175B's rate and repairs 1,800 devices, at Llama 3's some 240,000."""
-    opt, llama = map(interruptions.find_record, interruptions.records()[::-1])
-    given = {"time_per_save": 1.0, "time_per_failure": 7.5 * 3600}
-    F = opt.device_time_between_failures
-    found = goodput.fastest_devices(device_time_between_failures=F, **given)
-    assert found == pytest.approx(F / (7.5 * 3600), rel=0.02)
-    assert 1700 < found < 1900
-    many = goodput.fastest_devices(
-        device_time_between_failures=llama.device_time_between_failures,
-        time_per_save=10.0,
-        time_per_failure=11.6 * 60,
-    )
-    assert many == pytest.approx(240_000, rel=0.01)
