@@ -4,7 +4,7 @@ K payload, the bytes of a checkpoint · N ranks that write it · W bandwidth of 
 T time in seconds of training without saves and failures · n devices
 Failures come by chance (Poisson), however long ago the last one was. All times are in seconds, and
 concern the whole job: if one device fails every F seconds, n of them fail every F/n.
-`plan.interruptions` holds published runs, spares, stragglers, and the same run played out.
+`plan.interruptions` holds published runs, and the same run played out.
 """
 
 import math

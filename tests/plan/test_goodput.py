@@ -184,18 +184,6 @@ def time_on_twice(days: float, repair: float, again: bool, save: float = 60.0) -
     )
 
 
-def test_twice_the_devices_that_break_every_day_are_three_times_slower_only_if_repairs_never_end():
-    """Claim C10, at its own numbers: something breaks every day on the larger of the two."""
-    night = time_on_twice(1, repair=12 / 24, again=False)  # found in the evening, mended at noon
-    assert night == pytest.approx(0.61, abs=0.01)
-    opt = time_on_twice(1, repair=10 / 24, again=True)  # what OPT-175B's share means
-    assert opt == pytest.approx(0.62, abs=0.01)
-    # Three times the old time: repairs of three and a half days, with as many failures meanwhile
-    assert time_on_twice(1, repair=3.56, again=True) == pytest.approx(3, abs=0.02)
-    # Three times the hoped-for half: of more than two days
-    assert time_on_twice(1, repair=2.18, again=True) == pytest.approx(1.5, abs=0.02)
-
-
 @given(st.floats(0.05, 30), st.floats(1e-6, 100))
 def test_what_waits_and_does_not_break_makes_more_devices_slower_by_no_more_than_saves(
     days, repair
