@@ -31,7 +31,7 @@ def test_what_is_left_of_backward_is_counted_as_predicted():
 def test_a_bucket_leaves_with_the_gradient_that_fills_it():
     arrived = [("c", 3, 0.9), ("b", 2, 0.5), ("a", 1, 0.0)]
     assert autograd.buckets(arrived, 4) == [(5, 0.5), (1, 0.0)]
-    assert autograd.buckets(arrived, 6) == [(6, 0.0)]
+    assert autograd.buckets(arrived, 3) == [(3, 0.9), (3, 0.0)]
 
 
 def test_torchs_last_bucket_is_the_one_that_is_predicted():
