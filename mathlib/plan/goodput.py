@@ -4,7 +4,7 @@ K payload, the bytes of a checkpoint · N ranks that write it · W bandwidth of 
 T time in seconds of training without saves and failures · n devices
 Failures come by chance (Poisson), however long ago the last one was. All times are in seconds, and
 concern the whole job: if one device fails every F seconds, n of them fail every F/n.
-`plan.interruptions` holds published runs, spares, stragglers, and the same run played out.
+`plan.interruptions` holds published runs, and the same run played out.
 """
 
 import math
@@ -238,43 +238,6 @@ def time_on_more(
         for each in (n, times * n)
     )
     return few / (times * many)
-
-
-def fastest_devices(
-    *,
-    device_time_between_failures: float,
-    time_per_save: float,
-    time_per_failure: float,
-    fails_while_down: bool = True,
-) -> int:
-    """The number of devices on which a job ends first, if its work divides without loss: where n
-    goodput(n) is highest, about F/R for a device's F and short saves. More are slower.
-
-    Found by thirds of the logarithm of n.
-
-    Chapter: planning
-    """
-    given = {
-        "device_time_between_failures": device_time_between_failures,
-        "time_per_save": time_per_save,
-        "time_per_failure": time_per_failure,
-    }
-    failures = positive("device_time_between_failures", device_time_between_failures)
-    stop = positive("time_per_save", time_per_save)
-    restart = non_negative("time_per_failure", time_per_failure)
-    again = flag("fails_while_down", fails_while_down)
-
-    def speed(n: int) -> float:
-        return n * shares(devices=n, fails_while_down=again, **given).amount("compute")
-
-    low, high = 0.0, math.log(max(20 * failures / (stop + restart * again), 2.0))
-    for _ in range(2 * HALVINGS):
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        if speed(math.ceil(math.exp(left))) < speed(math.ceil(math.exp(right))):
-            low = left
-        else:
-            high = right
-    return math.ceil(math.exp(low))
 
 
 def repair_for(

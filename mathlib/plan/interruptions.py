@@ -1,21 +1,17 @@
-"""What stops a job and how it goes on: published runs, spares, stragglers, and chance played out.
+"""What stops a job and how it goes on: published runs, and chance played out.
 
 n devices · T time in seconds that was watched
 `goodput` has the closed formulas; `played_out` is the same job, failure by failure.
 """
 
-import math
 import random
 from collections.abc import Callable
-from statistics import NormalDist
 
-from mathlib.checks import InputError, flag, non_negative, positive, whole
+from mathlib.checks import flag, positive, whole
 from mathlib.parts import Parts
 from mathlib.plan.goodput import Interrupted
 from mathlib.records import dataclass, field
-from mathlib.specs import row_as, table
-
-STEPS = 4000  # of the sum that stands for an integral
+from mathlib.specs import row_as
 
 
 @dataclass(frozen=True)
@@ -45,14 +41,6 @@ class Record:
         return device_time(devices=self.devices, seconds=self.seconds, failures=self.failures)
 
 
-def records() -> list[str]:
-    """All runs, in the order of the data file.
-
-    Chapter: planning
-    """
-    return list(table("interruptions"))
-
-
 def find_record(name: str) -> Record:
     """A run by its name in interruptions.toml.
 
@@ -68,72 +56,6 @@ def device_time(*, devices: int, seconds: float, failures: int) -> float:
     """
     n, T = whole("devices", devices), positive("seconds", seconds)
     return n * T / whole("failures", failures)
-
-
-def slowest(*, devices: int, spread: float) -> float:
-    """Expected time of the slowest of n devices over their mean, when each step's times scatter by
-    chance (normal, standard deviation `spread` of the mean): 1 + spread * integral of the quantile
-    of u^(1/n), u from 0 to 1.
-
-    All wait for it in every step. A device that is always slow costs its whole delay instead.
-
-    Chapter: planning
-    """
-    n, sigma = whole("devices", devices), non_negative("spread", spread)
-    normal = NormalDist()
-    # u = 1 - e^-x, in equal steps of x, as the quantile is steep near 1
-    edges = [30 * i / STEPS for i in range(STEPS + 1)]
-    largest = 0.0
-    for left, right in zip(edges, edges[1:], strict=False):
-        weight = math.exp(-left) - math.exp(-right)
-        logarithm = math.log1p(-math.exp(-(left + right) / 2)) / n  # of u^(1/n)
-        largest -= weight * normal.inv_cdf(-math.expm1(logarithm))  # the tail: exact near 1
-    return 1 + sigma * largest if n > 1 else 1.0
-
-
-def chance_of_waiting(
-    *, devices: int, device_time_between_failures: float, time_per_repair: float, spares: int
-) -> float:
-    """Chance that a failure finds no spare: that as many devices as there are spares are under
-    repair, n repair / F of them on average (Poisson, as of a queue where all are served at once).
-
-    A spare may be a node: then n and F are those of nodes.
-
-    Chapter: planning
-    """
-    n, count = whole("devices", devices), whole("spares", spares, least=0)
-    failures = positive("device_time_between_failures", device_time_between_failures)
-    mean = n * positive("time_per_repair", time_per_repair) / failures
-    terms = (math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(count))
-    return max(0.0, 1 - math.fsum(terms))
-
-
-def spares_for(
-    *,
-    devices: int,
-    device_time_between_failures: float,
-    time_per_repair: float,
-    chance: float,
-) -> int:
-    """The fewest spares with which at most this share of the failures finds none.
-
-    Chapter: planning
-    """
-    allowed = positive("chance", chance)
-    if allowed >= 1:
-        raise InputError(f"chance = {chance!r}: expected a share below 1")
-    mean = whole("devices", devices) * positive("time_per_repair", time_per_repair)
-    mean /= positive("device_time_between_failures", device_time_between_failures)
-    term, left, spares = math.exp(-mean), 1.0, 0
-    if not term:
-        raise InputError(
-            f"time_per_repair = {time_per_repair:g}: {mean:.0f} devices are under repair at any "
-            "time, expected 700 or fewer"
-        )
-    while left > allowed and spares < mean + 100 * math.sqrt(mean) + 100:
-        left, spares = left - term, spares + 1
-        term *= mean / spares
-    return spares
 
 
 def played_out(

@@ -120,7 +120,6 @@ SCHEMES = {
     "data_parallel.accumulation": data_parallel.accumulation,
     "planning.order": planning.order,
     "planning.cards": lambda: planning.cards(Layout(data=16, tensor=2, pipeline=2)),
-    "planning.visits": planning.visits,
     "tensor.mlp": tensor.mlp,
     "tensor.mlp, three": lambda: tensor.mlp(3),
     "tensor.heads": tensor.heads,

@@ -184,18 +184,6 @@ def time_on_twice(days: float, repair: float, again: bool, save: float = 60.0) -
     )
 
 
-def test_twice_the_devices_that_break_every_day_are_three_times_slower_only_if_repairs_never_end():
-    """Claim C10, at its own numbers: something breaks every day on the larger of the two."""
-    night = time_on_twice(1, repair=12 / 24, again=False)  # found in the evening, mended at noon
-    assert night == pytest.approx(0.61, abs=0.01)
-    opt = time_on_twice(1, repair=10 / 24, again=True)  # what OPT-175B's share means
-    assert opt == pytest.approx(0.62, abs=0.01)
-    # Three times the old time: repairs of three and a half days, with as many failures meanwhile
-    assert time_on_twice(1, repair=3.56, again=True) == pytest.approx(3, abs=0.02)
-    # Three times the hoped-for half: of more than two days
-    assert time_on_twice(1, repair=2.18, again=True) == pytest.approx(1.5, abs=0.02)
-
-
 @given(st.floats(0.05, 30), st.floats(1e-6, 100))
 def test_what_waits_and_does_not_break_makes_more_devices_slower_by_no_more_than_saves(
     days, repair
@@ -210,35 +198,3 @@ def test_what_waits_and_does_not_break_makes_more_devices_slower_by_no_more_than
 def test_more_devices_are_slower_when_no_save_ends_between_failures():
     """The other way to lose: failures every 10 minutes, saves of 15 minutes."""
     assert time_on_twice(600 / DAY, repair=1e-6, again=False, save=900.0) > 1.1
-
-
-@pytest.mark.parametrize("again", [True, False])
-def test_no_other_number_of_devices_ends_sooner(again):
-    given = {
-        "device_time_between_failures": 5e7,
-        "time_per_save": 30.0,
-        "time_per_failure": 3600.0,
-        "fails_while_down": again,
-    }
-    best = goodput.fastest_devices(**given)
-
-    def speed(n: int) -> float:
-        return n * goodput.shares(devices=n, **given)["compute"]
-
-    assert speed(best) >= max(speed(round(best * factor)) for factor in (0.5, 0.97, 1.03, 2))
-
-
-def test_more_devices_than_a_failures_time_over_a_repairs_are_slower():
-    """F/R: at OPT-175B's rate and repairs 1,800 devices, at Llama 3's some 240,000."""
-    opt, llama = map(interruptions.find_record, interruptions.records()[::-1])
-    given = {"time_per_save": 1.0, "time_per_failure": 7.5 * 3600}
-    F = opt.device_time_between_failures
-    found = goodput.fastest_devices(device_time_between_failures=F, **given)
-    assert found == pytest.approx(F / (7.5 * 3600), rel=0.02)
-    assert 1700 < found < 1900
-    many = goodput.fastest_devices(
-        device_time_between_failures=llama.device_time_between_failures,
-        time_per_save=10.0,
-        time_per_failure=11.6 * 60,
-    )
-    assert many == pytest.approx(240_000, rel=0.01)

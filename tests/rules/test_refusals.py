@@ -66,7 +66,6 @@ ZERO_IS_FINE = {
     ("rent.paid", "device_time_between_withdrawals"),
     ("cost.intensity", "co2"),
     "seed",
-    "spares",
     "spread",
     "zero",
     ("expert_load.dropped", "room"),

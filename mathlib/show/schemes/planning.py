@@ -1,8 +1,5 @@
-"""Schemes of the planning chapter: the questions of a plan in order, a layout on its cards, and the
-way of a token to its experts.
-"""
+"""Schemes of the planning chapter: the questions of a plan in order, and a layout on its GPUs."""
 
-from collections.abc import Sequence
 from functools import partial
 
 from mathlib.checks import InputError, divides, instance, whole
@@ -14,23 +11,18 @@ from mathlib.specs import Layout
 from mathlib.traffic import mesh
 
 CARDS = (
-    "Each row is a node. Cards that touch share every product; the colour says which layers a card "
-    "holds, the number which copy of the model it belongs to."
+    "Each row is a node. GPUs that touch are a tensor group and share every matmul; the colour "
+    "says which layers a GPU holds, the number to which replica it belongs."
 )
 QUESTIONS = (
-    ("budget", "cards × days"),
+    ("budget", "GPUs × days"),
     ("model", "parameters, tokens"),
-    ("layout", "what each card holds"),
+    ("layout", "what each GPU holds"),
     ("step", "seconds"),
     ("run", "days, failures"),
     ("bill", "hours, energy, money"),
 )
 ORDER = "A plan in the order of this chapter. Each answer is the next question's input."
-
-VISITS = (
-    "A token's way in DeepSeek-V3. Of the eight nodes that hold a layer's experts it goes to four "
-    "at most, once to each, in 8 bits, and comes back in 16. Its gradient goes the same way."
-)
 
 
 def order(*, caption: str = ORDER, name: str = "") -> Shown:
@@ -54,43 +46,8 @@ def _order(width: float) -> str:
     return page.done(", then ".join(f"{word}: {told}" for word, told in QUESTIONS))
 
 
-def visits(
-    nodes: int = 8, among: Sequence[int] = (0, 2, 3, 6), *, caption: str = VISITS, name: str = ""
-) -> Shown:
-    """A token's way to the nodes of its experts and back."""
-    n = whole("nodes", nodes)
-    for node in among:
-        if whole("among", node, least=0) >= n:
-            raise InputError(f"among = {node}: expected 0 to {n - 1}")
-    return figure(partial(_visits, nodes=n, among=tuple(among)), caption=caption, name=name)
-
-
-def _visits(width: float, nodes: int, among: tuple[int, ...]) -> str:
-    page = Canvas(width, "A token and its experts")
-    wide = min(70.0, page.width / nodes - 8)
-    out = page.box("dispatch", note="8 bits a number", role="activations", wide=150)
-    page.row(out)
-    node = "" if page.narrow else "node"
-
-    def role(i: int) -> str:
-        return "mlp" if i in among else "idle"
-
-    row = [
-        page.box(f"{node} {i}".strip(), role=role(i), wide=wide, solid=i in among)
-        for i in range(nodes)
-    ]
-    page.row(*row, gap=6, above=46)
-    back = page.box("combine", note="16 bits a number", role="activations", wide=150)
-    page.row(back, above=46)
-    for i in among:
-        page.arrow(out, row[i], role="communication")
-        page.arrow(row[i], back, role="communication")
-    told = " and ".join(str(i) for i in among)
-    return page.done(f"of {nodes} nodes a token goes to {told}, and its results come back")
-
-
 def cards(layout: Layout, node: int = 8, *, caption: str = CARDS, name: str = "") -> Shown:
-    """Every card of a layout in its node, by tensor group, stage and copy."""
+    """Every GPU of a layout in its node, by tensor group, stage and replica."""
     lay = instance("layout", layout, Layout)
     if lay.context > 1 or lay.expert > 1:
         raise InputError(f"layout = {lay!r}: expected context = 1 and expert = 1")
@@ -99,7 +56,7 @@ def cards(layout: Layout, node: int = 8, *, caption: str = CARDS, name: str = ""
 
 
 def _cards(width: float, lay: Layout, node: int) -> str:
-    page, grid = Canvas(width, f"{lay.world} cards"), mesh.of_layout(lay)
+    page, grid = Canvas(width, f"{lay.world} GPUs"), mesh.of_layout(lay)
     wide = min(40.0, (page.width - 110) / node - 8)
     for first in range(0, lay.world, node):
         groups = [
@@ -122,11 +79,11 @@ def _cards(width: float, lay: Layout, node: int) -> str:
 
 
 def _group(page: Canvas, grid: mesh.Mesh, lay: Layout, ranks: range, wide: float) -> Shape:
-    """Cards that share every product, without a gap."""
+    """GPUs that share every matmul, without a gap."""
     boxes = []
     for r in ranks:
         at = grid.coordinates(r)
-        hint = f"card {r}: copy {at['dp']}, stage {at['pp']}, slice {at['tp']}"
+        hint = f"GPU {r}: replica {at['dp']}, stage {at['pp']}, shard {at['tp']}"
         look = rank_look(at["pp"], max(2, lay.pipeline))
         text = str(at["dp"])
         boxes.append(
@@ -139,6 +96,6 @@ def said(lay: Layout, node: int) -> str:
     """The picture in words."""
     each = lay.world // node
     return (
-        f"{each} nodes of {node} cards: {lay.data} copies of the model, each in {lay.pipeline} "
-        f"stages on {lay.tensor} cards that share every product"
+        f"{each} nodes of {node} GPUs: {lay.data} replicas of the model, each in {lay.pipeline} "
+        f"stages on {lay.tensor} GPUs that share every matmul"
     )

@@ -1,4 +1,4 @@
-"""A layout's cards as its mesh has them."""
+"""A layout's GPUs as its mesh has them."""
 
 import pytest
 from charts import boxes, drawn
@@ -9,14 +9,14 @@ from mathlib.layout import Layout
 from mathlib.show.schemes import planning
 
 
-def test_every_card_stands_in_the_picture() -> None:
+def test_every_gpu_stands_in_the_picture() -> None:
     picture = drawn(planning.cards(Layout(data=16, tensor=2, pipeline=2)))
     hints = boxes(picture)
-    for card in (0, 1, 2, 63):
-        at = f"card {card}: copy {card % 32 // 2}, stage {card // 32}, slice {card % 2}"
+    for gpu in (0, 1, 2, 63):
+        at = f"GPU {gpu}: replica {gpu % 32 // 2}, stage {gpu // 32}, shard {gpu % 2}"
         assert at in hints
-    assert len([hint for hint in hints if hint.startswith("card")]) == 64
-    assert "16 copies of the model, each in 2 stages on 2 cards" in told(picture)
+    assert len([hint for hint in hints if hint.startswith("GPU")]) == 64
+    assert "16 replicas of the model, each in 2 stages on 2 GPUs" in told(picture)
 
 
 def test_the_questions_stand_in_order() -> None:
