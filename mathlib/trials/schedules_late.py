@@ -22,7 +22,6 @@ from mathlib.schedule.actions import Schedule
 from mathlib.schedule.simulate import simulate
 from mathlib.trials.pipeline import MICRO_BATCHES, SHAPE, STAGES, named
 
-NARROW = gpt.small(layers=8, width=16, context=8, vocab=SHAPE.vocab, tied=False)
 SGD = partial(torch.optim.SGD, lr=0.1)
 WAYS = {  # title: order, micro-batches of an update, whether stages stash
     "PipeDream": ("pipedream", 1, True),
@@ -106,14 +105,6 @@ def three_ways() -> dict[str, tuple[float, list[int]]]:
         weights = [(w, wanted[name]) for rank, _ in ranks for name, w in rank.items()]
         found[title] = max(distance([w], one) for w, one in weights), [most for _, most in ranks]
     return found
-
-
-def course(rate: float, d: int, updates: int = 20, sequences: int = 16) -> list[float]:
-    """Losses of SGD by one process whose gradients are d updates late."""
-    model = gpt.GPT(NARROW, seed=0).double()
-    batch = [part.split(sequences) for part in data.batch(updates * sequences, NARROW.context)]
-    made = torch.optim.SGD(model.parameters(), lr=rate)
-    return delayed_sgd.one_process(model, zip(*batch, strict=True), made, lambda name: d)[1]
 
 
 def in_a_row(order: str, steps: int) -> float:

@@ -19,11 +19,6 @@ def test_stashing_is_what_makes_weights_those_of_late_gradients():
     assert max(stashed, double) < oracle.EQUAL < 1e-3 < without
 
 
-def test_at_a_large_rate_only_late_gradients_diverge():
-    ends = {d: sum(late.course(1.0, d)[-4:]) / 4 for d in (0, 1)}
-    assert ends[0] < 3.5 < 4.2 < ends[1]
-
-
 def test_without_a_flush_zb_h2_and_zb_v_never_wait():
     for order, each in (("1f1b", 33), ("zb-h1", 27), ("zb-h2", 24), ("zb-v", 24)):
         assert late.in_a_row(order, 4) - late.in_a_row(order, 3) == each
