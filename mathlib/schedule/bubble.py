@@ -1,14 +1,12 @@
-"""Closed formulas for schedules with equal stages and free messages; for all else, simulate.
+"""Closed formulas for equal stages and messages that take no time; for all else, simulate.
 
 p stages · m micro_batches · v chunks a stage
 F forward of a micro-batch on a stage · B whole backward · W the part of it for the weights
-I the rest of B, for the input · g micro-batches of a round
+I the rest of B, for the input
 
 The bubble has two names, never one: over the ideal time, when all stages always work, or over all
 of the time.
 """
-
-import math
 
 from mathlib.checks import InputError, below, flag, non_negative, one_of, positive, whole
 from mathlib.memory.activations import in_flight
@@ -72,28 +70,6 @@ def pace(
     return max(F + B, way / on_the_way)
 
 
-def plain_step(
-    *,
-    stages: int,
-    micro_batches: int,
-    message: float,
-    forward: float = 1.0,
-    backward: float = 2.0,
-) -> float:
-    """Seconds of a step of 1F1B whose messages take time while stages compute:
-    (m + p - 1) (F+B), and the messages on the longest way through it.
-
-    That way runs from the first stage to the last and back as often as m - 1 has room for p, and a
-    turn at the last stage sends nothing: 2 (m + p - 2 - ceil((m - 1) / p)) messages.
-
-    Chapter: schedules (eq-delayed)
-    """
-    p, m = whole("stages", stages), whole("micro_batches", micro_batches)
-    F, B = positive("forward", forward), positive("backward", backward)
-    sent = 2 * (m + p - 2 - math.ceil((m - 1) / p)) if p > 1 else 0
-    return (m + p - 1) * (F + B) + sent * non_negative("message", message)
-
-
 def interleaved_step(
     *,
     stages: int,
@@ -102,45 +78,27 @@ def interleaved_step(
     message: float,
     forward: float = 1.0,
     backward: float = 2.0,
-    round_size: int = 0,
 ) -> float:
     """Seconds of an interleaved step whose messages take time: m (F+B) + (p-1) (F+B) / v and the
     2 (p v - 1) messages on its two ways.
 
     Those of the steady state hide behind compute while none takes longer than the forward of a
-    chunk, F/v, nor that longer than a chunk's backward.  In rounds of g > p micro-batches,
-    each of the v - 1 turns of a way has g - p chunks to hide its p messages behind.
+    chunk, F/v, nor that longer than a chunk's backward.
 
-    Chapter: schedules (eq-hidden, eq-long-round)
+    Chapter: schedules (eq-hidden)
     """
-    g = whole("round_size", round_size, least=0) or whole("stages", stages)
     p, m, v = _sizes(stages, micro_batches, chunks)
     F, B = positive("forward", forward), positive("backward", backward)
     sent = non_negative("message", message)
-    if m % g or g < p:
-        raise InputError(
-            f"micro_batches = {m}, round_size = {g}: expected equal rounds of {p} or more"
-        )
+    if m % p:
+        raise InputError(f"micro_batches = {m}: expected a multiple of stages = {p}")
     if v < 2 or not sent <= F / v <= B / v:
         raise InputError(
             f"message = {message}, chunks = {chunks}, forward = {forward}, backward = {backward}: "
             "the formula holds for two chunks or more and messages of at most the forward of a "
             "chunk, which is at most its backward; for others, simulate"
         )
-    turns = sum(max(0.0, p * sent - (g - p) * one / v) for one in (F, B))
-    return m * (F + B) + (p - 1) * (F + B) / v + 2 * (p - 1) * sent + (v - 1) * turns
-
-
-def rounds_enough(*, stages: int, chunks: int) -> int:
-    """The fewest micro-batches a stage, m/p, from which on messages of at most F/v delay an
-    interleaved step less than 1F1B: more than v - 1 + v / (p - 1).
-
-    Both compute while messages travel; rounds are of p.
-
-    Chapter: schedules (eq-enough)
-    """
-    p, v = whole("stages", stages, least=2), whole("chunks", chunks, least=2)
-    return v + v // (p - 1)
+    return m * (F + B) + (p - 1) * (F + B) / v + 2 * (p * v - 1) * sent
 
 
 def idle(

@@ -18,7 +18,7 @@ def interleaved(
     `ahead` (p - s - 1) + (v - 1) p forwards ahead (Narayanan et al. 2021, section 2.2 and figure
     4, for 2).
 
-    With 1 the step is as long if messages are free, and the first stage holds p; 2 hides messages.
+    With 1 the step is as long if messages take no time, and the first stage holds p; 2 hides them.
 
     Needs m mod p = 0.  A `round_size` of your own replaces p; then the last round may be shorter,
     but no round shorter than the pipeline, unless there is but one (get_schedule_table of

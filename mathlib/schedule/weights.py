@@ -35,7 +35,7 @@ def versions(schedule: Schedule, *, stage: int = 0) -> list[int]:
 
 def versions_kept(schedule: Schedule, *, stage: int = 0) -> int:
     """The most versions of its weights that a stage keeps at once: the newest, and those of
-    micro-batches on their way.
+    micro-batches in flight.
 
     PipeDream: p - s.  2BW: 2.  With a flush: 1 (Narayanan et al. 2019, 2021).
 

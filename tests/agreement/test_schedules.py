@@ -20,14 +20,6 @@ def schedule(order, **options):
     return orders.make(order, stages=P, micro_batches=M, **options)
 
 
-def versions_of(p):
-    """The most versions of its weights that this rank kept of PipeDream's."""
-    late = orders.make("pipedream", stages=p, micro_batches=3 * p)
-    pipe = pipelines.make(MODEL, late, "SGD")
-    pipe.run(*pipelines.equal_micro_batches(3 * p))
-    return pipe.versions.most
-
-
 @pytest.fixture(scope="module")
 def found():
     """What every rank counted, by order, and of one that waits for messages."""
@@ -60,9 +52,3 @@ def test_interleaving_sends_v_times_as_many_and_keeps_more(found):
     for s, rank in enumerate(found["interleaved"]):
         held = bubble.held(order="interleaved", stages=P, micro_batches=M, chunks=V, stage=s)
         assert rank["under way"] == held * V
-
-
-@pytest.mark.parametrize("p", [2, 5])
-def test_pipedream_keeps_p_minus_s_versions_in_a_run(p):
-    counted = launch.run(versions_of, p, p, timeout=PATIENCE)
-    assert counted == [bubble.versions(order="pipedream", stages=p, stage=s) for s in range(p)]

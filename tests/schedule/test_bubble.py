@@ -101,44 +101,6 @@ def test_an_interleaved_step_with_messages(p, v, rounds, share) -> None:
         assert took > longest + 2 * (p * v - 1) * (share - 1) / v + 0.01
 
 
-@given(
-    st.integers(1, 8),
-    st.integers(1, 24),
-    st.integers(1, 9),
-    st.integers(1, 9),
-    st.sampled_from([0, 0.25, 1, 8]),
-)
-def test_a_step_of_1f1b_with_messages(p, m, forward, backward, message) -> None:
-    took = {"forward": forward, "backward": backward, "message": message}
-    found = simulate(orders.make("1f1b", stages=p, micro_batches=m), Times(**took)).total
-    assert bubble.plain_step(stages=p, micro_batches=m, **took) == pytest.approx(found)
-
-
-@pytest.mark.parametrize("p", [2, 3, 4, 6])
-@pytest.mark.parametrize("v", [2, 3, 4])
-def test_from_how_many_rounds_on_interleaving_is_delayed_less(p, v) -> None:
-    """P09: m >= v p is too few with few stages: 4 of them, 4 chunks, 16 micro-batches."""
-    enough = bubble.rounds_enough(stages=p, chunks=v)
-    for rounds in {1, v - 1, v, enough - 1, enough, enough + 3} - {0}:
-        of = {"stages": p, "micro_batches": rounds * p}
-        pair = orders.make("interleaved", chunks=v, **of), orders.make("1f1b", **of)
-        more, plain = (simulate(o, Times(message=1 / v)).total - simulate(o).total for o in pair)
-        assert (more < plain - 1e-9) == (rounds >= enough), (p, v, rounds)
-    assert (enough == v) == (v < p - 1)
-
-
-@pytest.mark.parametrize(("p", "v", "g", "rounds"), [(4, 2, 6, 2), (3, 3, 4, 3), (4, 2, 8, 1)])
-@pytest.mark.parametrize("share", [0, 0.2, 0.5, 1])
-@pytest.mark.parametrize("backward", [1, 2])
-def test_longer_rounds_hide_messages_of_the_turns(p, v, g, rounds, share, backward) -> None:
-    of = {"stages": p, "micro_batches": rounds * g, "chunks": v, "round_size": g}
-    took = {"message": share / v, "backward": backward}
-    found = simulate(orders.make("interleaved", **of), Times(**took)).total
-    assert bubble.interleaved_step(**of, **took) == pytest.approx(found)
-    with pytest.raises(InputError, match=f"expected equal rounds of {p} or more"):
-        bubble.interleaved_step(**of | {"round_size": p - 1}, **took)
-
-
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.integers(1, 9))
 def test_the_two_bubbles_are_those_of_the_clock(p, rounds, v, backward) -> None:
     of = {"stages": p % 8 + 1, "micro_batches": (p % 8 + 1) * rounds, "chunks": v}

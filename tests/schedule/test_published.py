@@ -36,27 +36,6 @@ def test_of_interleaving_they_count_p_messages_less():
         assert fewer == pytest.approx(step.bubbles["interleaved"], abs=EXACT), step.name
 
 
-def test_zb_1p_gains_what_the_simulator_says_of_h1_within_three_points():
-    """With F = I = W it would be twice as much as measured where W is half of F."""
-    for step in STEPS.values():
-        said = simulated(step, "1f1b") / simulated(step, "zb-h1") - 1
-        assert step.gain("zb-1p") == pytest.approx(said, abs=0.027), step.name
-    first = STEPS["1.5B, 24 micro-batches"]
-    assert first.weight < 0.51 * first.forward and 1.9 * first.gain("zb-1p") < 93 / 79 - 1
-
-
-def test_interleaving_gains_what_stages_gain_that_wait_for_their_messages():
-    for step in STEPS.values():
-        one, waiting, overlapping = (
-            simulated(step, "1f1b"),
-            simulated(step, "interleaved", chunks=step.chunks, blocking=True),
-            simulated(step, "interleaved", chunks=step.chunks),
-        )
-        found = step.gain("interleaved")
-        assert abs(found - (one / waiting - 1)) < 0.04, step.name
-        assert one / overlapping - 1 > found + 0.03, step.name
-
-
 def test_a_name_that_is_no_order_of_a_step_is_refused():
     step = published()["6.2B on 16 stages, 48 larger micro-batches"]
     assert step.gain("zb-v") == pytest.approx(0.2278, abs=1e-4)
