@@ -79,7 +79,7 @@ PARTS = {  # role: names of parts that look like it
         "too few tokens",
     ),
     "temporary": (
-        *("recomputed layer", "gathered layer", "working tensors", "element-wise, if unfused"),
+        *("recomputed layer", "gathered layer", "working tensors"),
         "element-wise, beyond the count",
     ),
     "forward": ("arithmetic", "matmuls at the peak", "inference"),

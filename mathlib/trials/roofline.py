@@ -106,25 +106,3 @@ def of_scores(tokens: int = 2**20) -> float:
     done = operations.layer(LLAMA.but(context=tokens), attention="standard", way="forward")
     (at,) = (one.intensity for one in done if one.name == "scores")
     return roofline.attainable(intensity=at, **RATES) / H100.half
-
-
-def attention_bytes() -> dict[str, tuple[float, float]]:
-    """Of a layer of GPT-2 Medium, 64 sequences of 1,024 tokens, both ways: counted, published."""
-    printed, found = PUBLISHED["attention-bytes"], {}
-    ways = {
-        "scores written, no dropout": ("standard", False),
-        "scores written, dropout": ("standard", True),
-        "FlashAttention, at the least": ("flash", False),
-    }
-    for said, (kernel, dropout) in ways.items():
-        done = operations.layer(
-            "gpt2-medium",
-            micro_batch=64,
-            tokens=1024,
-            fused=False,
-            attention=kernel,
-            dropout=dropout,
-        )
-        core = [one for one in done if one.part in ("attention core", "softmax")]
-        found[said] = sum(one.times * one.moved for one in core), printed[kernel]
-    return found

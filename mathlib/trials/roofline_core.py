@@ -8,7 +8,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mathlib.compute import operations, params, roofline
 from mathlib.meters import rates
@@ -122,34 +122,12 @@ def counted(listed: list[Kernel]) -> tuple[dict[str, tuple[float, float]], float
     return {kind: (wanted[kind], moved[kind]) for kind in kinds}, moved[REST] / sum(moved.values())
 
 
-class Timed(NamedTuple):
-    calls: dict[str, int]  # of kernels by kind, in the quickest run under the meter
-    foreseen: dict[str, float]  # seconds
-    measured: dict[str, float]
-    step: float  # seconds of the quickest run without the meter
-    ideal: float  # of its FLOP at the best rate of the core
-
-    @property
-    def whole(self) -> float:
-        return sum(self.foreseen.values())
-
-    def ratio(self, kind: str) -> float:
-        return self.measured[kind] / self.foreseen[kind]
-
-    def rows(self) -> list[list[object]]:
-        """Kind, calls, predicted, measured and their ratio; then the step and what MFU it has."""
-        rows: list[list[object]] = [
-            [k, n, *(f"{1e3 * t[k]:.1f} ms" for t in (self.foreseen, self.measured)), self.ratio(k)]
-            for k, n in sorted(self.calls.items())
-        ]
-        ends = self.whole, self.step
-        calls, ratio = sum(self.calls.values()), self.step / self.whole
-        rows.append(["the step", calls, *(f"{1e3 * t:.0f} ms" for t in ends), ratio])
-        return [*rows, ["its share of the peak", "", *(f"{self.ideal / t:.0%}" for t in ends), ""]]
-
-
-def timed(step: Callable[[], object], core: Core, rounds: int = 10) -> Timed:
-    """A step with the meter and without it, in turn with squares: no matmul beats the peak."""
+def timed(
+    step: Callable[[], object], core: Core, rounds: int = 10
+) -> tuple[dict[str, tuple[int, float, float]], float, float]:
+    """Calls, predicted and measured seconds by kind, of the quickest run under the meter; seconds
+    of the quickest without it; and those of its FLOP at the best rate that was seen meanwhile.
+    """
     runs, least, best = [], float("inf"), core.peak
     for _ in range(rounds):
         runs.append(kernels_of(step, clock=time.process_time))
@@ -159,11 +137,23 @@ def timed(step: Callable[[], object], core: Core, rounds: int = 10) -> Timed:
         best = max(best, *rates.product_rates([(n, n, n) for n in SIDES[-2:]], repeat=1))
     best = max(best, *(one.flop / one.seconds for run in runs for one in run if one.flop))
     core = core._replace(squares=core.squares | {max(SIDES): best})
-    kinds = by_kind(min(runs, key=lambda run: sum(one.seconds for one in run)))
-    return Timed(
-        {kind: len(of) for kind, of in kinds.items()},
-        {kind: sum(map(core.foreseen, of)) for kind, of in kinds.items()},
-        {kind: sum(one.seconds for one in of) for kind, of in kinds.items()},
-        least,
-        sum(one.flop for of in kinds.values() for one in of) / core.peak,
-    )
+    listed = min(runs, key=lambda run: sum(one.seconds for one in run))
+    kinds = {
+        kind: (len(of), sum(map(core.foreseen, of)), sum(one.seconds for one in of))
+        for kind, of in sorted(by_kind(listed).items())
+    }
+    return kinds, least, sum(one.flop for one in listed) / best
+
+
+def rows(kinds: dict[str, tuple[int, float, float]], step: float, ideal: float) -> list[list[Any]]:
+    """A table of what `timed` gives, with the step and its share of the peak at the end."""
+    calls, whole, _ = (sum(column) for column in zip(*kinds.values(), strict=True))
+    lines = kinds | {"the step": (calls, whole, step)}
+    shown = [
+        [kind, n, f"{1e3 * a:.1f} ms", f"{1e3 * b:.1f} ms", b / a]
+        for kind, (n, a, b) in lines.items()
+    ]
+    return [
+        *shown,
+        ["its share of the peak", "", f"{ideal / whole:.0%}", f"{ideal / step:.0%}", ""],
+    ]

@@ -1,4 +1,4 @@
-"""Sixty published steps of MPT on eight GPUs, and a layer of 22 billion parameters, by roofline.
+"""Sixty published steps of MPT on eight GPUs, and a layer of Megatron, by roofline.
 
 P parameters · b sequences of a micro-batch · m micro-batches · s tokens of a sequence
 """
@@ -9,15 +9,11 @@ import torch
 
 from mathlib import specs
 from mathlib.compute import flops, operations, params, roofline
-from mathlib.compute.roofline import Operation
 from mathlib.specs import Device
 from mathlib.traffic import comm
 from mathlib.trials.roofline import BEST, LEAST, PUBLISHED
 
 GPUS = 8
-A100 = specs.find_device("a100-80gb")
-A100_RATES = {"peak": BEST["a100-80gb"], "bandwidth": A100.memory_bandwidth}
-BIG = specs.Model("22B", layers=48, width=6144, heads=64, vocab=51_200, context=2048)
 FITTED = ("elementwise", "attention", "messages")
 
 
@@ -46,19 +42,6 @@ class Step(NamedTuple):
         return self.matmuls + self.elementwise + self.attention / self.best
 
 
-def work(model: specs.Model, b: int) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """Matmuls with weights, element-wise kernels, and attention; the loss is one kernel."""
-    asked: dict[str, Any] = {"micro_batch": b, "attention": "flash", "causal": True}
-    done = [o for o in operations.step(model, fused=False, **asked) if o.part != "loss"]
-    done += [o for o in operations.step(model, logits_bytes=2, **asked) if o.part == "loss"]
-    core = [o for o in done if o.part == "attention core"]
-    return (
-        [o for o in done if o.product and o not in core],
-        [o for o in done if not o.product],
-        core,
-    )
-
-
 def messages(P: float, device: Device, gradient_bytes: int = 2) -> float:
     """Seconds to collect 16-bit weights twice and give gradients away, if nothing hides it."""
     link: dict[str, Any] = {"bandwidth": device.link_bandwidth, "latency": 0}
@@ -66,35 +49,27 @@ def messages(P: float, device: Device, gradient_bytes: int = 2) -> float:
     return sum(comm.time(c, payload=K, ranks=GPUS, **link).total for c, K in sent.items())
 
 
-def of_layer(way: str, fused: bool) -> list[Operation]:
-    """What one of eight A100s does in the layer of 22B, tensor-parallel."""
-    asked: dict[str, Any] = {"micro_batch": 4, "tensor": GPUS, "attention": "standard"}
-    return operations.layer(BIG, fused=fused, way=way, **asked)
-
-
-def all_reduce() -> float:
-    """Seconds of one of the layer's messages."""
-    link: dict[str, Any] = {"bandwidth": A100.link_bandwidth, "latency": 0}
-    payload = 2 * 4 * BIG.context * BIG.width
-    return comm.time("all-reduce", payload=payload, ranks=GPUS, **link).total
-
-
 def step(key: str, size: str, s: int, b: int, m: int, speed: float) -> Step:
     device, model = specs.find_device(key), specs.find_model(f"mpt-bench-{size}").but(context=s)
     P, rate = params.total(model), {"peak": BEST[key], "bandwidth": device.memory_bandwidth}
-    weights, others, core = work(model, b)
+    asked: dict[str, Any] = {"micro_batch": b, "attention": "flash", "causal": True}
+    done = [o for o in operations.step(model, fused=False, **asked) if o.part != "loss"]
+    done += [o for o in operations.step(model, logits_bytes=2, **asked) if o.part == "loss"]
+    core = [o for o in done if o.part == "attention core"]  # the loss is one kernel
+    matmuls = [o for o in done if o.product and o not in core]
+    others = [o for o in done if not o.product]
     update = roofline.time(operations.adam(parameters=P / GPUS), **rate).total
     return Step(
         device,
         BEST[key] / device.half,
         size,
         s,
-        m * roofline.time(weights, **rate).total,
+        m * roofline.time(matmuls, **rate).total,
         m * roofline.time(others, **rate).total + update,
         m * roofline.totals(core).total / device.half,
         m * messages(P, device),
         flops.training(model, sequences=b * m).total / device.half,
-        m * sum(o.times * o.kernels for o in (*weights, *others, *core)),
+        m * sum(o.times * o.kernels for o in done),
         GPUS * b * m * s / speed,
     )
 
@@ -149,13 +124,11 @@ def down(found: list[Step], size: str) -> list[list[str]]:
     return rows
 
 
-def shares(steps: dict[str, list[Step]], size: str) -> dict[str, dict[str, float]]:
-    """Of a step on each GPU, by cause."""
-    found = [causes(of, size) for of in steps.values()]
-    return {
-        f"{one.device.title[:4]}, MFU {one.mfu:.0%}": {n: t / one.real for n, t in caused.items()}
-        for one, caused in found
-    }
+def shares(found: list[Step], size: str) -> tuple[str, dict[str, float]]:
+    """Which GPU with which MFU, and the shares of a step by cause."""
+    one, caused = causes(found, size)
+    title = f"{one.device.title[:4]}, MFU {one.mfu:.0%}"
+    return title, {what: spent / one.real for what, spent in caused.items()}
 
 
 def least_kernels(found: list[Step]) -> float:
@@ -163,26 +136,18 @@ def least_kernels(found: list[Step]) -> float:
     return max(o.kernels * LEAST / o.real for o in found)
 
 
-def layer(way: str) -> dict[str, float]:
-    """Seconds of the layer by cause; the last is what the published time has beyond them."""
-    at_peak = roofline.totals(of_layer(way, fused=True)).total / A100.half
-    by_roof, by_line = (roofline.time(of_layer(way, f), **A100_RATES).total for f in (True, False))
-    caused = {
-        "matmuls at the peak": at_peak,
-        "best matmul below the peak": (A100.half / BEST["a100-80gb"] - 1) * at_peak,
-        "memory traffic": by_roof - A100.half / BEST["a100-80gb"] * at_peak,
-        "element-wise, if unfused": by_line - by_roof,
-        "messages": 2 * all_reduce(),
-    }
-    return caused | {"unexplained": PUBLISHED["layer-22b"][way] - sum(caused.values())}
-
-
 def elementwise_left(fused: bool) -> float:
-    """How many times their bytes' time the layer's element-wise kernels take at most."""
-    done = of_layer("both", fused)
+    """How many times their bytes' time element-wise kernels take at most in a published layer of
+    22B on eight A100s: what its matmuls and four all-reduces, nothing hidden, leave of it.
+    """
+    a100, X = specs.find_device("a100-80gb"), BEST["a100-80gb"]
+    big = specs.Model("22B", layers=48, width=6144, heads=64, vocab=51_200, context=2048)
+    done = operations.layer(big, micro_batch=4, tensor=GPUS, attention="standard", fused=fused)
     matmuls, others = (
-        roofline.time([o for o in done if o.product == kind], **A100_RATES).total
+        sum(o.seconds(X, a100.memory_bandwidth) for o in done if o.product == kind)
         for kind in (True, False)
     )
+    payload, link = 2 * 4 * big.context * big.width, a100.link_bandwidth
+    sent = comm.time("all-reduce", payload=payload, ranks=GPUS, bandwidth=link, latency=0).total
     spent = sum(PUBLISHED["layer-22b"][way] for way in ("forward", "backward"))
-    return (spent - matmuls - 4 * all_reduce()) / others
+    return (spent - matmuls - 4 * sent) / others

@@ -26,8 +26,3 @@ def test_corrections_predict_what_they_were_not_read_off():
     bound, *_, all_three = (study.too_high(study.LATER, **how) for how in study.WAYS.values())
     assert bound[1] > 1 and bound[0] > 3 and 0.9 < all_three[1] < all_three[2] < 1.25
     assert round(1e6 * study.LEAST, 1) == 5.9 and study.corrected()[0][1] == "3.13"
-
-
-def test_flash_attention_moves_a_twenty_sixth_at_the_least():
-    plain, _, flash = (counted for counted, _ in study.attention_bytes().values())
-    assert plain / flash == pytest.approx(26.1, abs=0.1)
