@@ -9,7 +9,7 @@ from mathlib.show.roof import roof_html
 
 MODELS = ("gpt2", "gpt2-xl", "gpt3-175b", "llama3-8b", "llama3-70b", "qwen3-30b-a3b")
 DEVICES = ("v100-32gb", "a100-80gb", "h100-sxm", "b200-sxm", "mi300x", "tpu-v5p")
-KERNELS = (("flash", "flash"), ("written out", "standard"))
+KERNELS = (("FlashAttention", "flash"), ("scores written to memory", "standard"))
 
 
 def points(
@@ -31,8 +31,8 @@ def points(
     doubling("tokens", "Tokens of a sequence", 1, 32768, 1024),
     doubling("micro_batch", "Sequences at a time", 1, 64, 1),
     doubling("tensor", "Tensor-parallel degree", 1, 8, 1),
-    Choice("attention", "Attention core", KERNELS, "flash"),
-    Toggle("fused", "One kernel for all that stands between two products"),
+    Choice("attention", "Attention", KERNELS, "flash"),
+    Toggle("fused", "Fuse all kernels between two matmuls"),
     code=(roofline.intensity, roofline.attainable, roofline.time),
     main=4,
 )
@@ -72,7 +72,7 @@ def roof(
         + svg.bars(
             [
                 ("The layer, forward and backward", {n: spent.amount(n) for n in spent}),
-                ("Its products at the peak", {"arithmetic": flop / X}),
+                ("Its matmuls at the peak", {"arithmetic": flop / X}),
             ],
             title="Time of a layer by part",
             show=says.time,
@@ -84,6 +84,6 @@ def _said(seconds: float, flop: float, peak: float) -> str:
     """How much of the peak is left."""
     return (
         f"A layer takes <b>{says.time(seconds)}</b> at least, forward and backward, and its "
-        f"products alone {says.time(flop / peak)} at the peak: a utilisation of at most "
+        f"matmuls alone {says.time(flop / peak)} at the peak: a utilisation of at most "
         f"<b>{flop / peak / seconds:.0%}</b>, before any message, launch or slow kernel."
     )

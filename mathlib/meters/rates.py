@@ -86,27 +86,6 @@ def _stream(x: Tensor, y: Tensor, again: int, finish: Callable[[], object]) -> N
     finish()
 
 
-def reading_rates(
-    sizes: Sequence[int], *, device: str = "cpu", repeat: int = 9, enough: int = 2**24
-) -> list[float]:
-    """Bytes/s of a sum over a tensor of so many bytes, which reads it and writes one number."""
-    finish = waiter(device)
-
-    def reading(size: int) -> tuple[Callable[[], None], int]:
-        x, again = torch.ones(max(1, size // 4), device=device), max(1, enough // size)
-        return (lambda: _read(x, again, finish)), 4 * x.numel() * again
-
-    actions = [reading(size) for size in sizes]
-    times = _seconds(device, repeat, *(one for one, _ in actions))
-    return [moved / t for (_, moved), t in zip(actions, times, strict=True)]
-
-
-def _read(x: Tensor, again: int, finish: Callable[[], object]) -> None:
-    for _ in range(again):
-        x.sum()
-    finish()
-
-
 def launch_seconds(*, device: str = "cpu", many: int = 500, repeat: int = 9) -> float:
     """Seconds of a kernel that has nothing to do, PyTorch's call included: one number changes its
     sign, many times.

@@ -79,10 +79,10 @@ PARTS = {  # role: names of parts that look like it
         "too few tokens",
     ),
     "temporary": (
-        *("recomputed layer", "gathered layer", "working tensors", "passes, a kernel a line"),
-        "passes beyond the count",
+        *("recomputed layer", "gathered layer", "working tensors"),
+        "element-wise, beyond the count",
     ),
-    "forward": ("arithmetic", "products at the peak", "inference"),
+    "forward": ("arithmetic", "matmuls at the peak", "inference"),
     "backward": ("compute", "backward for inputs", "products", "training"),
     "main gradients": ("backward for weights",),  # what that part of backward makes
     "logits": ("loss", "probabilities", "gradients of logits", "targets", "number of targets"),
@@ -93,7 +93,7 @@ PARTS = {  # role: names of parts that look like it
         *("queries", "projection input"),
     ),
     "attention scores": (
-        *("attention core", "attention (QKᵀ and AV)"),
+        *("attention core", "attention (QKᵀ and AV)", "slower attention"),
         "softmax",
         "softmax mask",
         "softmax after dropout",
@@ -115,12 +115,13 @@ PARTS = {  # role: names of parts that look like it
     "vocabulary": ("head", "LM head", "loss on the last stage"),
     "embedding": ("positions", "gradient of the embedding"),
     "recompute": (
-        *("recomputation", "products, slower than the best", "best product below the peak"),
+        "recomputation",
+        "best matmul below the peak",
     ),
     "communication": (
         *("transfer", "bytes", "inside", "across", "gathering inputs again", "gradient buckets"),
         *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
-        *("memory traffic", "messages", "passes, slower than a stream", "messages between stages"),
+        *("memory traffic", "messages", "messages between stages"),
         *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
         *("exchange with the host", "in flight"),
         *("tensor", "expert", "pipeline", "data", "tied table"),

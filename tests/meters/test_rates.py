@@ -10,9 +10,8 @@ from mathlib.meters import rates
 def test_a_rate_for_each_shape_and_size():
     products = rates.product_rates([(8, 8, 8), (64, 64, 64)], repeat=2)
     streams = rates.stream_rates([4096, 2**20], repeat=2, enough=2**20)
-    readings = rates.reading_rates([4096, 2**20], repeat=2, enough=2**20)
-    assert len(products) == len(streams) == len(readings) == 2
-    assert min(*products, *streams, *readings) > 0
+    assert len(products) == len(streams) == 2
+    assert min(*products, *streams) > 0
     assert rates.launch_seconds(many=10, repeat=2) > 0
 
 
@@ -29,7 +28,6 @@ def test_rates_are_work_over_the_quickest_time(monkeypatch):
     assert rates.product_rates([(2, 3, 4)], repeat=7) == [2 * 2 * 3 * 4 / 0.5]
     assert said == {"repeat": 7, "pick": min, "clock": time.process_time}
     assert rates.stream_rates([4096], enough=4 * 8192) == [4 * 8192 / 0.5]
-    assert rates.reading_rates([4096], enough=4 * 4096) == [4 * 4096 / 0.5]
     assert rates.launch_seconds(many=10) == 0.05
 
 
