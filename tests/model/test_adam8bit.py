@@ -1,4 +1,4 @@
-"""8-bit Adam: its map, its bytes, and losses beside those of 32 bits."""
+"""8-bit Adam: its map and its bytes."""
 
 import pytest
 import torch
@@ -65,22 +65,6 @@ def test_small_tensors_keep_theirs_in_32_bits():
     _, optimizer = trained(Adam8bit, steps=1)
     for p, state in optimizer.state.items():
         assert isinstance(state["m"], Blocks) == (p.numel() >= 4096)
-
-
-def test_losses_stay_near_those_of_32_bits():
-    exact, _ = trained(lambda p: torch.optim.Adam(p, lr=3e-3, betas=(0.9, 0.95)))
-    eight, _ = trained(lambda p: Adam8bit(p, lr=3e-3))
-    ends = [sum(losses[-5:]) / 5 for losses in (exact, eight)]
-    assert exact[0] == eight[0] and 1e-5 < abs(ends[1] - ends[0]) < 0.05
-
-
-def test_equal_steps_lose_the_small_second_moments():
-    v = torch.randn(4096, generator=torch.Generator().manual_seed(0)).square()
-    lost = {
-        kind: (Blocks(v, False, kind=kind).values() == 0).double().mean().item()
-        for kind in ("dynamic", "linear")
-    }
-    assert lost["dynamic"] < 0.01 and lost["linear"] > 0.05
 
 
 def test_in_32_bits_it_is_torchs_adam():
