@@ -139,7 +139,7 @@ def dynamic_map(*, signed: bool) -> tuple[float, ...]:
     intervals whose middles are the numbers, and a decade has twice as many as the one below it
     (Dettmers et al. 2022).
 
-    Chapter: precision (eq-dynamic)
+    Chapter: precision
     """
     half, sides = [], (1, -1) if flag("signed", signed) else (1,)
     for decade in range(7):

@@ -17,20 +17,10 @@ from mathlib.checks import one_of, positive, whole
 from mathlib.memory import bits
 from mathlib.meters.saved import tensor_bytes
 from mathlib.model.mixed_adam import adam
-from mathlib.model.quantise import numbers_of
-
-
-def _e4m3(signed: bool) -> tuple[float, ...]:
-    """The numbers of e4m3 over the largest; without signs half of its patterns are not used."""
-    values = numbers_of("fp8_e4m3")[0]
-    kept = values if signed else values[values >= 0]
-    return tuple((kept / kept[-1]).tolist())
-
 
 MAPS: dict[str, Callable[[bool], tuple[float, ...]]] = {
     "dynamic": lambda signed: bits.dynamic_map(signed=signed),
     "linear": lambda signed: bits.linear_map(signed=signed),
-    "e4m3": _e4m3,
 }
 
 

@@ -1,4 +1,4 @@
-"""Mixed precision written out: products in 16 bits, weights and sums in 32, and a loss scale that
+"""Mixed precision written out: matmuls in 16 bits, weights and sums in 32, and a loss scale that
 keeps small gradients alive.
 
 Casts does what torch.autocast does, LossScaler what torch.amp.GradScaler does; with Adam's three
@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from mathlib.checks import InputError, flag, one_of, positive, whole
 from mathlib.meters.saved import tensor_bytes
 
-PRODUCTS = {
+MATMULS = {
     F.linear,
     F.scaled_dot_product_attention,
     torch.matmul,
@@ -27,7 +27,7 @@ TYPES = (torch.float16, torch.bfloat16)
 
 
 class Casts(TorchFunctionMode):
-    """Inside the block, what goes into a product is cast to 16 bits and what goes into a loss to
+    """Inside the block, what goes into a matmul is cast to 16 bits and what goes into a loss to
     32; a weight is cast once and its copy kept until the block ends.
 
     Elsewhere the types decide: a 16-bit result added to a 32-bit one makes 32 bits, so the residual
@@ -45,7 +45,7 @@ class Casts(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func in PRODUCTS:
+        if func in MATMULS:
             args = tuple(self.narrow(x) for x in args)
         elif func is F.cross_entropy:
             args = (args[0].float(), *args[1:])
@@ -128,7 +128,7 @@ def train(
     scaler: LossScaler | None = None,
     micro_batches: int = 1,
 ) -> list[float]:
-    """The loss of each step: in 32 bits, or with products in `dtype`, with a scaler or without.
+    """The loss of each step: in 32 bits, or with matmuls in `dtype`, with a scaler or without.
 
     A step has `micro_batches` of a batch, all alike: each backward is that of a loss divided by
     their number, and as many equal gradients add up to that number times the one.

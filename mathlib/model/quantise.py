@@ -24,11 +24,10 @@ BITS = (2, 3, 4, 8)
 
 
 class Quantised(NamedTuple):
-    """Whole numbers and their scales, and what they cost."""
+    """Whole numbers and their scales."""
 
     numbers: Tensor  # int8, also where fewer bits are used
     scales: Tensor  # fp32, as many as share none
-    bits: int
 
     @property
     def values(self) -> Tensor:
@@ -36,11 +35,6 @@ class Quantised(NamedTuple):
         rows, columns = self.numbers.shape
         parts = self.numbers.float().view(*self._groups(), -1)
         return (parts * self.scales[..., None]).view(rows, columns)
-
-    @property
-    def bytes(self) -> float:
-        """Of numbers and 16-bit scales, if the numbers are packed."""
-        return self.numbers.numel() * self.bits / 8 + 2 * self.scales.numel()
 
     def _groups(self) -> tuple[int, int]:
         rows, groups = self.scales.shape
@@ -73,7 +67,7 @@ def nearest(weight: Tensor, bits: int = 8, shared: str = "row", block: int = 32)
     """
     scales, rows = scales_of(weight, bits, shared, block), len(weight)
     parts = weight.reshape(*scales.shape, -1) / scales[..., None]
-    return Quantised(parts.round().to(torch.int8).view(rows, -1), scales, bits)
+    return Quantised(parts.round().to(torch.int8).view(rows, -1), scales)
 
 
 @cache
@@ -146,7 +140,7 @@ def with_feedback(
         q = (column / scale).round().clamp(-most, most)
         W[:, j:] -= (column - q * scale) / U[j, j] @ U[j : j + 1, j:]
         numbers[:, j] = q[:, 0].to(torch.int8)
-    return Quantised(numbers, torch.cat(found, 1) if found else whole_scales, bits)
+    return Quantised(numbers, torch.cat(found, 1) if found else whole_scales)
 
 
 def _upper(X: Tensor, damp: float) -> Tensor:

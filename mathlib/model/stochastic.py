@@ -12,17 +12,16 @@ from mathlib.checks import InputError
 
 
 def rounded(exact: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """fp32 numbers as bf16: of its two neighbours the upper one with the chance of how far up the
-    number lies, so that the mean is the number (Gupta et al. 2015).
-
-    A random number from 0 to 2**16 - 1 is added to the pattern, and the lower 16 bits fall off.
+    """fp32 numbers as bf16, up or down at random, so that the mean is the number (Gupta
+    et al. 2015): a random number below 2**16 is added to the pattern, and its lower 16
+    bits are cut.
 
     Chapter: precision (eq-stochastic)
     """
     if exact.dtype != torch.float32:
         raise InputError(f"exact: has {exact.dtype}, expected torch.float32")
-    dice = torch.randint(0, 2**16, exact.shape, generator=generator, device=exact.device)
-    pattern = exact.contiguous().view(torch.int32) + dice.to(torch.int32)
+    noise = torch.randint(2**16, exact.shape, generator=generator, device=exact.device)
+    pattern = exact.contiguous().view(torch.int32) + noise.to(torch.int32)
     return (pattern & -(2**16)).view(torch.float32).bfloat16()
 
 

@@ -1,4 +1,4 @@
-"""8-bit Adam: its map, its bytes, and losses beside those of 32 bits."""
+"""8-bit Adam: its map and its bytes."""
 
 import pytest
 import torch
@@ -32,18 +32,14 @@ def test_the_dynamic_map_is_the_papers():
     assert len(bits.linear_map(signed=True)) == 255 and len(bits.linear_map(signed=False)) == 256
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "linear", "e4m3"])
+@pytest.mark.parametrize("kind", ["dynamic", "linear"])
 @pytest.mark.parametrize("signed", [True, False])
 def test_each_value_becomes_the_nearest_of_the_map(kind, signed):
     values = torch.randn(3, 100)
     values = values if signed else values.square()
     kept = Blocks(values, signed, block=64, kind=kind)
-    if kind == "e4m3":
-        every = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
-        numbers = every[every.isfinite() & (every >= (-448 if signed else 0))] / 448
-    else:
-        make = bits.dynamic_map if kind == "dynamic" else bits.linear_map
-        numbers = torch.tensor(make(signed=signed))
+    make = bits.dynamic_map if kind == "dynamic" else bits.linear_map
+    numbers = torch.tensor(make(signed=signed))
     for i, (was, now) in enumerate(zip(values.flatten(), kept.values().flatten(), strict=True)):
         scale = values.flatten()[i // 64 * 64 : i // 64 * 64 + 64].abs().max()
         assert (now - was).abs() <= (numbers * scale - was).abs().min() + 1e-7
@@ -69,22 +65,6 @@ def test_small_tensors_keep_theirs_in_32_bits():
     _, optimizer = trained(Adam8bit, steps=1)
     for p, state in optimizer.state.items():
         assert isinstance(state["m"], Blocks) == (p.numel() >= 4096)
-
-
-def test_losses_stay_near_those_of_32_bits():
-    exact, _ = trained(lambda p: torch.optim.Adam(p, lr=3e-3, betas=(0.9, 0.95)))
-    eight, _ = trained(lambda p: Adam8bit(p, lr=3e-3))
-    ends = [sum(losses[-5:]) / 5 for losses in (exact, eight)]
-    assert exact[0] == eight[0] and 1e-5 < abs(ends[1] - ends[0]) < 0.05
-
-
-def test_equal_steps_lose_the_small_second_moments():
-    v = torch.randn(4096, generator=torch.Generator().manual_seed(0)).square()
-    lost = {
-        kind: (Blocks(v, False, kind=kind).values() == 0).double().mean().item()
-        for kind in ("dynamic", "linear")
-    }
-    assert lost["dynamic"] < 0.01 and lost["linear"] > 0.05
 
 
 def test_in_32_bits_it_is_torchs_adam():

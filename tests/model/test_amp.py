@@ -8,7 +8,7 @@ from torch import nn
 
 from mathlib.checks import InputError
 from mathlib.model import amp, data, gpt
-from mathlib.model.oracle import flat_gradient, flat_weights, loss
+from mathlib.model.oracle import flat_weights, loss
 
 SHAPE = gpt.small(width=32, context=16, vocab=len(data.vocabulary()))
 BATCHES = [data.batch(4, SHAPE.context, step) for step in range(6)]
@@ -94,27 +94,6 @@ def test_a_dynamic_scale_grows_after_good_steps_in_a_row():
     for finite, wanted in ((True, 4), (True, 8), (True, 8), (False, 4), (True, 4), (True, 8)):
         scaler.update(finite)
         assert scaler.scale == wanted
-
-
-def gradient(dtype, scale, parts):
-    """Of a loss divided by `parts`, and multiplied back in 32 bits."""
-    model, optimizer = fresh(torch.optim.SGD, lr=1e-9)
-    amp.train(model, BATCHES[:1], optimizer, loss, dtype, scale, parts)
-    return flat_gradient(model)
-
-
-def test_small_gradients_vanish_in_fp16_and_a_scale_keeps_them():
-    exact = gradient(None, None, 1)
-    bare, scaled = (
-        gradient(torch.float16, scaler, 4096)
-        for scaler in (None, amp.LossScaler(2.0**14, dynamic=False))
-    )
-    off = [((g - exact).norm() / exact.norm()).item() for g in (bare, scaled)]
-    assert off[0] > 0.1 > 0.01 > off[1]
-
-
-def test_bf16_feels_no_power_of_two():
-    assert torch.equal(*(gradient(torch.bfloat16, None, parts) for parts in (1, 4096)))
 
 
 def test_alike_micro_batches_are_one_step_of_as_many():

@@ -28,7 +28,6 @@ def test_nearest_is_nearest(layer, shared, width):
     parts = weight.reshape(-1, scale)
     step = parts.abs().amax(1, keepdim=True) / most
     assert ((kept.values.reshape(-1, scale) - parts).abs() <= step / 2 * 1.001).all()
-    assert kept.bytes == 48 * 64 * width / 8 + 2 * (3072 // scale)
 
 
 def test_a_row_is_the_librarys_block(layer):
@@ -63,16 +62,6 @@ def test_nvfp4_keeps_small_weights_by_a_scale_of_the_tensor(layer):
     scale = bits.rounded(first.abs().max().item() / 6 / unit, "fp8_e4m3") * unit
     said = [scale * bits.rounded(w / scale, "fp4_e2m1") for w in first.tolist()]
     assert own[0, :16].tolist() == pytest.approx(said, rel=1e-4)
-
-
-def test_smaller_groups_leave_smaller_errors(layer):
-    weight, inputs = layer
-    weight = weight * torch.linspace(0.2, 3, 48)[:, None]
-    errors = [
-        (quantise.nearest(weight, 4, shared, block=8).values - weight).norm().item()
-        for shared in quantise.SHARED
-    ]
-    assert errors[0] > errors[1] > errors[2]
 
 
 @pytest.mark.parametrize("shared", quantise.SHARED)

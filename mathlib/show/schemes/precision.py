@@ -23,7 +23,7 @@ ZONES: dict[str, Look] = {
     "zero": ROLES["idle"],
 }
 STEP = (
-    "Products run on 16-bit copies, sums and the update on 32-bit numbers. The loss is multiplied "
+    "Matmuls run on 16-bit copies, sums and the update on 32-bit numbers. The loss is multiplied "
     "before backward, and the gradients are divided after it."
 )
 
@@ -260,14 +260,14 @@ def _step(width: float) -> str:
     left = [
         box("weights", note="32 bits", role="master weights"),
         box("copies", note="16 bits", role="weights"),
-        box("forward", note="16-bit products", role="activations"),
+        box("forward", note="16-bit matmuls", role="activations"),
         box("loss × scale", note="32 bits"),
     ]
     right = [
         box("update", note="Adam, 32 bits", role="master weights"),
         box("all finite?", note="else skip the step"),
         box("gradients / scale", note="32 bits", role="main gradients"),
-        box("backward", note="16-bit products", role="gradients"),
+        box("backward", note="16-bit matmuls", role="gradients"),
     ]
     page.row(
         page.stacked(*left, gap=26),
