@@ -25,6 +25,7 @@ SCRIPTS = {
     "experts": ["experts over 1", "experts over 2", "experts over 4"],
     "pipeline": ["gpipe", "1f1b", "interleaved"],
     "compression": ["Full", "Fp16", "Int8", "Sign", "TopK", "PowerSGD"],
+    "unequal": ["unequal"],
     "local_sgd": ["local SGD", "DiLoCo", "in two fragments"],
     "together": ["2 stages x 2 replicas x 2 tensor ranks"],
 }
