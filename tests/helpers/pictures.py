@@ -52,8 +52,7 @@ def sent() -> dict[str, list[dict[int, int]]]:
 
 ROUNDS = {
     "tree": collectives.tree_rounds(8),
-    "nearest first": collectives.halving_rounds(8),
-    "farthest first": collectives.halving_rounds(8, nearest_first=False),
+    "halving": collectives.halving_rounds(8),
 }
 MESSAGES = {
     "forward": [("all-gather of the rest", 9600), ("all-gather of blocks.0", 50816)],
@@ -109,9 +108,7 @@ SCHEMES = {
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
     "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
-    "sums.star": sums.star,
     "sums.levels": sums.levels,
-    "sums.cards": sums.cards,
     "sums.additions": sums.additions,
     "sums.additions, odd": lambda: sums.additions(5),
     "data_parallel.sent_by_a_rank": data_parallel.sent_by_a_rank,

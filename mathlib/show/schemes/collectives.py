@@ -13,7 +13,6 @@ from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
 from mathlib.show.kit.shapes import NEUTRAL
 from mathlib.show.kit.sheet import Sheet, place
-from mathlib.show.link_chart import between_nodes
 from mathlib.show.rank_grid import Held, Whose, held_after
 from mathlib.show.roles import ROLES, Look, piece_look, rank_look
 from mathlib.show.tables import Shown
@@ -196,17 +195,16 @@ def tree_rounds(ranks: int) -> list[list[Message]]:
     return up + down
 
 
-def halving_rounds(ranks: int, *, nearest_first: bool = True) -> list[list[Message]]:
+def halving_rounds(ranks: int) -> list[list[Message]]:
     """Recursive halving, then doubling: K/2 to the first partner, K/4 to the second, and back.
 
-    Nearest first, the largest messages go the shortest way; farthest first is the other order that
-    is in use. Ranks beyond a power of two give K to the rank beside them, and get the sum back.
+    The largest messages go the shortest way. Ranks beyond a power of two give K to
+    the rank beside them, and get the sum back.
     """
     p = 1 << (whole("ranks", ranks, least=2).bit_length() - 1)
     paired = 2 * (ranks - p)
     going_on = [*range(1, paired, 2), *range(paired, ranks)]
-    near = [1 << e for e in range(p.bit_length() - 1)]
-    order = near if nearest_first else near[::-1]
+    order = [1 << e for e in range(p.bit_length() - 1)]
     halves = [
         [(r, going_on[i ^ d], f"K/{2 << turn}") for i, r in enumerate(going_on)]
         for turn, d in enumerate(order)
@@ -286,12 +284,17 @@ def _arcs(page: Canvas, dots: Sequence[Shape], messages: Sequence[Message]) -> N
             page.arc(dots[a], dots[b], role="communication", both=both)
 
 
+def between_nodes(sent: Sequence[Mapping[int, int]], node: int) -> int:
+    """Bytes that leave a node of so many ranks."""
+    return sum(b for r, row in enumerate(sent) for to, b in row.items() if r // node != to // node)
+
+
 def nodes_and_links(
     sent: Mapping[str, Sequence[Mapping[int, int]]], *, node: int, caption: str = "", name: str = ""
 ) -> Shown:
     """Nodes, their ranks, and the traffic on each link: the thicker the more.
 
-    `sent[name][rank]` maps a receiver to bytes, as for show.links.
+    `sent[name][rank]` maps a receiver to bytes.
     """
     across = {one: between_nodes(ranks, node) for one, ranks in sent.items()}
     least = min(across, key=lambda one: across[one])
