@@ -64,7 +64,10 @@ def counts(ranks: int) -> dict[str, float]:
 
 def _by_receiver() -> dict[str, dict[int, int]]:
     groups = [collectives.process_group_of(level) for level in mesh.hierarchical_groups(8, [4, 2])]
-    ways = ALGORITHMS | {"levels": lambda x: collectives.hierarchical_all_reduce(x, groups)}
+    ways = {
+        "ring": collectives.ring_all_reduce,
+        "levels": lambda x: collectives.hierarchical_all_reduce(x, groups),
+    }
     found = {}
     for name, all_reduce in ways.items():
         with wire.counted() as counted:
@@ -77,6 +80,11 @@ def who_to_whom() -> dict[str, Sent]:
     """Bytes from rank to rank, eight ranks on two nodes of four."""
     ranks = launch.run(_by_receiver, 8)
     return {way: [rank[way] for rank in ranks] for way in ranks[0]}
+
+
+def across(sent: Sent, node: int = 4) -> int:
+    """Bytes that leave a node."""
+    return sum(b for r, to in enumerate(sent) for s, b in to.items() if r // node != s // node)
 
 
 def levels_sent(levels: Sequence[int]) -> int:

@@ -18,6 +18,11 @@ def test_levels_send_what_a_flat_ring_sends():
     assert runs.levels_sent([2, 2]) == comm.sent("all-reduce", payload=runs.K, ranks=4)
 
 
+def test_bytes_across_are_those_that_leave_their_node():
+    sent = [{r // 4 * 4 + (r + 1) % 4: 6, (r + 4) % 8: 1} for r in range(8)]
+    assert runs.across(sent) == 8 and runs.across(sent, 8) == 0
+
+
 def test_a_rank_is_ahead_by_what_left_before_the_slow_one():
     left = [[1, 4, 7], [0, 2, 5], [0, 1, 2]]
     assert [runs.ahead(left, 0, rank) for rank in (1, 2)] == [1, 2]

@@ -46,6 +46,8 @@ def test_published_times_lie_by_the_model_where_bytes_decide():
     way, model, took = cluster.ratios()["248 nodes, 512 MiB"]
     assert (way, round(1e3 * model, 1), round(1e3 * took, 1)) == ("switch and tree", 3.3, 3.1)
     assert round(1e3 * cluster.seconds(512 * 2**20, 248)["rings"], 1) == 12.2
+    steps, moving = cluster.prices(512 * 2**20, 248)["rings"]
+    assert round(1e3 * steps, 1) == 8.6 and moving > 2.6e-3
 
 
 def test_each_further_node_costs_a_reduce_scatter_more_than_the_model_says():

@@ -1,9 +1,8 @@
-"""Schemes of how a sum over all ranks comes about: in levels, in which order.
+"""Schemes of how a sum over all ranks comes about: in levels, by which way.
 
 A rank's numbers have its colour, as in the other schemes of the collectives chapter.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -15,13 +14,9 @@ from mathlib.show.roles import rank_look
 from mathlib.show.schemes.collectives import pieces, rank_legend
 from mathlib.show.tables import Shown
 
-Sum = tuple[int, int]  # what is added: each a rank, or a sum made before, counted on from the ranks
 LEVELS = "Inside the nodes first, across them with a piece each, inside again."
 FIRST = "Whoever holds the sum first: every other rank has sent before, and must be sent to after."
 NCCL = "Rings use every card; a tree joins two nodes at one rank a chunk; a switch adds by itself."
-ADDITIONS = (
-    "A chain rounds one partial sum after the other; in a tree few roundings follow each other."
-)
 
 
 def first_sum(ranks: int = 4, *, caption: str = FIRST, name: str = "") -> Shown:
@@ -134,64 +129,3 @@ def _levels(width: float, ranks: int, node: int) -> str:
         "A row is a rank, a column a piece; a gap parts the nodes. Heavy: all numbers are in."
     )
     return page.done(LEVELS)
-
-
-def chain_of(ranks: int) -> list[Sum]:
-    """Rank 0 and 1, and each further rank to what there is."""
-    return [(0, 1), *((ranks + i, 2 + i) for i in range(ranks - 2))]
-
-
-def tree_of(ranks: int) -> list[Sum]:
-    """Pairs, then pairs of pairs; who is left over waits for the next round."""
-    sums: list[Sum] = []
-    waiting = list(range(ranks))
-    while len(waiting) > 1:
-        pairs = list(zip(waiting[::2], waiting[1::2], strict=False))
-        made = [ranks + len(sums) + i for i in range(len(pairs))]
-        waiting = made + waiting[2 * len(pairs) :]
-        sums += pairs
-    return sums
-
-
-def additions(ranks: int = 8, *, caption: str = ADDITIONS, name: str = "") -> Shown:
-    """In which order a ring and a tree add: partial sums with the number of their terms."""
-    draw = partial(_additions, ranks=whole("ranks", ranks, least=2))
-    return figure(draw, caption=caption, name=name)
-
-
-def _additions(width: float, ranks: int) -> str:
-    page = Canvas(width, f"Two orders to add {ranks} numbers in")
-    panels, drawn = [], []
-    for name, order in (("ring: a chain", chain_of), ("tree", tree_of)):
-        sums = order(ranks)
-        shape, nodes, terms, deep = _order(page, sums, ranks, aside=order is chain_of)
-        note = f"up to {deep} roundings in a row; {sum(terms)} terms in all partial sums"
-        panels.append(page.panel(name, shape, note=note))
-        drawn.append((sums, nodes))
-    page.flow(*panels, gap=30)
-    for sums, nodes in drawn:
-        for i, (a, b) in enumerate(sums):
-            page.arrow(nodes[a], nodes[ranks + i])
-            page.arrow(nodes[b], nodes[ranks + i])
-    page.note("Coloured: a rank's number. A frame is a partial sum with the number of its terms.")
-    return page.done(ADDITIONS)
-
-
-def _order(
-    page: Canvas, sums: Sequence[Sum], ranks: int, aside: bool
-) -> tuple[Shape, list[Shape], list[int], int]:
-    """Numbers above, each sum below the two it adds; then the terms of each, and the deepest."""
-    wide, pitch, down = 24.0, 34.0, 42.0
-    nodes = [
-        page.box(str(r), role=rank_look(r, ranks), wide=wide, high=wide, solid=True, tight=True)
-        for r in range(ranks)
-    ]
-    across, depth, terms = [pitch * r for r in range(ranks)], [0] * ranks, [1] * ranks
-    for a, b in sums:
-        depth.append(1 + max(depth[a], depth[b]))
-        terms.append(terms[a] + terms[b])
-        across.append(across[b] if aside else (across[a] + across[b]) / 2)
-        nodes.append(page.box(str(terms[-1]), wide=wide, high=wide, tight=True))
-    inner = [(node, x, down * level) for node, x, level in zip(nodes, across, depth, strict=True)]
-    size = pitch * (ranks - 1) + wide, down * max(depth) + wide
-    return page.placed(*size, inner), nodes, terms[ranks:], max(depth)

@@ -1,8 +1,7 @@
 """What is drawn of a collective is what it does: pieces, rounds, bytes."""
 
 import pytest
-from charts import SPACE, drawn, said
-from pictures import sent
+from charts import SPACE, drawn
 
 from mathlib.checks import InputError
 from mathlib.show.schemes import collectives
@@ -61,11 +60,6 @@ def test_every_message_between_partners_is_one_bow():
     chart = drawn(collectives.who_talks({"halving": collectives.halving_rounds(4)}))
     bows = [p for p in chart.iter(f"{SPACE}path") if "C" in p.get("d")]
     assert len(bows) == 4 * 2
-
-
-def test_links_are_added_up_by_where_they_go():
-    told = said(drawn(collectives.nodes_and_links(sent(), node=4)))
-    assert told == "ring: 2.94 MB between nodes; levels: 1.68 MB between nodes"
 
 
 def test_an_unknown_collective_is_refused():
