@@ -70,7 +70,8 @@ def run(
     checks.one_of("device", device, ["cpu", "cuda"])
     if cluster:
         world_size = _ranks_of(cluster, world_size)
-    if "MASTER_ADDR" in os.environ and "RANK" in os.environ:
+    _check_asked(cluster, network, checks.flag("watch", watch))
+    if _under_torchrun():
         return _join(fn, world_size, args, kwargs, timeout, threads, device, cluster)
     if world_size is None:
         raise checks.InputError(
@@ -85,7 +86,7 @@ def run(
         "timeout": timeout,
         "threads": threads,
         "device": device,
-        "watch": checks.flag("watch", watch),
+        "watch": watch,
     }
     with contextlib.ExitStack() as stack:
         if cluster:
@@ -99,6 +100,30 @@ def run(
         finally:
             if echo:
                 _echo(home, world_size)
+
+
+def _under_torchrun() -> bool:
+    return "MASTER_ADDR" in os.environ and "RANK" in os.environ
+
+
+def _life() -> int:
+    """How often torchrun has started its ranks anew. Its store keeps the addresses of the dead."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def _check_asked(cluster: "Cluster | None", network: str | None, watch: bool) -> None:
+    """Refuse what would be dropped."""
+    if network is not None and not cluster:
+        raise checks.InputError(f"network = {network!r}: expected a cluster, whose network it is")
+    if _under_torchrun():
+        if network == "namespaces":
+            raise checks.InputError(
+                "network = 'namespaces': torchrun started the ranks, expected 'paced'"
+            )
+        if watch:
+            raise checks.InputError(
+                "watch = True: expected False under torchrun, whose agent ends ranks that hang"
+            )
 
 
 def _ranks_of(cluster: "Cluster", world_size: int | None) -> int:
@@ -221,7 +246,7 @@ def _join(
     rank.join(
         device,
         threads,
-        dist.PrefixStore(f"run {joined}", store),
+        dist.PrefixStore(f"life {_life()}, run {joined}", store),
         rank=int(os.environ["RANK"]),
         world_size=here,
         timeout=timeout,

@@ -21,7 +21,7 @@ GROUPED = specs.find_model("llama3-8b").but(
 LATENT = specs.Latent(kv_rank=12, rope_dim=8, nope_dim=16, value_dim=16, query_rank=20)
 KINDS = {
     "each head its own": TOY,
-    "grouped, 2 of 4": GROUPED,
+    "2 queries share": GROUPED,
     "window of 6": GROUPED.but(name="window", window=specs.Window(6)),
     "latent": GROUPED.but(name="latent", kv_heads=4, latent=LATENT),
 }

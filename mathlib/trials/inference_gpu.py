@@ -1,6 +1,6 @@
 """Llama 2 70B in int8 on one A100, and other models: what is computed for GPUs.
 
-5 GB of 80 are kept back for what no formula counts.
+5 GB of its 80 GiB are kept back for what no formula counts.
 """
 
 from mathlib import specs
@@ -10,7 +10,7 @@ from mathlib.memory import decode_time, inference
 LLAMA, A100 = specs.find_model("llama2-70b"), specs.find_device("a100-80gb")
 ALIKE = LLAMA.but(name="alike", kv_heads=64)  # as if no heads were shared
 WEIGHTS = params.count(LLAMA).total  # bytes, one each
-MEMORY, RESERVE = 80e9, 5e9
+MEMORY, RESERVE = A100.room, 5e9
 FREE = MEMORY - RESERVE - WEIGHTS
 RIDGE = A100.half / A100.memory_bandwidth  # FLOP for a byte read
 CACHE = inference.kv_cache(LLAMA, tokens=4096).total  # of a conversation
@@ -53,7 +53,7 @@ def latent_intensity() -> float:
 
 def by_bits() -> dict[str, tuple[float, float]]:
     """Bytes of the weights and tokens a second, with 1,000 tokens in the cache."""
-    ways = {"16 bits": 16, "8 bits": 8, "4 bits and scales": 5, "4 bits": 4}
+    ways = {"16 bits": 16, "8 bits": 8, "4 bits and scales": 4.5, "4 bits": 4}
     found = {}
     for name, bits in ways.items():
         step = decode_time.step(LLAMA, A100, bytes_per_parameter=bits / 8, past=1000)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import transformers as hf
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from mathlib.meters.flop import FlopMeter
 from mathlib.model import data
 from mathlib.trials import inference
 from mathlib.trials.inference import LATENT, TEXT, VOCAB
@@ -37,7 +37,7 @@ SEVENTY: dict[str, Any] = {  # Llama 2 70B
     **{"hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80},
     **{"num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 32000},
 }
-SAME = {"GPT-2": "each head its own", "Llama": "grouped, 2 of 4", "DeepSeek-V3": "latent"}
+SAME = {"GPT-2": "each head its own", "Llama": "2 queries share", "DeepSeek-V3": "latent"}
 LINE = data.batch(1, 64)[0]
 
 
@@ -92,26 +92,15 @@ def a_token(name: str) -> int:
     return nine - eight
 
 
-class Written(TorchDispatchMode):
-    """Counts the numbers that all operations write, matmuls or not."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = call(*args, **(kwargs or {}))
-        self.numbers += found.numel() if isinstance(found, Tensor) else 0
-        return found
-
-
 @torch.no_grad()
-def written(name: str, tokens: int = 64) -> list[int]:
-    """Numbers that the class writes for each token of a line, one fed after the other."""
+def flop(name: str, tokens: int = 64) -> list[int]:
+    """FLOP of the matmuls for each token of a line, one fed after the other."""
     key, kept, work = "state" if name == "RWKV" else "past_key_values", None, []
     for token in LINE[0, :tokens]:
-        with Written() as count:
+        with FlopMeter(model(name)) as count:
             out = model(name)(token[None, None], use_cache=True, **{key: kept})
         kept = out[key]
-        work.append(count.numbers)
+        work.append(sum(count.parts.values()))
     return work
 
 

@@ -338,6 +338,12 @@ OWN: dict[str, dict[str, object]] = {
     "programs.work": {"seconds": [1.0, 2.0]},
     "programs.ring": {"members": [0, 1], "passes": "both", "element": 4},
     "programs.hierarchical": {"ranks": 4, "ranks_per_node": 2, "element": 4},
+    "compressed.low_rank": {"rank": 2},
+    "compressed.break_even": {"full": 4e9, "less": 1e9, "seconds": 0.1},
+    "compressed.utilization": {"compute": 1.0, "sending": 2.0},
+    "compressed.local_steps": {"fragments": 2},
+    "compressed.largest": {"kept": 1e4, "number_bytes": 2},
+    "compressed.coded": {"numbers": 1e6, "bits": 8},
     "ring_ends.ring_ends": {"costs": [1.0, 2.0], "begins": [0.0, 0.0], "steps": 2},
     "ring_ends.all_reduce_ends": {
         "cluster": Cluster((1, 1)),

@@ -10,7 +10,7 @@ from torch import nn
 from mathlib import launch
 from mathlib.meters import wire
 from mathlib.model import data, gpt, oracle
-from mathlib.parallel.plain import ddp, mics, zero
+from mathlib.parallel.plain import compression, ddp, local_sgd, mics, zero
 from mathlib.parallel.zero.mics import Mics
 from mathlib.parallel.zero.stage1 import Zero1
 from mathlib.parallel.zero.stage2 import Zero2
@@ -70,6 +70,8 @@ STAGES = {1: partial(Zero1, bucket_bytes=600), 2: partial(Zero2, bucket_bytes=60
 PLAIN = {
     "plain naive": lambda model, make, _, **kw: ddp.Naive(model, make, **kw),
     "plain DDP": lambda model, make, _, **kw: ddp.DDP(model, make, bucket_bytes=2000, **kw),
+    "plain compressed": lambda model, make, _, **kw: compression.Compressed(model, make, **kw),
+    "plain local steps": lambda model, make, _, **kw: local_sgd.LocalSteps(model, make, **kw),
     "plain mics": lambda *given, shard: mics.Mics(*given, *mics.groups(shard)),
 } | {f"plain {stage}": partial(zero.Zero, stage=stage) for stage in (1, 2, 3)}
 

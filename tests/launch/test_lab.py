@@ -130,3 +130,14 @@ def test_elsewhere_there_is_no_cluster():
         lab.here()
     with pytest.raises(InputError, match="work = -1"):
         lab.Here(MIXED, lab.Place("paced"), 0).seconds(-1)
+
+
+def test_what_would_be_dropped_is_refused(monkeypatch):
+    with pytest.raises(InputError, match="network = 'paced': expected a cluster"):
+        launch.run(print, 1, network="paced")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(InputError, match="watch = True: expected False under torchrun"):
+        launch.run(print, watch=True)
+    with pytest.raises(InputError, match="network = 'namespaces': torchrun started the ranks"):
+        launch.run(print, cluster=Cluster((1,)), network="namespaces")

@@ -55,6 +55,8 @@ ZERO_IS_FINE = {
     "time_behind",
     "time_per_failure",
     ("bubble.idle", "weight"),
+    ("compressed.break_even", "less"),
+    ("compressed.utilization", "sending"),
     ("partition.by_time", "embedding"),
     ("partition.stage_times", "embedding"),
     ("goodput.time_for", "time_per_save"),

@@ -1,8 +1,9 @@
-"""transformers' classes keep what the formulas say, and write as many numbers as can be counted."""
+"""transformers' classes keep what the formulas say, and spend the FLOP of the formulas."""
 
 import torch
 
 from mathlib.compute import params
+from mathlib.memory import decode_time
 from mathlib.memory import inference as formulas
 from mathlib.trials import inference
 from mathlib.trials import inference_theirs as theirs
@@ -21,13 +22,11 @@ def test_a_token_in_half_the_bits_takes_half_the_bytes_and_leaves_the_model_as_i
     assert next(theirs.model("Llama").parameters()).dtype == torch.float32
 
 
-def test_every_operation_is_counted():
-    with theirs.Written() as count:
-        torch.ones(2, 3) @ torch.ones(3, 4) + 1
-    assert count.numbers == 6 + 12 + 8 + 8
-    grows = theirs.written("GPT-2", tokens=4)
-    stays = theirs.written("RWKV", tokens=4)
-    assert grows[3] - grows[2] == grows[2] - grows[1] == 256 and len(set(stays[1:])) == 1
+def test_work_is_that_of_matmuls_with_weights_and_of_attention_with_the_cache():
+    h, logits = inference.TOY.width, 2 * inference.TOY.width * inference.VOCAB
+    assert theirs.flop("RWKV", 4) == [2 * (2 * 13 * h * h) + logits] * 4, "4 h^2 and 9 h^2 a layer"
+    formula = [decode_time.work(inference.TOY, past=c).total for c in range(4)]
+    assert theirs.flop("GPT-2", 4) == formula and formula[1] - formula[0] == 4 * 2 * h
 
 
 def test_llama_2_70b_has_the_parameters_of_the_formula():

@@ -1,0 +1,108 @@
+"""Local steps, beside replicas that one process moves by hand."""
+
+import copy
+
+import pytest
+import sharding
+import torch
+import torch.distributed as dist
+
+from mathlib import launch
+from mathlib.meters import wire
+from mathlib.model import oracle
+from mathlib.parallel.plain.local_sgd import LocalSteps, mean, nesterov
+from mathlib.traffic import compressed
+
+STEPS = 9
+CASES = [
+    {"steps": 3},
+    {"outer": nesterov, "steps": 2},
+    {"outer": nesterov, "steps": 4, "fragments": 2},
+    {"outer": nesterov, "steps": 3, "fragments": 3, "late": 2, "own": 0.25},
+]
+
+
+def parts(step, ranks):
+    x, y = sharding.odd_batch(step)
+    return zip(x.chunk(ranks), y.chunk(ranks), strict=True)
+
+
+def by_ranks(options):
+    model = sharding.build("odd", dist.get_rank())
+    way = LocalSteps(model, oracle.OPTIMIZERS["SGD"], **options)
+    history = []
+    for step in range(STEPS):
+        x, y = list(parts(step, dist.get_world_size()))[dist.get_rank()]
+        sharding.mse(model, x, y).backward()
+        way.step()
+        history.append(oracle.flat_weights(model).clone())
+    return history
+
+
+def by_hand(ranks, outer=mean, steps=1, fragments=1, late=0, own=0.0):
+    """Each replica is a list of tensors; momentum is written out."""
+    rate, memory = (0.7, 0.9) if outer is nesterov else (1.0, 0.0)
+    models = [sharding.build("odd", 0) for _ in range(ranks)]
+    made = [oracle.OPTIMIZERS["SGD"](model.parameters()) for model in models]
+    mine = [list(model.parameters()) for model in models]
+    met = [p.detach().clone() for p in mine[0]]
+    speed, on_its_way = [0 * p for p in met], {}
+    cut = [len(met) * f // fragments for f in range(fragments + 1)]
+    history = [[] for _ in models]
+    for number in range(STEPS):
+        for model, optimizer, (x, y) in zip(models, made, parts(number, ranks), strict=True):
+            sharding.mse(model, x, y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        for f in range(fragments):
+            for i in range(cut[f], cut[f + 1]):
+                since = number + 1 - (f + 1) * steps // fragments
+                if since >= 0 and since % steps == 0:
+                    on_its_way[i] = met[i] - sum(own[i].detach() for own in mine) / ranks
+                if since >= late and (since - late) % steps == 0:
+                    way = on_its_way.pop(i)
+                    speed[i] = memory * speed[i] + way
+                    met[i] = met[i] - rate * (way + memory * speed[i])
+                    for replica in mine:
+                        replica[i].data = (1 - own) * met[i] + own * replica[i].data
+        for kept, model in zip(history, models, strict=True):
+            kept.append(oracle.flat_weights(model).clone())
+    return history
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_weights_after_every_step_are_those_by_hand(ranks):
+    for options in CASES:
+        found, wanted = launch.run(by_ranks, ranks, options), by_hand(ranks, **options)
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert oracle.distance([torch.cat(ours)], torch.cat(theirs)) < oracle.EQUAL, options
+
+
+def test_a_meeting_after_every_step_is_data_parallel():
+    case = {"stage": "plain local steps", "problem": "gpt", "optimizer": "SGD", "steps": 1}
+    assert not sharding.apart(2, [case])
+
+
+def sends(H, F):
+    """In each step of two rounds."""
+    model = sharding.build("gpt", 0)
+    way = LocalSteps(copy.deepcopy(model), oracle.OPTIMIZERS["SGD"], steps=H, fragments=F)
+    found = []
+    for step in range(3 * H):
+        oracle.loss(model, *sharding.PROBLEMS["gpt"][1](step)).backward()
+        with wire.sent() as counted:
+            way.step()
+        found.append((counted.program, counted.system))
+    return found[H:]
+
+
+@pytest.mark.parametrize("F", [1, 2])
+def test_bytes_are_those_of_the_formula(F, H=4, ranks=2):
+    K = sum(p.nbytes for p in sharding.build("gpt", 0).parameters())
+    wanted = compressed.local_steps(payload=K, ranks=ranks, steps=H, fragments=F)
+    for found in launch.run(sends, ranks, H, F):
+        program, system = zip(*found, strict=True)
+        assert program == pytest.approx(system, rel=1e-12)
+        assert sum(program) == pytest.approx(2 * H * wanted["on average"], rel=1e-12)
+        assert sum(map(bool, program)) == 2 * F
+        assert F > 1 or max(program) == pytest.approx(wanted["at most"], rel=1e-12)

@@ -1,0 +1,43 @@
+"""Ranks that are killed, under torchrun's elastic agent and played out."""
+
+from mathlib.trials.unequal_failures import (
+    Death,
+    Plan,
+    drawn,
+    lost,
+    played_out,
+    under_torchrun,
+    uninterrupted,
+)
+
+
+def test_a_killed_run_ends_with_the_losses_of_one_that_nobody_kills(tmp_path):
+    deaths = [Death(4, "save", 1), Death(2, "backward", 0)]
+    plan = Plan(steps=8, every=3, deaths=deaths)
+    whole = uninterrupted(plan, tmp_path / "whole")
+    killed = under_torchrun(plan, tmp_path / "killed")
+    assert whole.lives == [(0, 8)] and killed.lives == played_out(plan) == [(0, 5), (3, 5), (3, 8)]
+    assert killed.losses == whole.losses and killed.alike
+    assert len(set(whole.losses[0].values())) == 8
+
+
+def test_a_save_counts_when_it_has_its_name():
+    for moment, end, begin in [
+        ("backward", 5, 3),
+        ("step", 5, 3),
+        ("save", 6, 3),  # of step 6, which is due but not begun
+        ("saved", 6, 6),
+    ]:
+        plan = Plan(steps=9, every=3, deaths=[Death(5, moment, 0)])
+        assert played_out(plan) == [(0, end), (begin, 9)], moment
+        assert lost(played_out(plan)) == end - begin
+    late = Plan(steps=4, every=2, deaths=[Death(4, "step", 0), Death(0, "step", 0)])
+    assert played_out(late) == [(0, 4)] and lost(played_out(late)) == 0
+
+
+def test_deaths_are_drawn_between_steps_apart_on_average():
+    plan = drawn(steps=10**6, every=10, deaths=4000, between=50, ranks=3, seed=0)
+    assert abs(sum(death.after for death in plan.deaths) / 4000 - 49.5) < 3
+    assert {death.rank for death in plan.deaths} == {0, 1, 2}
+    a_death = lost(played_out(plan)) / 4000
+    assert 4.5 < a_death < 5.5, "half of what lies between two saves"
