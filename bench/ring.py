@@ -8,11 +8,12 @@ import torch.distributed as dist
 
 from mathlib import launch
 from mathlib.parallel import collectives
+from mathlib.parallel.plain import ring
 
 KIB = 1024
 OURS = {
     "ring": collectives.ring_all_reduce,
-    "naive ring": collectives.naive_ring_all_reduce,
+    "plain ring": ring.all_reduce,
     "halving-doubling": collectives.halving_doubling_all_reduce,
     "tree": collectives.tree_all_reduce,
 }

@@ -96,9 +96,10 @@ def labels(word: str) -> dict[str, str]:
     }
 
 
-def names_used(source: str, imported: dict[str, str]) -> set[str]:
-    """module.function for each library function that a cell names."""
-    pairs = set(re.findall(r"\b([a-z_]\w*)\.([A-Za-z]\w*)", source))
+def names_used(source: str, imported: dict[str, str], called: dict[str, str]) -> set[str]:
+    """module.function for each library function that a cell names, whatever it calls a module."""
+    found = set(re.findall(r"\b([a-z_]\w*)\.([A-Za-z]\w*)", source))
+    pairs = {(called.get(module, module), name) for module, name in found}
     bare = set(re.findall(r"(?<![\w.\"'`])([A-Za-z_]\w*)", source)) & imported.keys()
     return {f"{module}.{name}" for module, name in pairs} | {f"{imported[b]}.{b}" for b in bare}
 
@@ -107,13 +108,16 @@ def names_used(source: str, imported: dict[str, str]) -> set[str]:
 def uses(word: str) -> list[tuple[str, set[str]]]:
     """(section, library functions named) of each code cell of a chapter."""
     imported: dict[str, str] = {}
+    called: dict[str, str] = {}
     code = [(section, source) for section, kind, source in cells(word) if kind == "code"]
     for _, source in code:
         for module, names in re.findall(
             r"from mathlib(?:\.\w+)+\.(\w+) import \(?([^()]+?)\)?$", source, re.M
         ):
             imported |= {name.strip(): module for name in names.split(",") if name.strip()}
-    return [(section, names_used(source, imported)) for section, source in code]
+        found = re.findall(r"^from mathlib.* import (\w+) as (\w+)$", source, re.M)
+        called |= {alias: name for name, alias in found}
+    return [(section, names_used(source, imported, called)) for section, source in code]
 
 
 @cache

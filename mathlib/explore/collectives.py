@@ -116,68 +116,6 @@ def _ring_says(n: int, done: int, piece: int) -> str:
 
 
 @experiment(
-    "slow-link",
-    "One slow link",
-    Range("ranks", "Ranks", 4, 8, 1, 4),
-    Range("slow", "Rank with the slow link", 0, 3, 1, 2),
-    Choice(
-        "times",
-        "Times slower than the others",
-        tuple((f"{t}", t) for t in (1, 2, 3, 5, 10)),
-        3,
-        True,
-    ),
-    doubling("megabytes", "Payload of a rank", 1, 1024, 64, "MB"),
-    _latency(0, least=0),
-    code=(comm.ring_messages,),
-)
-def slow_link(ranks: int, slow: int, times: int, megabytes: int, microseconds: int) -> str:
-    n, k, w = ranks, megabytes * 1e6, 50e9
-    alpha = microseconds * 1e-6
-    links = [w] * n
-    links[slow] /= times
-    messages = comm.ring_messages(payload=k, bandwidths=links, latency=alpha)
-    last = max(end for row in messages for _, end in row)
-    busy = exact_sum(end - start for row in messages for start, end in row)
-    equal = comm.time("all-reduce", payload=k, ranks=n, bandwidth=w, latency=alpha).total
-    longer = f"{last / equal:.3g} times as long"
-    if last < 1.005 * equal:
-        longer = "As long"
-    say = (
-        f'<p class="mlx-say"><b>{longer}</b> as with equal links: '
-        f"{says.time(last)}. The links are idle for {1 - busy / n / last:.0%} of the time.</p>"
-    )
-    rows = [(f"rank {r}", _on_the_wire(row, (r + 1) % n)) for r, row in enumerate(messages)]
-    chart = svg.timeline(
-        rows, title=f"Messages of a ring of {n}", show=says.time, axis_title="time"
-    )
-    law = equation(
-        "T = 2 * (N - 1) * (alpha + K / (N * W))",
-        T=(last, says.time(last)),
-        N=n,
-        alpha=(alpha, says.time(alpha)),
-        K=(k, says.size(k)),
-        W=(min(links), says.rate(min(links))),
-    )
-    alike = "this is the time of a ring in which every link is the slowest"
-    return f"{say}{chart}<p>Message by message, {alike}:</p>{law}"
-
-
-def _on_the_wire(
-    messages: list[tuple[float, float]], to: int
-) -> list[tuple[str, float, float, str]]:
-    """A rank's messages, and its waiting before them, for a timeline."""
-    events = []
-    free = 0.0
-    for step, (start, end) in enumerate(messages):
-        if start > free:
-            events.append(("idle", free, start, f"waiting for what message {step} carries on"))
-        events.append(("communication", start, end, f"message {step} to rank {to}"))
-        free = end
-    return events
-
-
-@experiment(
     "all-reduce",
     "Which algorithm is fastest?",
     doubling("ranks", "Ranks", 2, 16384, 64),

@@ -31,23 +31,6 @@ def begin(tensor: Tensor, group: ProcessGroup | None) -> tuple[int, int]:
     return rank_and_size(group)
 
 
-def naive_ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Sum in 2(N-1) steps round a ring; a rank sends 2 K (N-1)/N (Patarasuk and Yuan
-    2009).
-
-    One step at a time: a message waits until its receiver has got as far.
-    """
-    r, n = begin(tensor, group)
-    right, left = (r + 1) % n, (r - 1) % n
-    scatter, gather = ring_steps(pieces(tensor, n), r)
-    for give, take in scatter:  # what comes in is added, and goes on in the next step
-        arrived = torch.empty_like(take)
-        finish(send(give, right, group), receive(arrived, left, group))
-        take += arrived
-    for give, take in gather:  # what comes in is final, and goes on in the next step
-        finish(send(give, right, group), receive(take, left, group))
-
-
 def _receive_first(
     scatter: Sequence[Exchange], gather: Sequence[Exchange], group: ProcessGroup | None
 ) -> None:
@@ -131,16 +114,13 @@ def tree_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     finish(*(send(whole, child, group) for child in reversed(children)))
 
 
-def halving_doubling_all_reduce(
-    tensor: Tensor, group: ProcessGroup | None = None, *, nearest_first: bool = True
-) -> None:
+def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     """Swap a half and add, then a quarter, and so on; then double back: 2 log2 p rounds, a rank
     sends 2 K (p-1)/p (Rabenseifner 2004).
 
-    The largest messages go to the nearest rank, as in its source, in MPICH and in gloo; else to the
-    farthest. Where N is no power of two, each even rank below 2 (N - p) first gives its tensor to
-    the odd rank beside it, who returns the result (Thakur, Rabenseifner and Gropp 2005, as MPICH
-    does it).
+    The largest messages go to the nearest rank, as in its source, in MPICH and in gloo. Where N is
+    no power of two, each even rank below 2 (N - p) first gives its tensor to the odd rank beside
+    it, who returns the result (Thakur, Rabenseifner and Gropp 2005, as MPICH does it).
     """
     r, n = begin(tensor, group)
     whole = flat(tensor)
@@ -155,48 +135,25 @@ def halving_doubling_all_reduce(
         receive(arrived, r - 1, group).wait()
         whole += arrived
     going_on = [*range(1, paired, 2), *range(paired, n)]
-    steps = _halve_and_double(whole, r, going_on, distances(p, nearest_first))
+    steps = _halve_and_double(whole, r, going_on)
     _receive_first(*steps, group)
     if r < paired:
         send(whole, r - 1, group).wait()
 
 
-def distances(ranks: int, nearest_first: bool) -> list[int]:
-    """1, 2, 4 and so on below the number of ranks, a power of two; or the same from the far end."""
-    near = [1 << i for i in range(ranks.bit_length() - 1)]
-    return near if nearest_first else near[::-1]
-
-
 def _halve_and_double(
-    whole: Tensor, r: int, ranks: Sequence[int], distances: Sequence[int]
+    whole: Tensor, r: int, ranks: Sequence[int]
 ) -> tuple[list[Exchange], list[Exchange]]:
     """Steps among these ranks, whose number is a power of two: down to one piece, and back."""
     scatter: list[Exchange] = []
     part, here = whole, ranks.index(r)
-    for distance in distances:  # partners differ in one bit; who has it keeps the upper half
+    for bit in range(len(ranks).bit_length() - 1):  # partners differ in it; who has it keeps high
+        distance = 1 << bit
         low, high = part.tensor_split(2)
         part, theirs = (high, low) if here & distance else (low, high)
         partner = ranks[here ^ distance]
         scatter.append((theirs, partner, part, partner))
     return scatter, [(mine, partner, theirs, partner) for theirs, partner, mine, _ in scatter[::-1]]
-
-
-def star_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Everyone sends to rank 0, which sends the sum back: rank 0 moves (N-1) K each way, one after
-    the other.
-    """
-    r, n = begin(tensor, group)
-    whole = flat(tensor)
-    if r:
-        send(whole, 0, group).wait()
-        receive(whole, 0, group).wait()
-        return
-    arrived = torch.empty_like(whole)
-    for other in range(1, n):
-        receive(arrived, other, group).wait()
-        whole += arrived
-    for other in range(1, n):
-        send(whole, other, group).wait()
 
 
 def hierarchical_all_reduce(tensor: Tensor, groups: Sequence[ProcessGroup]) -> None:

@@ -16,7 +16,6 @@ _HOMES = {
     "explore": "widgets",
     "figure": "figures",
     "graph": "drawing",
-    "links": "link_chart",
     "memory_line": "memory_chart",
     "parts_bar": "pictures",
     "predict": "prediction",
@@ -24,7 +23,6 @@ _HOMES = {
     "schedule_chart": "gantt",
     "source": "tables",
     "table": "tables",
-    "time_bars": "charts",
     "verdict": "ledger",
 }
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from mathlib.checks import ceil_div
 from mathlib.schedule.simulate import Timeline
-from mathlib.show import gantt, link_chart, memory_chart, plot, roof, says, svg
+from mathlib.show import gantt, memory_chart, plot, roof, says, svg
 from mathlib.show.kit.sheet import WARNING, ink
-from mathlib.show.roles import ROLES, Look, looks, mixed
+from mathlib.show.roles import ROLES, Look, looks
 
 STYLE = "mathlib.show.book"
 MARKERS = dict(zip(plot.MARKERS, "os^D", strict=True))
@@ -243,37 +243,6 @@ def _brief(start: int, end: int, name: str, events: int) -> str:
     """A phase's name as far as it has room."""
     name = name if end - start > 0.015 * len(name) * events else memory_chart.SHORT.get(name, name)
     return name if end - start > 0.015 * len(name) * events else ""
-
-
-def links(ax: Axes, sent: Mapping[str, link_chart.Sent], node: int, told: Sequence[str]) -> None:
-    """A square for each algorithm, a row for each sender: one image, darker is more."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    n = max(map(len, sent.values()))
-    image = [
-        [x for ranks in sent.values() for x in (*_sent_by(ranks, r, n), math.nan)][:-1]
-        for r in range(n)
-    ]
-    colour = link_chart.LOOK[0]
-    dark = LinearSegmentedColormap.from_list("", [mixed(colour, 255, 0.85), mixed(colour, 0, 0.45)])
-    shown = ax.imshow(image, cmap=dark, vmin=0)
-    for left in range(0, (n + 1) * len(sent), n + 1):
-        for at in range(0, n + 1, node):
-            ax.vlines(left + at - 0.5, -0.5, n - 0.5, color="black", lw=1)
-            ax.hlines(at - 0.5, left - 0.5, left + n - 0.5, color="black", lw=1)
-    middles = [turn * (n + 1) + (n - 1) / 2 for turn in range(len(sent))]
-    ax.set_xticks(middles, [textwrap.fill(words, 64 // len(sent)) for words in told])
-    ax.set(yticks=range(n), ylabel="sends", xlabel=f"receives, ranks 0 to {n - 1} in each square")
-    ax.tick_params(length=0)
-    ax.grid(visible=False)
-    ax.spines[:].set_visible(False)
-    ax.figure.colorbar(shown, ax=ax, format=lambda x, _: says.size(x), label="bytes", shrink=0.7)
-
-
-def _sent_by(ranks: link_chart.Sent, r: int, n: int) -> list[float]:
-    """What a rank sends to each of n; nothing is no number."""
-    row = ranks[r] if r < len(ranks) else {}
-    return [row.get(to, math.nan) for to in range(n)]
 
 
 def _fill(look: Look) -> dict[str, Any]:

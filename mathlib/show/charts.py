@@ -40,13 +40,6 @@ def byte_bars(
     return bars(rows, says.size, "bytes", **told)
 
 
-def time_bars(
-    rows: Mapping[str, Mapping[str, float]], *, title: str, caption: str = "", name: str = ""
-) -> Chart:
-    """Stacked bars of seconds by part."""
-    return bars(rows, says.time, "time", title=title, caption=caption, name=name)
-
-
 def bars(
     rows: Mapping[str, Mapping[str, float]],
     show: plot.Show,

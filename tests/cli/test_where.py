@@ -76,12 +76,12 @@ def test_every_public_formula_says_its_place():
 @pytest.mark.parametrize(
     ("words", "function", "run"),
     [
-        ("bytes a rank sends", "traffic.comm.sent", "parallel.collectives.ring_all_reduce"),
+        ("bytes a rank sends", "traffic.comm.sent", "trials.collectives.bytes_sent"),
         ("6pd", "compute.flops.six_nd", ""),
         ("kv cache", "memory.inference.kv_cache", ""),
         ("zero stage", "traffic.volumes.zero", ""),
         ("bubble", "plan.bill.device_time", ""),
-        ("rounding", "traffic.rounding.error", "parallel.sum_orders.error"),
+        ("rounding", "traffic.rounding.error", "trials.collectives_sums.errors"),
     ],
 )
 def test_what_strangers_looked_for_is_found(words, function, run):

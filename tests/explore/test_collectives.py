@@ -1,4 +1,4 @@
-"""The ring's picture, the slow link's clock, and the fastest algorithm, before any page."""
+"""The ring's picture and the fastest algorithm, before any page."""
 
 import re
 
@@ -23,13 +23,6 @@ def test_the_slider_reaches_every_step_and_ends_with_the_last(ranks):
     pages = [find("ring").run({"ranks": ranks, "step": step}) for step in range(15)]
     assert all(any(f"Step {step} of {last}" in page for page in pages) for step in range(last + 1))
     assert f"Step {last} of" in pages[-1] and "the whole sum" in pages[-1] and "<svg" in pages[-1]
-
-
-def test_only_the_slowest_link_counts():
-    same = [find("slow-link").run({"slow": slow, "times": 5}) for slow in range(4)]
-    assert all("5 times as long" in html for html in same)
-    hidden = find("slow-link").run({"times": 2, "megabytes": 1, "microseconds": 1000})
-    assert "<b>As long</b> as" in hidden, "where latency is all, bandwidth does not show"
 
 
 def test_the_fastest_is_named_and_the_balance_is_right():

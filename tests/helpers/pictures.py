@@ -43,17 +43,9 @@ def two_layers() -> dict[str, Value]:
     return {"X": X, "W1": W1, "H = X W1": H, "W2": W2, "Y = H W2": Y, "sum of Y": Y.sum()}
 
 
-def sent() -> dict[str, list[dict[int, int]]]:
-    """Bytes that a ring of 8, and one by levels in nodes of 4, send to whom."""
-    ring = [{(r + 1) % 8: 1_470_000} for r in range(8)]
-    levels = [{r // 4 * 4 + (r + 1) % 4: 1_260_000, (r + 4) % 8: 210_000} for r in range(8)]
-    return {"ring": ring, "levels": levels}
-
-
 ROUNDS = {
     "tree": collectives.tree_rounds(8),
-    "nearest first": collectives.halving_rounds(8),
-    "farthest first": collectives.halving_rounds(8, nearest_first=False),
+    "halving": collectives.halving_rounds(8),
 }
 MESSAGES = {
     "forward": [("all-gather of the rest", 9600), ("all-gather of blocks.0", 50816)],
@@ -108,12 +100,7 @@ SCHEMES = {
         "reduce", "gather", "scatter", "all-to-all", ranks=3
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
-    "collectives.nodes_and_links": lambda: collectives.nodes_and_links(sent(), node=4),
-    "sums.star": sums.star,
     "sums.levels": sums.levels,
-    "sums.cards": sums.cards,
-    "sums.additions": sums.additions,
-    "sums.additions, odd": lambda: sums.additions(5),
     "data_parallel.sent_by_a_rank": data_parallel.sent_by_a_rank,
     "data_parallel.replicas": data_parallel.replicas,
     "data_parallel.four_versions": data_parallel.four_versions,

@@ -5,7 +5,6 @@ compared with what the chart was given.
 import ast
 import importlib
 import inspect
-import math
 import pkgutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -121,10 +120,6 @@ def byte_bars(ax):
     assert len(hatches) == 2, "told apart in grey"
 
 
-def time_bars(ax):
-    assert stacked(ax, ROWS, ROLES) and {"14 s", "3.5 s", "time", "10 s"} <= words(ax)
-
-
 def parts_bar(ax):
     amounts = {part: SPENT.amount(part) for part in SPENT}
     assert stacked(ax, {"total": amounts}, looks(amounts))
@@ -191,22 +186,6 @@ def memory_line(ax):
     assert list(ax.get_xticks()) == [1, 3]
 
 
-def links(ax):
-    (image,) = ax.images
-    nothing = math.nan
-    rows = [
-        [nothing, 5, nothing, nothing, nothing, 3, 4],
-        [nothing, nothing, 5] + [nothing] * 4,
-        [7] + [nothing] * 6,
-    ]
-    found = image.get_array().filled(nothing).tolist()
-    assert str(found) == str([list(map(float, row)) for row in rows])
-    assert {"sends", "0", "2"} <= words(ax)
-    assert any("17 B in all" in said.replace("\n", " ") for said in words(ax))
-    light = [sum(image.cmap(image.norm(b))[:3]) for b in (3, 4, 5, 7)]
-    assert light == sorted(light, reverse=True), "more is darker"
-
-
 def roofline(ax):
     drawn = lines(ax)
     assert {name: [(x, y) for _, x, y in points] for name, points in POINTS.items()} == {
@@ -236,7 +215,6 @@ EXAMPLES = {  # by the function that makes the chart
         byte_bars,
         show.byte_bars(ROWS, title="T", limit=10, limit_label="one device"),
     ),
-    "charts.time_bars": (time_bars, show.time_bars(ROWS, title="T")),
     "charts.bars": (any_bars, bars(ROWS, says.number, "units", title="T")),
     "pictures.parts_bar": (parts_bar, show.parts_bar(SPENT, caption="Hours.")),
     "schemes.compute.hours": (hours, compute.hours({"a job": SPENT}, title="T")),
@@ -259,7 +237,6 @@ EXAMPLES = {  # by the function that makes the chart
             limit_label="most",
         ),
     ),
-    "link_chart.links": (links, show.links(SENT, node=2, title="T")),
     "roof.roof_chart": (
         roofline,
         roof_chart(POINTS, peak=1e14, bandwidth=2e12, title="T"),

@@ -2,18 +2,12 @@
 
 from charts import drawn, unreadable, words
 
-from mathlib.show import byte_bars, curves, time_bars
+from mathlib.show import byte_bars, curves
 
 
 def test_bars_of_bytes_say_their_sums():
     shown = byte_bars({"a": {"weights": 1e9, "gradients": 2e9}}, title="T", limit=2e9)
     assert repr(shown) == "T: a 3 GB" and "limit: 2 GB" in words(drawn(shown))
-    assert not unreadable(shown)
-
-
-def test_bars_of_seconds_say_their_sums():
-    shown = time_bars({"a": {"start": 1e-3, "bytes": 2e-3}}, title="T", caption="C.", name="so")
-    assert repr(shown) == "T: a 3 ms" and 'id="fig-so"' in shown._repr_html_()
     assert not unreadable(shown)
 
 

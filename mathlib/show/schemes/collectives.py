@@ -8,14 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from mathlib.checks import one_of, whole
-from mathlib.show import says
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas, Shape
-from mathlib.show.kit.shapes import NEUTRAL
 from mathlib.show.kit.sheet import Sheet, place
-from mathlib.show.link_chart import between_nodes
 from mathlib.show.rank_grid import Held, Whose, held_after
-from mathlib.show.roles import ROLES, Look, piece_look, rank_look
+from mathlib.show.roles import ROLES, piece_look, rank_look
 from mathlib.show.tables import Shown
 
 RING = (
@@ -196,17 +193,16 @@ def tree_rounds(ranks: int) -> list[list[Message]]:
     return up + down
 
 
-def halving_rounds(ranks: int, *, nearest_first: bool = True) -> list[list[Message]]:
+def halving_rounds(ranks: int) -> list[list[Message]]:
     """Recursive halving, then doubling: K/2 to the first partner, K/4 to the second, and back.
 
-    Nearest first, the largest messages go the shortest way; farthest first is the other order that
-    is in use. Ranks beyond a power of two give K to the rank beside them, and get the sum back.
+    The largest messages go the shortest way. Ranks beyond a power of two give K to
+    the rank beside them, and get the sum back.
     """
     p = 1 << (whole("ranks", ranks, least=2).bit_length() - 1)
     paired = 2 * (ranks - p)
     going_on = [*range(1, paired, 2), *range(paired, ranks)]
-    near = [1 << e for e in range(p.bit_length() - 1)]
-    order = near if nearest_first else near[::-1]
+    order = [1 << e for e in range(p.bit_length() - 1)]
     halves = [
         [(r, going_on[i ^ d], f"K/{2 << turn}") for i, r in enumerate(going_on)]
         for turn, d in enumerate(order)
@@ -284,47 +280,3 @@ def _arcs(page: Canvas, dots: Sequence[Shape], messages: Sequence[Message]) -> N
         both = (b, a) in pairs
         if not both or a < b:
             page.arc(dots[a], dots[b], role="communication", both=both)
-
-
-def nodes_and_links(
-    sent: Mapping[str, Sequence[Mapping[int, int]]], *, node: int, caption: str = "", name: str = ""
-) -> Shown:
-    """Nodes, their ranks, and the traffic on each link: the thicker the more.
-
-    `sent[name][rank]` maps a receiver to bytes, as for show.links.
-    """
-    across = {one: between_nodes(ranks, node) for one, ranks in sent.items()}
-    least = min(across, key=lambda one: across[one])
-    said = caption or f"Between nodes, {least} sends least: {says.size(across[least])}."
-    return figure(
-        partial(_nodes_and_links, sent=sent, node=node, across=across), caption=said, name=name
-    )
-
-
-def _nodes_and_links(
-    width: float,
-    sent: Mapping[str, Sequence[Mapping[int, int]]],
-    node: int,
-    across: Mapping[str, int],
-) -> str:
-    page = Canvas(width, "Traffic inside nodes and between them")
-    inside_look, across_look = NEUTRAL, ROLES["communication"]
-    kinds = [("inside a node", inside_look), ("between nodes", across_look)]
-    page.bottom = page.legend(kinds, page.bottom) - 10
-    most = max(b for ranks in sent.values() for row in ranks for b in row.values())
-    drawn = []
-    for name, ranks in sent.items():
-        lines = _ranks_line(page, len(ranks), node)
-        room = page.space(1, 10 + 4.4 * len(ranks))
-        note = f"{says.size(across[name])} between nodes"
-        drawn.append((page.panel(name, page.stacked(room, lines, gap=0), note=note), lines, ranks))
-    page.flow(*(panel for panel, *_ in drawn), gap=36)
-    for _, lines, ranks in drawn:
-        dots = [dot for dot, *_ in lines.inner]
-        for r, row in enumerate(ranks):
-            for to, size in sorted(row.items()):
-                look: Look = inside_look if r // node == to // node else across_look
-                page.arc(dots[r], dots[to], role=look, width=0.8 + 3.2 * size / most)
-    return page.done(
-        "; ".join(f"{name}: {says.size(size)} between nodes" for name, size in across.items())
-    )

@@ -1,9 +1,8 @@
-"""Schemes of how a sum over all ranks comes about: round a star, in levels, in which order.
+"""Schemes of how a sum over all ranks comes about: in levels, by which way.
 
 A rank's numbers have its colour, as in the other schemes of the collectives chapter.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -15,46 +14,9 @@ from mathlib.show.roles import rank_look
 from mathlib.show.schemes.collectives import pieces, rank_legend
 from mathlib.show.tables import Shown
 
-Sum = tuple[int, int]  # what is added: each a rank, or a sum made before, counted on from the ranks
-STAR = (
-    "Before rank 0 has the sum, every other rank has sent its buffer; then each must be sent one."
-)
 LEVELS = "Inside the nodes first, across them with a piece each, inside again."
-CARDS = "One ring leaves a node by one card and enters by one; levels use every card."
 FIRST = "Whoever holds the sum first: every other rank has sent before, and must be sent to after."
 NCCL = "Rings use every card; a tree joins two nodes at one rank a chunk; a switch adds by itself."
-ADDITIONS = (
-    "A chain rounds one partial sum after the other; in a tree few roundings follow each other."
-)
-
-
-def star(ranks: int = 8, *, caption: str = STAR, name: str = "") -> Shown:
-    """Everybody sends to rank 0, which adds, and sends the sum back."""
-    return figure(partial(_star, ranks=whole("ranks", ranks, least=3)), caption=caption, name=name)
-
-
-def _star(width: float, ranks: int) -> str:
-    page = Canvas(width, f"A star of {ranks} ranks")
-    wide = 24.0
-    radius = max(52.0, 8.5 * ranks)
-    panels, stars = [], []
-    for turn in (f"first: {ranks - 1} messages in", f"then: {ranks - 1} messages out"):
-        middle, *others = (
-            page.box(str(r), role=rank_look(r, ranks), wide=wide, high=wide, solid=True, tight=True)
-            for r in range(ranks)
-        )
-        circle = page.around(*others, radius=radius)
-        inner = [(circle, 0.0, 0.0), (middle, radius, radius)]
-        panels.append(page.panel(turn, page.placed(circle.wide, circle.high, inner)))
-        stars.append((middle, others))
-    page.flow(*panels, gap=40)
-    (into, senders), (out, receivers) = stars
-    for one in senders:
-        page.arrow(one, into, role="communication")
-    for one in receivers:
-        page.arrow(out, one, role="communication")
-    page.note("Each arrow is a whole buffer, K bytes.")
-    return page.done(f"Ranks 1 to {ranks - 1} send K bytes to rank 0, which sends K back to each")
 
 
 def first_sum(ranks: int = 4, *, caption: str = FIRST, name: str = "") -> Shown:
@@ -167,113 +129,3 @@ def _levels(width: float, ranks: int, node: int) -> str:
         "A row is a rank, a column a piece; a gap parts the nodes. Heavy: all numbers are in."
     )
     return page.done(LEVELS)
-
-
-def cards(node: int = 4, *, caption: str = CARDS, name: str = "") -> Shown:
-    """Two nodes whose ranks have a network card each: which cards a ring and levels use."""
-    return figure(partial(_cards, node=whole("node", node, least=2)), caption=caption, name=name)
-
-
-def _cards(width: float, node: int) -> str:
-    page = Canvas(width, "Who uses which network card")
-    last = node - 1
-    ring = [(0, last, 1, 0), (1, last, 0, 0)]  # node, rank in it, to node, rank in it
-    every = [(0, i, 1, i) for i in range(node)]
-    panels, drawn = [], []
-    for name, messages in (("one flat ring", ring), ("levels, or many rings", every)):
-        used = {(a, i) for a, i, *_ in messages} | {(b, j) for *_, b, j in messages}
-        upper, top = _node_with_cards(page, node, 0, used)
-        lower, low = _node_with_cards(page, node, 1, used)
-        panels.append(page.panel(name, page.stacked(upper, lower, gap=52)))
-        drawn.append((messages, (top, low)))
-    page.flow(*panels, gap=46)
-    for messages, (top, low) in drawn:
-        both = len(messages) == node
-        for a, i, b, j in messages:
-            start, end = (top if a == 0 else low)[i], (top if b == 0 else low)[j]
-            page.arrow(start, end, role="communication")
-            if both:
-                page.arrow(end, start, role="communication")
-    page.note(
-        "Above and below: a node with its ranks. Between them: their cards; grey ones are idle."
-    )
-    return page.done(CARDS)
-
-
-def _node_with_cards(
-    page: Canvas, node: int, which: int, used: set[tuple[int, int]]
-) -> tuple[Shape, list[Shape]]:
-    """The ranks of a node in a row, and a card for each on the other node's side."""
-    first, n = which * node, 2 * node
-    ranks = [
-        page.box(str(r), role=rank_look(r, n), wide=36, high=22, solid=True, tight=True)
-        for r in range(first, first + node)
-    ]
-    look = {True: "communication", False: "idle"}
-    nics = [
-        page.box("card", role=look[(which, i) in used], wide=36, high=20, tight=True)
-        for i in range(node)
-    ]
-    rows = [page.beside(*ranks, gap=6), page.beside(*nics, gap=6)]
-    return page.stacked(*(rows[::-1] if which else rows), gap=4), nics
-
-
-def chain_of(ranks: int) -> list[Sum]:
-    """Rank 0 and 1, and each further rank to what there is."""
-    return [(0, 1), *((ranks + i, 2 + i) for i in range(ranks - 2))]
-
-
-def tree_of(ranks: int) -> list[Sum]:
-    """Pairs, then pairs of pairs; who is left over waits for the next round."""
-    sums: list[Sum] = []
-    waiting = list(range(ranks))
-    while len(waiting) > 1:
-        pairs = list(zip(waiting[::2], waiting[1::2], strict=False))
-        made = [ranks + len(sums) + i for i in range(len(pairs))]
-        waiting = made + waiting[2 * len(pairs) :]
-        sums += pairs
-    return sums
-
-
-def additions(ranks: int = 8, *, caption: str = ADDITIONS, name: str = "") -> Shown:
-    """In which order a ring and a tree add: partial sums with the number of their terms."""
-    draw = partial(_additions, ranks=whole("ranks", ranks, least=2))
-    return figure(draw, caption=caption, name=name)
-
-
-def _additions(width: float, ranks: int) -> str:
-    page = Canvas(width, f"Two orders to add {ranks} numbers in")
-    panels, drawn = [], []
-    for name, order in (("ring: a chain", chain_of), ("tree", tree_of)):
-        sums = order(ranks)
-        shape, nodes, terms, deep = _order(page, sums, ranks, aside=order is chain_of)
-        note = f"up to {deep} roundings in a row; {sum(terms)} terms in all partial sums"
-        panels.append(page.panel(name, shape, note=note))
-        drawn.append((sums, nodes))
-    page.flow(*panels, gap=30)
-    for sums, nodes in drawn:
-        for i, (a, b) in enumerate(sums):
-            page.arrow(nodes[a], nodes[ranks + i])
-            page.arrow(nodes[b], nodes[ranks + i])
-    page.note("Coloured: a rank's number. A frame is a partial sum with the number of its terms.")
-    return page.done(ADDITIONS)
-
-
-def _order(
-    page: Canvas, sums: Sequence[Sum], ranks: int, aside: bool
-) -> tuple[Shape, list[Shape], list[int], int]:
-    """Numbers above, each sum below the two it adds; then the terms of each, and the deepest."""
-    wide, pitch, down = 24.0, 34.0, 42.0
-    nodes = [
-        page.box(str(r), role=rank_look(r, ranks), wide=wide, high=wide, solid=True, tight=True)
-        for r in range(ranks)
-    ]
-    across, depth, terms = [pitch * r for r in range(ranks)], [0] * ranks, [1] * ranks
-    for a, b in sums:
-        depth.append(1 + max(depth[a], depth[b]))
-        terms.append(terms[a] + terms[b])
-        across.append(across[b] if aside else (across[a] + across[b]) / 2)
-        nodes.append(page.box(str(terms[-1]), wide=wide, high=wide, tight=True))
-    inner = [(node, x, down * level) for node, x, level in zip(nodes, across, depth, strict=True)]
-    size = pitch * (ranks - 1) + wide, down * max(depth) + wide
-    return page.placed(*size, inner), nodes, terms[ranks:], max(depth)

@@ -1,8 +1,7 @@
 """What is drawn of a collective is what it does: pieces, rounds, bytes."""
 
 import pytest
-from charts import SPACE, drawn, said
-from pictures import sent
+from charts import SPACE, drawn
 
 from mathlib.checks import InputError
 from mathlib.show.schemes import collectives
@@ -57,21 +56,10 @@ def test_rounds_are_those_of_the_formulas(ranks):
         assert sum(size[what] for one in rounds for *_, what in one) == moved.total
 
 
-def test_both_orders_of_halving_send_halves_first():
-    near, far = (collectives.halving_rounds(8, nearest_first=first) for first in (True, False))
-    assert near[0][0] == (0, 1, "K/2") and far[0][0] == (0, 4, "K/2")
-    assert [m[0][2] for m in near] == [m[0][2] for m in far]
-
-
 def test_every_message_between_partners_is_one_bow():
     chart = drawn(collectives.who_talks({"halving": collectives.halving_rounds(4)}))
     bows = [p for p in chart.iter(f"{SPACE}path") if "C" in p.get("d")]
     assert len(bows) == 4 * 2
-
-
-def test_links_are_added_up_by_where_they_go():
-    told = said(drawn(collectives.nodes_and_links(sent(), node=4)))
-    assert told == "ring: 2.94 MB between nodes; levels: 1.68 MB between nodes"
 
 
 def test_an_unknown_collective_is_refused():
