@@ -119,8 +119,14 @@ class Value:
     def __matmul__(self, b: "Value") -> "Value":
         rows, made = product(self.rows, b.rows)
         out = Value(rows, by="@", made=made)
-        out.passes_to(self, lambda g: product(g, transposed(b.rows)))
-        out.passes_to(b, lambda g: product(transposed(self.rows), g))
+        out.passes_to(
+            self,
+            lambda g: product(g, transposed(b.rows)),
+        )
+        out.passes_to(
+            b,
+            lambda g: product(transposed(self.rows), g),
+        )
         return out
 
     def __mul__(self, b: "Value") -> "Value":
