@@ -1,7 +1,7 @@
 """What NCCL does with an all-reduce: its own model of rings, trees and the switch, beside times
 that others published; and formulas that are wrong in the wild.
 
-K bytes of the buffer · N ranks · g of them in a node
+K bytes of the buffer · N ranks · g ranks inside a node
 """
 
 import statistics
