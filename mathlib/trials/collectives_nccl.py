@@ -86,12 +86,12 @@ def _stepped(way: str, payload: float, nodes: int, dearer: float) -> float:
     return min(found)
 
 
-def tree_from(payload: float, ring_steps: float = 1) -> int:
-    """Nodes of eight from which on a tree beats rings; a ring's steps may be dearer."""
+def tree_from(payload: float, dearer: float = 1) -> int:
+    """Nodes of eight from which on a tree beats rings; the steps of both may be dearer."""
     return next(
         n
         for n in range(2, 300)
-        if _stepped("tree", payload, n, 1) < _stepped("ring", payload, n, ring_steps)
+        if _stepped("tree", payload, n, dearer) < _stepped("ring", payload, n, dearer)
     )
 
 
