@@ -27,7 +27,7 @@ def shape(a: Rows) -> tuple[int, int]:
     return len(a), len(a[0])
 
 
-def turned(a: Rows) -> Rows:
+def transposed(a: Rows) -> Rows:
     """The transpose.
 
     Chapter: autograd
@@ -64,7 +64,7 @@ def product(a: Rows, b: Rows) -> tuple[Rows, int]:
     (m, k), (inner, n) = shape(a), shape(b)
     if k != inner:
         raise InputError(f"shapes {shape(a)} @ {shape(b)}: expected (m, k) @ (k, n)")
-    rows = [[sum(map(mul, row, column)) for column in turned(b)] for row in a]
+    rows = [[sum(map(mul, row, column)) for column in transposed(b)] for row in a]
     return rows, m * k * n
 
 
@@ -119,8 +119,14 @@ class Value:
     def __matmul__(self, b: "Value") -> "Value":
         rows, made = product(self.rows, b.rows)
         out = Value(rows, by="@", made=made)
-        out.passes_to(self, lambda g: product(g, turned(b.rows)))
-        out.passes_to(b, lambda g: product(turned(self.rows), g))
+        out.passes_to(
+            self,
+            lambda g: product(g, transposed(b.rows)),
+        )
+        out.passes_to(
+            b,
+            lambda g: product(transposed(self.rows), g),
+        )
         return out
 
     def __mul__(self, b: "Value") -> "Value":

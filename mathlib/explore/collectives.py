@@ -48,7 +48,7 @@ def _ring_picture(width: float, held: Held, came: list[int], title: str) -> str:
     left = page.wide("rank 0") + 34
     pitch = (width - left) / n
     for p in range(n):
-        head = f"piece {p}" if page.wide("piece 0", page.small) < pitch - 8 else str(p)
+        head = f"chunk {p}" if page.wide("chunk 0", page.small) < pitch - 8 else str(p)
         middle = left + (p + 0.5) * pitch - 3
         page.text(middle, top, head, anchor="middle", size=page.small, quiet=True)
     said = []
@@ -58,13 +58,13 @@ def _ring_picture(width: float, held: Held, came: list[int], title: str) -> str:
         page.text(22, y + 17, f"rank {r}")
         for p, whose in enumerate(row):
             names = ", ".join(map(str, sorted(whose)))
-            hint = f"Rank {r}, piece {p}: numbers of ranks {names}"
+            hint = f"Rank {r}, chunk {p}: numbers of ranks {names}"
             x = left + p * pitch
             _piece(page, x, y, pitch - 6, whose, n, hint)
             if p == came[r]:
                 _arrow(page, x + pitch / 2 - 3, y)
         finished = sum(len(whose) == n for whose in row)
-        said.append(f"rank {r} holds {finished} finished piece{'s' * (finished != 1)}")
+        said.append(f"rank {r} holds {finished} finished chunk{'s' * (finished != 1)}")
     return page.svg(title, ". ".join(said) + ".")
 
 
@@ -87,7 +87,7 @@ def ring(ranks: int, step: int, megabytes: int) -> str:
     held, came = held_after(n, done)
     still = f" A ring of {n} is done after {done} steps." if step > done else ""
     say = f'<p class="mlx-say">{_ring_says(n, done, came[0])}{still}</p>'
-    title = f"What {n} ranks hold after step {done}, in pieces of {says.size(k / n)}"
+    title = f"What {n} ranks hold after step {done}, in chunks of {says.size(k / n)}"
     picture = ring_picture(held, came, title)
     sent, whole = done * k / n, comm.sent("all-reduce", payload=k, ranks=n)
     so_far = (
@@ -106,12 +106,12 @@ def _ring_says(n: int, done: int, piece: int) -> str:
         what, took = "all-gather", "keeps what came"
     moved = "Nothing has moved yet."
     if done:
-        moved = f"Rank 0 has taken piece {piece} from rank {n - 1}, and {took}."
+        moved = f"Rank 0 has taken chunk {piece} from rank {n - 1}, and {took}."
     finished = ""
     if done == last:
         finished = " Every rank now holds the whole sum."
     elif done == n - 1:
-        finished = " Every rank now holds one finished piece."
+        finished = " Every rank now holds one finished chunk."
     return f"<b>Step {done} of {last}, {what}.</b> {moved}{finished}"
 
 

@@ -4,10 +4,11 @@ K payload: bytes of the buffer · N ranks · g ranks inside a node
 W bandwidth: of NVLink, or of all network cards of a node together where that is less
 alpha latency of a step, over NVLink or over the network; NCCL's own stand in data/nccl.toml
 
-The model is src/graph/tuning.cc of NVIDIA/nccl at 5067397c, all of it that concerns an all-reduce
-over nodes of H100 or H200 with NVLink, one buffer at a time. NCCL's search of the machine
-(src/graph/search.cc) is not repeated: its caller gives the bandwidths, and its channels are those
-that it lays over a node of eight, 12 on one node and 8 on several.
+The model is src/graph/tuning.cc of NVIDIA/nccl at 5067397c, as far as it concerns
+an all-reduce by ring, tree, NVLS or NVLS tree (not CollNet) over nodes of H100 or H200 with NVLink,
+one buffer at a time. NCCL's search of the machine (src/graph/search.cc) is not repeated: its caller
+gives the bandwidths, and its channels are those that it lays over a node of eight, 12 on one node
+and 8 on several.
 """
 
 from collections.abc import Callable, Mapping

@@ -31,7 +31,8 @@ NEW = specs.find_model("llama3-8b").but(
 SHAPES = {"old": OLD, "new": NEW}
 ATTENTION = {"old": "standard", "new": "flash"}
 PLACES = {"old": recompute.GPT, "new": recompute.GATED}
-POLICIES = ("selective", "matmuls", "size", "full")
+POLICIES = ("none", "selective", "matmuls", "full")
+TITLES = {"old": "GPT-3-like", "new": "Llama-like"}
 B = 2  # sequences
 
 
@@ -156,10 +157,12 @@ def statistics(which: str, names: Iterable[str]) -> int:
 def planned(which: str, policy: str) -> Run:
     """Bytes and FLOP by the formulas: embedding, head and loss, and the layers' choice."""
     shape, names = SHAPES[which], keeps(which, policy)
-    layout = specs.Layout(micro_batch=B, recompute="full")
+    layout = specs.Layout(micro_batch=B, recompute="none" if policy == "none" else "full")
     given: dict[str, Any] = {"attention": ATTENTION[which], "bytes_per_element": 4}
     bare = activations.stage(shape, layout, small_tensors=True, **given).total
     bare -= 2 * 8 * B * shape.context  # the tokens' numbers
+    if policy == "none":
+        return Run(bare, 0)
     choice = kept.layer(shape, keep=names, **options(which))
     inputs = kept.layer(shape, keep=(), **options(which)).bytes
     more = choice.bytes - inputs + statistics(which, names)
@@ -193,11 +196,12 @@ def every_policy() -> dict[str, tuple[float, float]]:
     found = {}
     for which, policy in product(SHAPES, POLICIES):
         ours = by_policy(which, policy)
-        theirs = partial(by_torch, these(keeps(which, policy), PLACES[which]))
+        theirs: recompute.Wrap = partial(by_torch, these(keeps(which, policy), PLACES[which]))
+        theirs = ours if policy == "none" else theirs
         plan, ran = planned(which, policy), counted(which, ours)
         assert ran == counted(which, theirs) and equal(which, ours) and equal(which, theirs)
-        found[f"{which}, {policy}, bytes"] = plan.bytes, ran.bytes
-        found[f"{which}, {policy}, FLOP"] = plan.flop, ran.flop
+        found[f"{TITLES[which]}, {policy}, bytes"] = plan.bytes, ran.bytes
+        found[f"{TITLES[which]}, {policy}, FLOP"] = plan.flop, ran.flop
     return found
 
 
@@ -231,6 +235,18 @@ def within(share: float) -> tuple[Run, Run]:
     held = bare + choice.bytes - inputs + more
     ran = counted("new", in_turn(choice, NEW.layers, PLACES["new"]))
     return Run(held, choice.flop), ran
+
+
+def by_rule() -> dict[str, Run]:
+    """Bytes and FLOP of two rules of one line, of a limit that spares matmuls, and of the best
+    choice within the limit's bytes.
+    """
+    found = {name: counted("new", wrap) for name, wrap in RULES.items()}
+    kindly, best = counted("new", by_policy("new", "size")), within(0.28)[1]
+    assert best.bytes <= kindly.bytes
+    dropped, matmuls = found.items()
+    middle = {"no larger than X: kept": kindly, "best choice of these bytes": best}
+    return dict([dropped]) | middle | dict([matmuls])
 
 
 # Rules and steps

@@ -161,19 +161,27 @@ def point(name: str, policy: str) -> list[tuple[float, float]]:
     return [(100 * in_units(name, policy) / in_units(name), 100 * more(name, policy))]
 
 
-LINKS = {"PCIe 5.0, 16 lanes": 16 * 32e9 * 128 / 130 / 8, "NVLink-C2C": 450e9}
+PCIE = 16 * 32e9 * 128 / 130 / 8  # 5.0, 16 lanes
+LINKS = {"PCIe": PCIE, "PCIe at 50 GB/s": 50e9, "NVLink-C2C": 450e9}
+
+
+def causal_flop(name: str) -> float:
+    """FLOP of a layer's forward whose kernel skips the future: half of both matmuls over tokens."""
+    core = sum(one.flop for one in kept.tensors(name) if one.name == "projection input")
+    return kept.forward_flop(name) - core / 2
 
 
 def links(X: float = 400e12) -> list[list[str]]:
-    """GB/s from which fetching a matrix's or the kernel's result beats recomputing it, and to hide
-    all copies; the share of a layer that leaves hidden over each link.
+    """GB/s from which fetching a matrix's or a causal kernel's result beats recomputing it, and to
+    hide all copies; the share of a layer that leaves hidden over each link.
     """
     rows = []
     for name in ("llama3-8b", "llama3-70b"):
         model = specs.find_model(name)
-        inner = (model.width, 2 * model.context)
+        inner = (model.width, model.context)  # a causal kernel sums over half of 2 s
         rates = [kept.even_bandwidth(inner=i, flops_per_second=X) for i in inner]
-        rates.append(kept.hiding_bandwidth(name, flops_per_second=X))
+        hiding = kept.hiding_bandwidth(name, flops_per_second=X)
+        rates.append(hiding * kept.forward_flop(name) / causal_flop(name))
         shares = [f"{min(1, W / rates[-1]):.0%}" for W in LINKS.values()]
         rows.append([model.title, *(f"{W / 1e9:.0f}" for W in rates), *shares])
     return rows

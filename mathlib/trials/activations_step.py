@@ -1,4 +1,4 @@
-"""The fullest moment of a step: layers recomputed together, and a loss in pieces."""
+"""Peak memory of a step: layers recomputed together, and a loss in chunks."""
 
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -44,12 +44,12 @@ def groups() -> dict[int, tuple[float, int]]:
 
 
 def lowest(name: str) -> int:
-    """How many layers together make the fullest moment lowest, the loss aside."""
+    """How many layers together make the peak lowest, the loss aside."""
     return min(MOST, key=lambda q: kept.grouped(name, every=q)[1])
 
 
 def over_lowest() -> dict[str, list[tuple[int, float]]]:
-    """The fullest moment over the lowest one, of three models by formula and of the run."""
+    """The peak over the lowest one, of three models by formula and of the run."""
     found = {}
     for name in DEEP:
         sizes = {q: kept.grouped(name, every=q)[1] for q in MOST}
@@ -60,7 +60,7 @@ def over_lowest() -> dict[str, list[tuple[int, float]]]:
 
 
 def with_loss(name: str, q: int) -> float:
-    """The fullest moment with a whole loss: beside all inputs, or the first group that is back."""
+    """The peak with a whole loss: beside all inputs, or the first group that is back."""
     model = specs.find_model(name)
     after, back = kept.grouped(model, every=q)
     return max(after + 12 * model.context * model.vocab, back)
@@ -74,7 +74,7 @@ def again(name: str, q: int) -> float:
 
 
 class Losses(NamedTuple):
-    """A step with the loss whole and one with it in pieces."""
+    """A step with the loss whole and one with it in chunks."""
 
     line: live.Timeline
     peaks: list[int]
@@ -94,14 +94,14 @@ def _whole(model: gpt.GPT, tokens: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(model.head(body(model, tokens)).flatten(0, 1), targets.flatten())
 
 
-def _in_pieces(model: gpt.GPT, tokens: Tensor, targets: Tensor) -> Tensor:
+def _in_chunks(model: gpt.GPT, tokens: Tensor, targets: Tensor) -> Tensor:
     return chunked_loss(body(model, tokens), model.head.weight, targets, pieces=PIECES)
 
 
 def losses() -> Losses:
     """Both losses on one batch, with all 128,256 entries of Llama 3's vocabulary."""
     model, batch = gpt.GPT(WORDY, "flash"), words(WORDY)
-    turn = iter((_whole, _in_pieces))
+    turn = iter((_whole, _in_chunks))
     model.loss = lambda *batch: next(turn)(model, *batch)  # type: ignore[method-assign]
     sgd = torch.optim.SGD(model.parameters(), lr=0.0, foreach=False)
     line = live.step_timeline(model, [batch, batch], sgd)  # type: ignore[list-item]
@@ -111,11 +111,11 @@ def losses() -> Losses:
     n, V, h = 2 * WORDY.context, WORDY.vocab, WORDY.width
     two = 4 * (n * h + V * h)
     pairs: dict[str, tuple[float, float]] = {
-        "whole, at its fullest": (12 * n * V, whole),
-        "in pieces, at its fullest": (two + 8 * n * V / PIECES, pieces),
-        "in pieces, kept": (two, sum(after.values()) - after["weights"]),
+        "whole, peak": (12 * n * V, whole),
+        "in chunks, peak": (two + 8 * n * V / PIECES, pieces),
+        "in chunks, kept": (two, sum(after.values()) - after["weights"]),
     }
-    one, other = (_gradient(model, partial(way, model)(*batch)) for way in (_whole, _in_pieces))
+    one, other = (_gradient(model, partial(way, model)(*batch)) for way in (_whole, _in_chunks))
     apart = ((one - other).norm() / one.norm()).item()
     return Losses(line, [line.total(row) for row in tops], pairs, apart)
 

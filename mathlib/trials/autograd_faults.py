@@ -18,11 +18,11 @@ from mathlib.compute.autodiff import Rows, Value
 in_order = Value.graph
 
 
-def not_turned(self: Value, b: Value) -> Value:
+def not_transposed(self: Value, b: Value) -> Value:
     rows, made = autodiff.product(self.rows, b.rows)
     out = Value(rows, by="@", made=made)
     out.passes_to(self, lambda g: autodiff.product(g, b.rows))
-    out.passes_to(b, lambda g: autodiff.product(autodiff.turned(self.rows), g))
+    out.passes_to(b, lambda g: autodiff.product(autodiff.transposed(self.rows), g))
     return out
 
 
@@ -81,7 +81,7 @@ def leaves_wait(self: Value) -> list[Value]:
 
 
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "A B: B is not turned": (Value, "__matmul__", not_turned),
+    "A B: B is not transposed": (Value, "__matmul__", not_transposed),
     "A * B: takes its own factor": (Value, "__mul__", own_factor),
     "A + B: forgets B": (Value, "__add__", forgets_second),
     "relu: lets all through": (Value, "relu", lets_all_through),

@@ -1,7 +1,7 @@
 """What NCCL does with an all-reduce: its own model of rings, trees and the switch, beside times
 that others published; and formulas that are wrong in the wild.
 
-K bytes of the buffer · N ranks · g of them in a node
+K bytes of the buffer · N ranks · g ranks inside a node
 """
 
 import statistics
@@ -86,12 +86,12 @@ def _stepped(way: str, payload: float, nodes: int, dearer: float) -> float:
     return min(found)
 
 
-def tree_from(payload: float, ring_steps: float = 1) -> int:
-    """Nodes of eight from which on a tree beats rings; a ring's steps may be dearer."""
+def tree_from(payload: float, dearer: float = 1) -> int:
+    """Nodes of eight from which on a tree beats rings; the steps of both may be dearer."""
     return next(
         n
         for n in range(2, 300)
-        if _stepped("tree", payload, n, 1) < _stepped("ring", payload, n, ring_steps)
+        if _stepped("tree", payload, n, dearer) < _stepped("ring", payload, n, dearer)
     )
 
 

@@ -25,6 +25,7 @@ class Fewest(NamedTuple):
 
     title: str
     slower: dict[int, float]  # of the best run with so many, than the quickest of all
+    counted: int  # GPUs that each of all replicas needs, nothing recomputed
     alone: int  # GPUs that one replica needs with nobody to share with
 
     @property
@@ -36,13 +37,19 @@ class Fewest(NamedTuple):
 @cache
 def fewest() -> list[Fewest]:
     """The six sweeps on up to 64 GPUs."""
-    return [Fewest(one.title, slower(one), alone(one)) for one in every()]
+    return [Fewest(one.title, slower(one), counted(one), alone(one)) for one in every()]
 
 
 def slower(one: Sweep) -> dict[int, float]:
     best = one.timed[0].seconds
     sizes = sorted({t.instance for t in one.timed})
     return {n: min(t.seconds for t in one.timed if t.instance == n) / best - 1 for n in sizes}
+
+
+def counted(one: Sweep) -> int:
+    on = one.machine(PROGRAM)
+    layouts = [c.layout for c in able(on, one.devices, one.sequences)]
+    return min(x.tensor * x.pipeline for x in layouts if x.recompute == "none")
 
 
 def alone(one: Sweep) -> int:

@@ -10,7 +10,15 @@ from mathlib.show import says
 DAY, HOUR = 86_400.0, 3600.0
 GPU = specs.find_device("a100-80gb")
 BUDGET = cost.flop_done(devices=64, seconds=30 * DAY, peak=GPU.half, utilization=0.5)
-FITS = ("hoffmann-1", "hoffmann-2", "besiroglu", "muennighoff", "hoffmann-3", "kaplan")
+FITS = (
+    "hoffmann-1",
+    "hoffmann-2",
+    "besiroglu",
+    "muennighoff",
+    "hoffmann-3",
+    "hoffmann-3-digits",
+    "kaplan",
+)
 DIGITS = ("hoffmann-3", "hoffmann-3-digits")  # a fit as printed, and as its source text has it
 LLAMA = 16.55e12 / 402e9  # tokens for each parameter that Llama 3's authors found: arXiv:2407.21783
 COMPUTE = (1e20, 5.76e23, 3.8e25)  # FLOP of a small experiment, of Chinchilla, of Llama 3

@@ -6,6 +6,7 @@ from mathlib.compute import vendors
 from mathlib.specs import find_device
 
 MOSAIC = 0.73  # speed of an MI250 by that of an A100 with 80 GB, same code: mosaicml2023amd
+APART = 0.06  # at most, of a B200's time, by an MI355X in MLPerf Training 6.0: amd2026
 NEWER = 1.13  # an MI250 with ROCm 5.7 and FlashAttention-2, beside itself four months before
 RUNS = (
     ("GPT 175B, MI250X", "GPT 175B, A100"),

@@ -99,6 +99,14 @@ def by_formula(order: str) -> float:
     return 3 * MICRO_BATCHES + bubble.idle(order=order, **sizes)
 
 
+def steps() -> dict[str, tuple[float, Schedule]]:
+    """Each order's step by formula, and its lists."""
+    found = {title: (by_formula(order), named(order)) for order, title in TITLES.items()}
+    ideal, way_in = 3 * MICRO_BATCHES, (STAGES - 1) / 2  # two chunks
+    found["interleaved, split"] = ideal + way_in, torchs_split(STAGES, MICRO_BATCHES, 2)
+    return found
+
+
 # PyTorch's interleaved class, and the rounds that programs accept
 
 
@@ -174,11 +182,11 @@ def torchs_split(p: int, m: int, v: int) -> Schedule:
 WHOLE = {
     "GPipe": ("gpipe", {}),
     "1F1B": ("1f1b", {}),
-    "2 chunks": ("interleaved", {}),
-    "4 chunks": ("interleaved", {"chunks": 4}),
-    "2 lean": ("interleaved", {"ahead": 1}),
-    "4 lean": ("interleaved", {"chunks": 4, "ahead": 1}),
-    "breadth": ("breadth-first", {"chunks": 4}),
+    "interleaved v = 2": ("interleaved", {}),
+    "interleaved v = 4": ("interleaved", {"chunks": 4}),
+    "interleaved v = 2, lean": ("interleaved", {"ahead": 1}),
+    "interleaved v = 4, lean": ("interleaved", {"chunks": 4, "ahead": 1}),
+    "breadth-first v = 4": ("breadth-first", {"chunks": 4}),
 }
 SPLIT = ("zb-h1", "zb-h2", "zb-v", "dualpipe")
 
@@ -190,7 +198,7 @@ def _candidates(p: int, m: int) -> Iterator[tuple[str, bool, Schedule]]:
     for order in SPLIT:
         yield TITLES[order], True, named(order, m, p)
     for v in (2, 4):
-        yield f"{v}, split", True, torchs_split(p, m, v)
+        yield f"interleaved v = {v}, split", True, torchs_split(p, m, v)
 
 
 @cache

@@ -37,16 +37,18 @@ def by_message() -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def ahead(alpha: float, p: int = 8, m: int = 32) -> dict[str, tuple[float, float, float]]:
+def ahead(alpha: float, p: int = 8, m: int = 32) -> dict[str, tuple[float, ...]]:
     """Of orders that run once or twice p - s - 1 forwards ahead: the step without messages, what
-    messages add, what the first stage holds.
+    messages add, what they add if stages wait for them, what the first stage holds.
     """
-    found = {}
+    found: dict[str, tuple[float, ...]] = {}
     for order, title in (("1f1b", "1F1B"), ("interleaved", "interleaved")):
         for times in (1, 2):
             line = simulate(named(order, m, p, ahead=times))
-            late = later(order, alpha, p, m, ahead=times)
-            found[f"{title}, {times}"] = line.total, late, line.peak(0)
+            late, waits = (
+                later(order, alpha, p, m, blocking, ahead=times) for blocking in (False, True)
+            )
+            found[f"{title}, {times}× ahead"] = line.total, late, waits, line.peak(0)
     return found
 
 

@@ -41,6 +41,7 @@ WAYS = {
     "1F1B, as it is": Way(),
     "1, 1, 2, 4 layers": Way(layers=(1, 1, 2, 4)),
     "recomputed on 0 and 1": Way(again=(0, 1)),
+    "recomputed everywhere": Way(again=(0, 1, 2, 3)),
     "interleaved": Way("interleaved"),
     "ZB-V": Way("zb-v"),
     "ZB-H1": Way("zb-h1"),

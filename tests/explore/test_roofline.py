@@ -41,3 +41,9 @@ def test_points_lie_on_the_roof():
         [roofline.Operation("up", "mlp", flop=100.0, moved=10.0)], peak=30.0, bandwidth=2.0
     ).values()
     assert group == [("up", 10.0, 20.0)]
+
+
+def test_what_the_chapter_asks_of_a_small_and_a_large_model():
+    for model, share in {"gpt2": 25, "gpt3-175b": 89}.items():
+        html = ROOF.run({"model": model, "attention": "standard"})
+        assert f"at most <b>{share}%</b>" in html

@@ -44,7 +44,7 @@ def test_chapters_show_a_record_where_there_is_one_and_else_nothing(folder, tmp_
     for file in folder.glob("*.json"):
         file.rename(tmp_path / "bench/results" / file.name)
     shown = [repr(eval(cell.source)) for cell in ASKING]
-    assert len(shown) == 4 and all("bench/device.py" in words for words in shown)
+    assert len(shown) == 3 and all("bench/device.py" in words for words in shown)
     assert "decoding" not in shown[0], "only what the page asks for"
 
 

@@ -202,7 +202,7 @@ def test_evidence_opens_and_leads_to_the_run(visit):
     page = visit("book/ledger").page
     claim, (verdict, chapter) = next(iter(all_verdicts(ROOT).items()))
     row = page.locator(f"#ledger-{claim}")
-    summary, fact = row.locator("> summary"), row.locator("> :is(p, li)").first
+    summary, fact = row.locator("> summary"), row.locator(":scope > p, :scope > ul > li").first
     assert not fact.is_visible()
     assert verdict.headline.split()[-1] in summary.inner_text(), "the headline stands in the row"
     summary.click()

@@ -31,6 +31,8 @@ def test_the_best_choice_for_a_budget_is_as_planned(share):
 def test_rules_of_one_line():
     dropped, matmuls = (activations.counted("new", wrap) for wrap in activations.RULES.values())
     assert dropped.flop == activations.planned("new", "full").flop and matmuls.flop == 0
+    rows = activations.by_rule().values()
+    assert [round(one.flop / 2**20) for one in rows] == [162, 84, 60, 0]
     planned, ran = activations.useless(activations.RULES["results of matmuls: kept"])
     assert planned == ran
     assert activations.useless(activations.by_policy("new", "matmuls"))[1] == Run(0, 0)

@@ -41,7 +41,7 @@ def result_and_pull(fault, *rows):
 @pytest.mark.parametrize(
     ("fault", "rows", "result", "shares"),
     [
-        ("A B: B is not turned", ([[2.0]], [[3.0]]), [[6.0]], [[[3.0]], [[2.0]]]),
+        ("A B: B is not transposed", ([[2.0]], [[3.0]]), [[6.0]], [[[3.0]], [[2.0]]]),
         ("A * B: takes its own factor", ([[2.0]], [[3.0]]), [[6.0]], [[[2.0]], [[3.0]]]),
         ("A + B: forgets B", ([[2.0]], [[3.0]]), [[5.0]], [[[1.0]]]),
         ("relu: lets all through", ([[-2.0]],), [[0.0]], [[[1.0]]]),
@@ -53,8 +53,8 @@ def test_the_result_is_right_and_the_share_is_not(fault, rows, result, shares):
     assert result_and_pull(fault, *rows) == (result, shares)
 
 
-def test_a_product_that_does_not_turn_is_stopped_by_shapes():
-    with faults.built_in("A B: B is not turned"), pytest.raises(InputError):
+def test_a_product_that_does_not_transpose_is_stopped_by_shapes():
+    with faults.built_in("A B: B is not transposed"), pytest.raises(InputError):
         gradients()
 
 

@@ -30,3 +30,9 @@ def test_four_fits_agree_and_two_do_not():
     agree = [r for fit in study.FITS[:4] for r in found[fit]]
     assert 16 < min(agree) < max(agree) < 27
     assert found["hoffmann-3"][1] > 80 and found["kaplan"][1] < 1
+
+
+def test_more_digits_do_not_mend_a_faulty_fit():
+    fits = ("hoffmann-3", "hoffmann-3-digits", "besiroglu")
+    asked = [scaling.optimal(flop=study.BUDGET, fit=f).tokens_per_parameter for f in fits]
+    assert [round(r) for r in asked] == [69, 45, 20]

@@ -46,4 +46,5 @@ def test_messages_and_what_a_layer_has_left():
     device = specs.find_device("a100-80gb")
     two, four = (study.messages(1e9, device, width) for width in (2, 4))
     assert four / two == pytest.approx(8 / 6), "gradients of 32 bits beside weights of 16, twice"
-    assert study.elementwise_left(True) > study.elementwise_left(False) > 1
+    left = [round(study.elementwise_left(fused), 1) for fused in (True, False)]
+    assert left == [3.1, 1.8], "backward's all-reduces may take no time of their own"

@@ -11,12 +11,15 @@ from mathlib.trials.pipeline import named
 
 
 def test_executed_orders_take_what_the_formulas_say_and_have_one_processs_gradients():
-    names = ("breadth-first", "zb-h2", "dualpipe")
-    ran = schedules.executed(*((named(name), Times()) for name in names))
+    every = schedules.steps()
+    names = ("breadth-first", "ZB-H2", "DualPipe", "interleaved, split")
+    ran = schedules.executed(*((every[name][1], Times()) for name in names))
     for name, one in zip(names, ran, strict=True):
-        assert one.time == schedules.by_formula(name) and one.far < oracle.EQUAL
-        assert one.messages == simulate(named(name)).messages.total()
-        assert one.copies == 1 + (name == "dualpipe")
+        formula, lists = every[name]
+        assert one.time == formula and one.far < oracle.EQUAL
+        assert one.messages == simulate(lists).messages.total()
+        assert one.copies == 1 + (name == "DualPipe")
+    assert (one.time, one.messages, simulate(lists).fullest) == (25.5, 112, 4)
 
 
 def test_gradients_of_another_batch_are_far():
@@ -41,8 +44,17 @@ def test_torchs_lists_with_a_split_backward_can_be_executed():
     assert (line.total, line.fullest) == (96 + 7 / 4, 8)
 
 
+def test_interleaving_beats_1f1b_up_to_the_forward_of_a_chunk_and_lean_up_to_a_third_of_it():
+    for v in (2, 4):
+        for part, ahead, better in ((1, 2, True), (0.33, 1, True), (0.4, 1, False)):
+            slow = Times(message=part / v)
+            chunked = named("interleaved", 32, 8, chunks=v, ahead=ahead)
+            plain = simulate(named("1f1b", 32, 8), slow).total
+            assert (simulate(chunked, slow).total < plain) == better, (v, part, ahead)
+
+
 def test_the_quickest_order_fits_and_more_memory_never_slows():
-    assert schedules.quickest(0.0, 8, split=False) == ("4 lean", 101.25)
+    assert schedules.quickest(0.0, 8, split=False) == ("interleaved v = 4, lean", 101.25)
     assert schedules.quickest(0.5, 8, split=False)[0] == "1F1B"
     assert schedules.quickest(0.5, 8, split=True) == ("ZB-V", 116.5)
     by_flash = schedules.second_copy(attention="flash", dropout=False)

@@ -13,7 +13,8 @@ def test_running_twice_ahead_hides_messages_and_holds_more():
     plain, twice, lean, full = links.ahead(0.1).values()
     assert plain[0] == twice[0] > lean[0] == full[0]
     assert lean[1] > plain[1] > full[1] > twice[1] and full[1] == pytest.approx(30 * 0.1)
-    assert plain[2] == lean[2] == 8 < full[2] < twice[2]
+    assert plain[3] == lean[3] == 8 < full[3] < twice[3]
+    assert all(late < waits for _, late, waits, _ in (plain, twice, lean, full))
 
 
 def test_messages_are_waited_for_only_if_they_take_time():

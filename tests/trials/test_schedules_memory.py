@@ -6,10 +6,11 @@ from mathlib.trials import schedules_memory as memory
 
 
 def test_bytes_fall_with_the_stage_in_1f1b_and_are_even_there_and_back():
-    ways = ("1F1B, as it is", "recomputed on 0 and 1", "ZB-V")
-    plain, again, there = memory.held([memory.WAYS[name] for name in ways])
+    ways = ("1F1B, as it is", "recomputed on 0 and 1", "recomputed everywhere", "ZB-V")
+    plain, again, all_again, there = memory.held([memory.WAYS[name] for name in ways])
     assert plain == sorted(plain, reverse=True) and plain[0] > 3 * plain[-1]
     assert again[0] < plain[0] / 3 and again[2:] == plain[2:]
+    assert again[:2] == all_again[:2] and max(all_again) < max(again) / 2
     assert max(there) < 1.02 * min(there)
 
 

@@ -16,10 +16,10 @@ from mathlib.show.roles import ROLES, piece_look, rank_look
 from mathlib.show.tables import Shown
 
 RING = (
-    "In every round each rank hands one piece to its right: first the sums grow, then the "
-    "finished pieces go round once more."
+    "In every round each rank hands one chunk to its right: first the sums grow, then the "
+    "finished chunks go round once more."
 )
-STATES = "What every rank holds before and after, piece by piece."
+STATES = "What every rank holds before and after, chunk by chunk."
 SLOTS = "A slot for each rank's numbers; heavy: all are in."
 
 
@@ -69,7 +69,7 @@ def _ring(width: float, ranks: int, rounds: Sequence[int]) -> str:
     for nodes in turns:
         for r, node in enumerate(nodes):
             page.arrow(nodes[r - 1], node, role="communication", bend=-0.18)
-    page.note(f"{SLOTS} A tick is under the piece that came.")
+    page.note(f"{SLOTS} A tick is under the chunk that came.")
     return page.done(RING)
 
 
@@ -158,7 +158,7 @@ def _before_and_after(width: float, chosen: Sequence[str], ranks: int) -> str:
     page.flow(*panels, gap=30, above=14)
     for left, right in pairs:
         page.arrow(left, right, role="communication")
-    page.note(f"A row is a rank, a column a piece. {SLOTS}")
+    page.note(f"A row is a rank, a column a chunk. {SLOTS}")
     return page.done("Before and after " + ", ".join(chosen))
 
 

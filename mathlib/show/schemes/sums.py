@@ -14,7 +14,7 @@ from mathlib.show.roles import rank_look
 from mathlib.show.schemes.collectives import pieces, rank_legend
 from mathlib.show.tables import Shown
 
-LEVELS = "Inside the nodes first, across them with a piece each, inside again."
+LEVELS = "Inside the nodes first, across them with a chunk each, inside again."
 FIRST = "Whoever holds the sum first: every other rank has sent before, and must be sent to after."
 NCCL = "Rings use every card; a tree joins two nodes at one rank a chunk; a switch adds by itself."
 
@@ -126,6 +126,6 @@ def _levels(width: float, ranks: int, node: int) -> str:
         panels.append(page.panel(turn, page.stacked(*nodes, gap=12), note=note))
     page.flow(*panels, gap=20)
     page.note(
-        "A row is a rank, a column a piece; a gap parts the nodes. Heavy: all numbers are in."
+        "A row is a rank, a column a chunk; a gap parts the nodes. Heavy: all numbers are in."
     )
     return page.done(LEVELS)
