@@ -4,7 +4,8 @@ a step keeps.
 P parameters · D tokens in the mean that goes backward
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -28,10 +29,10 @@ HALVES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def described(dtype: str) -> list[str]:
-    """A format's bits of exponent and mantissa, its range, and its largest rounding error."""
+    """A format's bits of exponent and mantissa, its range, and a bound on its rounding error."""
     kind = number_type(dtype)
     limits = (says.number(x) for x in (kind.largest, bits.smallest(dtype)))
-    error = f"{50 * kind.epsilon:.2g}%"
+    error = f"{50 * kind.epsilon:.3g}%"
     return [dtype, f"{kind.exponent} + {kind.mantissa}", *limits, error]
 
 
@@ -75,25 +76,41 @@ def of_seeds() -> tuple[float, float]:
 
 
 @cache
-def activation_gradients() -> list[Tensor]:
+def activation_gradients() -> dict[str, Tensor]:
     """What arrives at the results of a new model's linear layers, of a mean over D tokens."""
     model = gpt.GPT(SHAPE)
-    caught: list[Tensor] = []
-    for layer in quantise.linears(model).values():
-        layer.register_forward_hook(lambda _, __, y: y.register_hook(caught.append) and None)
+    caught: dict[str, Tensor] = {}
+
+    def catch(name: str) -> Callable[..., None]:
+        return lambda _, __, y: y.register_hook(partial(caught.__setitem__, name)) and None
+
+    for name, layer in quantise.linears(model).items():
+        layer.register_forward_hook(catch(name))
     loss(model, *batches()[0]).backward()
-    return [g / PARTS for g in caught]
+    return {name: g / PARTS for name, g in caught.items()}
 
 
 def becomes(tokens: int = D, dtype: str = "fp16", scale: float = 1.0) -> dict[str, float]:
     """Shares of these gradients that a type makes zero, subnormal, or infinite."""
-    found = [g * (D / tokens) for g in activation_gradients()]
+    found = [g * (D / tokens) for g in activation_gradients().values()]
     return amp.underflow(lambda: found, HALVES[dtype], scale)
+
+
+def zero_at() -> tuple[float, float]:
+    """The shares that fp16 makes zero at the queries and keys, and at the logits."""
+    found = activation_gradients()
+    queries_and_keys = torch.cat(
+        [g.chunk(3, -1)[i] for n, g in found.items() for i in (0, 1) if "qkv" in n]
+    )
+    first, last = (
+        (g.half() == 0).double().mean().item() for g in (queries_and_keys, found["head"])
+    )
+    return first, last
 
 
 def by_size(scale: float = 1.0) -> dict[int, float]:
     """Shares of these gradients by power of two."""
-    every = torch.cat([g.flatten() for g in activation_gradients()]) * scale
+    every = torch.cat([g.flatten() for g in activation_gradients().values()]) * scale
     powers = every[every != 0].abs().log2().floor().int().clamp(-48, 0)
     found, counts = powers.unique(return_counts=True)
     pairs = zip(found.tolist(), counts.tolist(), strict=True)

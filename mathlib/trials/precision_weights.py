@@ -23,14 +23,16 @@ WAYS = {
     "bf16 alone": {"master": False},
     "bf16, stochastic": {"master": False, "rounding": "stochastic"},
 }
-# Perplexity over that of 16 bits, weights quantised by llama.cpp, by bits a weight of its files
-# and models: https://github.com/ggml-org/llama.cpp/pull/6936, read on 29 November 2026
+# Perplexity over that of 16 bits, weights quantised by llama.cpp, by files and models:
+# https://github.com/ggml-org/llama.cpp/pull/6936, read on 29 November 2026
 LLAMA_CPP = {
     "q8_0": {"Llama 2 7B": 1.000689, "Llama 3 8B": 1.000425},
     "q6_K": {"Llama 2 7B": 1.002406, "Llama 3 8B": 1.003490},
     "q4_K_M": {"Llama 2 7B": 1.014242, "Llama 3 8B": 1.028160},
     "q2_K": {"Llama 2 7B": 1.107955, "Llama 3 8B": 1.564849},
 }
+# GiB of the files of Llama 3 8B: README.md of llama.cpp's tools/perplexity
+LLAMA_3_GIB = {"f16": 14.97, "q8_0": 7.96, "q6_K": 6.14, "q4_K_M": 4.58, "q2_K": 2.96}
 
 
 @cache
@@ -154,6 +156,11 @@ def described(dtype: str, block: int = 0) -> list[str]:
     assert abs(more) < 0.01, f"{dtype} adds {more} nats"
     scale = f"{kind.scale or 'fp32'} for {kind.block or block}"
     return [dtype, scale, f"{bits:g}", f"{error:.1%}"]
+
+
+def of_files() -> list[str]:
+    """Bits a weight of llama.cpp's files, in their order."""
+    return [f"{16 * LLAMA_3_GIB[name] / LLAMA_3_GIB['f16']:.1f}" for name in LLAMA_CPP]
 
 
 def nats(value: float) -> str:

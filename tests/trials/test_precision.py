@@ -15,6 +15,10 @@ def test_fewer_gradients_vanish_with_a_smaller_mean_a_scale_or_more_exponent():
     assert set(study.becomes(dtype="bf16").values()) == {0}
 
 
+def test_at_the_queries_and_keys_all_vanish_and_at_the_logits_a_quarter():
+    assert study.zero_at() == (1, pytest.approx(0.26, abs=0.02))
+
+
 def test_a_scale_moves_all_sizes_alike():
     plain, scaled = study.by_size(), study.by_size(2.0**14)
     assert sum(plain.values()) == pytest.approx(1, abs=0.02)
