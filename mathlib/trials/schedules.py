@@ -44,6 +44,17 @@ Case = tuple[Schedule, Times]
 Gradients = dict[str, Tensor | None]
 
 
+def layers_held(schedule: Schedule, layers: int) -> str:
+    """Which layers each stage has, counted from 1."""
+    held = [
+        " and ".join(
+            str(i + 1) for c in schedule.chunks_of(s) for i in schedule.layers_of(c, layers)
+        )
+        for s in range(schedule.stages)
+    ]
+    return "; ".join(held)
+
+
 class Ran(NamedTuple):
     """What four processes counted of a step."""
 

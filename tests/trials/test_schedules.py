@@ -62,3 +62,8 @@ def test_the_quickest_order_fits_and_more_memory_never_slows():
     for split in (False, True):
         times = [schedules.quickest(0.1, memory, split)[1] for memory in (8, 12, 16, 32)]
         assert times == sorted(times, reverse=True)
+
+
+def test_interleaved_stages_hold_layers_a_round_apart():
+    held = schedules.layers_held(named("interleaved"), 8)
+    assert held == "1 and 5; 2 and 6; 3 and 7; 4 and 8"
