@@ -1,4 +1,4 @@
-"""Data parallel on unequal ranks: fast ones take more sequences, large ones more states.
+"""Data parallel on unequal ranks: sequences by their speed, states by their memory.
 
 N    ranks; rank i takes b_i of B sequences, and keeps the states of k_i of K bytes
 v_i  sequences that rank i computes in a second
