@@ -94,7 +94,7 @@ def test_settings_are_called_by_the_experiments_name_and_are_large_enough(visit)
 def test_a_phone_shows_the_main_settings_and_folds_the_rest(visit):
     phone, desk = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
     for size, folded in ((phone, True), (desk, False)):
-        page = visit("chapters/collectives", viewport=size).page
+        page = visit("chapters/inference", viewport=size).page
         more = page.locator(".mlx-more").first
         assert more.evaluate("e => !e.open") == folded
         rows = page.locator(".mlx:has(.mlx-more) .mlx-controls > .mlx-control")
