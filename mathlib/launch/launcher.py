@@ -106,7 +106,7 @@ def _under_torchrun() -> bool:
     return "MASTER_ADDR" in os.environ and "RANK" in os.environ
 
 
-def _life() -> int:
+def life() -> int:
     """How often torchrun has started its ranks anew. Its store keeps the addresses of the dead."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
@@ -246,7 +246,7 @@ def _join(
     rank.join(
         device,
         threads,
-        dist.PrefixStore(f"life {_life()}, run {joined}", store),
+        dist.PrefixStore(f"life {life()}, run {joined}", store),
         rank=int(os.environ["RANK"]),
         world_size=here,
         timeout=timeout,

@@ -5,6 +5,7 @@ v_i speed of device i, things a second
 
 import heapq
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from mathlib.checks import InputError, listed, positive, whole
 
@@ -44,8 +45,6 @@ def by_room(*, numbers: int, rooms: Sequence[float]) -> list[int]:
     Chapter: unequal
     """
     given = [positive("rooms", room) for room in listed("rooms", rooms)]
-    total, sums, cuts = sum(given), 0.0, [0]
-    for room in given:
-        sums += room
-        cuts.append(round(whole("numbers", numbers) * sums / total))
-    return [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+    n, total = whole("numbers", numbers), sum(given)
+    cuts = [0, *(round(n * part / total) for part in accumulate(given))]
+    return [b - a for a, b in pairwise(cuts)]

@@ -2,7 +2,7 @@
 go on from the last checkpoint.
 
 Moments are counted in steps, so that the same run can be played out without a process: life k of
-the ranks ends `lives[k]` steps after it began, in the middle of that step.
+the ranks ends `deaths[k].after` steps after it began, in the middle of the next.
 """
 
 import itertools
@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from mathlib import launch
+from mathlib.launch import launcher
 from mathlib.model import data, gpt, oracle
 from mathlib.parallel import checkpoint
 from mathlib.parallel.zero.stage3 import Zero3
@@ -77,7 +78,7 @@ def played_out(plan: Plan) -> list[tuple[int, int]]:
 
 def _train(plan: Plan, folder: Path) -> None:
     """One life of a rank. It writes down where it begins, and the loss of every step it ends."""
-    life, rank = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), dist.get_rank()
+    life, rank = launcher.life(), dist.get_rank()
     model = gpt.GPT(SHAPE)
     zero = Zero3(model, torch.optim.Adam, model.blocks)
     path = checkpoint.latest(folder / "saves") if (folder / "saves").exists() else None
