@@ -45,6 +45,6 @@ def by_room(*, numbers: int, rooms: Sequence[float]) -> list[int]:
     Chapter: unequal
     """
     given = [positive("rooms", room) for room in listed("rooms", rooms)]
-    n, total = whole("numbers", numbers), sum(given)
-    cuts = [0, *(round(n * part / total) for part in accumulate(given))]
+    all_of_them, total = whole("numbers", numbers), sum(given)
+    cuts = [0, *(round(all_of_them * part / total) for part in accumulate(given))]
     return [b - a for a, b in pairwise(cuts)]
