@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "mathlib").rglob("[!_]*.py"))
 GREEK = {"alpha", "kappa", "psi", "beta", "tau"}
 ITEM = re.compile(r"^(\w+(?:, \w+)*) ([\w-]+)")
-# Letters of a field of their own, each in a room or two: said on the page under "Local letters".
+# Letters of a field of their own, each in a room or two: said on the page under "Local symbols".
 LOCAL = {"x", "y", "i", "j"}  # any value, any index: no quantity
 FORMULAS = ("compute", "memory", "traffic", "schedule", "plan")
 
