@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -50,7 +50,8 @@ def _train(run: Run, life: int, folder: Path) -> None:
     """One life of a rank; it writes down its weights after every step."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model = gpt.GPT(SHAPE, seed=rank if life else 0).double()
-    zero = Zero1(model, oracle.OPTIMIZERS[run.optimizer], sums=True)
+    make: Any = oracle.OPTIMIZERS[run.optimizer]
+    zero = Zero1(model, make, sums=True)
     path = checkpoint.latest(folder / "saves")
     begin = checkpoint.resume(zero, path)[0] if path else 0
     shares = ranks if run.kept else run.lives[0].ranks

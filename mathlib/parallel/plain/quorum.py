@@ -19,9 +19,10 @@ import io
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import torch
-from torch.distributed import PrefixStore, ProcessGroup, ProcessGroupGloo, TCPStore
+from torch.distributed import PrefixStore, ProcessGroup, ProcessGroupGloo
 from torch.nn import Module
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -33,7 +34,7 @@ class Quorum:
 
     patience = timedelta(seconds=30)  # who comes later is healed in the next round
 
-    def __init__(self, model: Module, make: Make, store: TCPStore, seat: int, seats: int):
+    def __init__(self, model: Module, make: Make, store: Any, seat: int, seats: int):
         self.model, self.store, self.steps = model, store, -1  # no weights yet
         self.me = f"{seat}.{os.getpid()}"  # who comes back takes the same seat
         self.weights = list(model.parameters())
