@@ -32,6 +32,7 @@ MACHINE = machine(MODEL, find_cluster("dgx-a100"), Rates())
 RUN = Run(MACHINE, Layout(), 1.0)
 EXAMPLES: dict[str, object] = {
     "signed": True,
+    "sizes": [4.0, 2.0, 6.0],
     "step": 0.001,
     "start": 1.0,
     "rounding": "nearest",
@@ -44,6 +45,7 @@ EXAMPLES: dict[str, object] = {
     "scale_bits": 8,
     "scale": "fp32",
     "rolling": True,
+    "magnitude": True,
     "second_block": 256,
     "second_bits": 32,
     "model": MODEL,
@@ -297,6 +299,7 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
+    "owners.by_way": {"way": "owners"},
     "preference.phases": {
         "method": "ppo",
         "scorer": "llama3-8b",
