@@ -33,6 +33,9 @@ RUN = Run(MACHINE, Layout(), 1.0)
 EXAMPLES: dict[str, object] = {
     "signed": True,
     "sizes": [4.0, 2.0, 6.0],
+    "lengths": [5, 9, 2],
+    "room": 16,
+    "blocks": True,
     "step": 0.001,
     "start": 1.0,
     "rounding": "nearest",
@@ -300,6 +303,11 @@ OWN: dict[str, dict[str, object]] = {
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
     "owners.by_way": {"way": "owners"},
+    "matrix_updates.adapted_norms": {"rank": 8},
+    "matrix_updates.share": {"batch_tokens": 4096},
+    "packing.rows": {"way": "packed"},
+    "packing.slots": {"way": "packed"},
+    "packing.pairs": {"way": "packed"},
     "preference.phases": {
         "method": "ppo",
         "scorer": "llama3-8b",
