@@ -74,17 +74,33 @@ def predicted() -> dict[str, dict[str, float]]:
     """The same by formula, together and apart; the frozen model is whole on each rank, and not
     sharded as the formulas have it.
     """
-    whole = 4 * params.total(SHAPE)
-    how = {"devices": TRAINERS, "tokens": TOKENS, "sequences": GROUP, "bytes_per_element": 4}
+    whole, recipe = 4 * params.total(SHAPE), "adam-fp32-kept"
     told = preference.phases(
-        SHAPE, method="grpo", micro_batch=GROUP, recipe="adam-fp32-kept", **how
+        SHAPE,
+        method="grpo",
+        devices=TRAINERS,
+        tokens=TOKENS,
+        sequences=GROUP,
+        micro_batch=GROUP,
+        recipe=recipe,
+        bytes_per_element=4,
     )
-    others = preference.apart(SHAPE, recipe="adam-fp32-kept", **how)
+    others = preference.apart(
+        SHAPE,
+        devices=TRAINERS,
+        tokens=TOKENS,
+        sequences=GROUP,
+        recipe=recipe,
+        bytes_per_element=4,
+    )
     more = whole - told["writing"].amount("reference at rest")
+    rests = sum(told["writing"].amount(f"{role} at rest") for role in ("policy", "reference"))
     kept = activations.stage(
         SHAPE, Layout(micro_batch=GROUP), tokens=TOKENS - 1, bytes_per_element=4
     )
-    rests = sum(told["writing"].amount(f"{role} at rest") for role in ("policy", "reference"))
-    together = {"writing": told["writing"].total + more, "training": rests + more + kept.total}
-    apart = {"handing over": others["handing over"].total + more}
-    return {"together": together, "apart": apart, "writer": {"writing": others["writing"].total}}
+    training = rests + more + kept.total + told["scoring"].amount("gathered layer")
+    return {
+        "together": {"writing": told["writing"].total + more, "training": training},
+        "apart": {"handing over": others["handing over"].total + more, "training": training},
+        "writer": {"writing": others["writing"].total},
+    }
