@@ -4,6 +4,7 @@ measured beside the formula, in 32 bits.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -74,25 +75,11 @@ def predicted() -> dict[str, dict[str, float]]:
     """The same by formula, together and apart; the frozen model is whole on each rank, and not
     sharded as the formulas have it.
     """
-    whole, recipe = 4 * params.total(SHAPE), "adam-fp32-kept"
-    told = preference.phases(
-        SHAPE,
-        method="grpo",
-        devices=TRAINERS,
-        tokens=TOKENS,
-        sequences=GROUP,
-        micro_batch=GROUP,
-        recipe=recipe,
-        bytes_per_element=4,
-    )
-    others = preference.apart(
-        SHAPE,
-        devices=TRAINERS,
-        tokens=TOKENS,
-        sequences=GROUP,
-        recipe=recipe,
-        bytes_per_element=4,
-    )
+    whole = 4 * params.total(SHAPE)
+    how: dict[str, Any] = {"devices": TRAINERS, "tokens": TOKENS, "sequences": GROUP}
+    how |= {"recipe": "adam-fp32-kept", "bytes_per_element": 4}
+    told = preference.phases(SHAPE, method="grpo", micro_batch=GROUP, **how)
+    others = preference.apart(SHAPE, **how)
     more = whole - told["writing"].amount("reference at rest")
     rests = sum(told["writing"].amount(f"{role} at rest") for role in ("policy", "reference"))
     kept = activations.stage(

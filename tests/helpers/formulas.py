@@ -12,6 +12,7 @@ import typing
 import mathlib
 from mathlib.compute.reported import find_run
 from mathlib.compute.roofline import Operation
+from mathlib.compute.vision import Tower
 from mathlib.memory import kept
 from mathlib.memory.saved_tensors import Saving
 from mathlib.parts import Parts
@@ -34,6 +35,9 @@ EXAMPLES: dict[str, object] = {
     "signed": True,
     "sizes": [4.0, 2.0, 6.0],
     "lengths": [5, 9, 2],
+    "tower": Tower(layers=2, width=48, heads=3, ffn_width=160, image=32, patch=8),
+    "text_width": 64,
+    "images": 2,
     "room": 16,
     "blocks": True,
     "step": 0.001,
