@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from mathlib.checks import InputError, flag, listed, one_of, whole
 from mathlib.compute.flops import attention_pairs
-from mathlib.parts import Parts
 
 WAYS = ("padded", "sorted", "packed")
 
@@ -52,14 +51,14 @@ def rows(
     return [(max(sizes[j] for j in one), [i]) for one in batches for i in one]
 
 
-def slots(lengths: Sequence[int], *, way: str, room: int, sequences: int = 1) -> Parts:
+def slots(lengths: Sequence[int], *, way: str, room: int, sequences: int = 1) -> dict[str, int]:
     """Places of all rows: those of tokens, and of padding, which products and norms compute too.
 
     Chapter: compute
     """
     found = rows(lengths, way=way, room=room, sequences=sequences)
     places, tokens = sum(width for width, _ in found), sum(_sizes(lengths, room))
-    return Parts(f"{way} rows", "token", {"tokens": tokens, "padding": places - tokens})
+    return {"tokens": tokens, "padding": places - tokens}
 
 
 def pairs(

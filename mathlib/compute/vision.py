@@ -63,7 +63,7 @@ class Tower:
 CLIP_L_336 = Tower(layers=24, width=1024, heads=16, ffn_width=4096, image=336, patch=14)
 
 
-def tower_parameters(tower: Tower, *, text_width: int = 0) -> Parts:
+def tower_parameters(tower: Tower, *, text_width: int | None = None) -> Parts:
     """Parameters of a tower, and of a projector of two layers to a text's width if one is given
     (Liu et al. 2023, LLaVA-1.5).
 
@@ -78,12 +78,13 @@ def tower_parameters(tower: Tower, *, text_width: int = 0) -> Parts:
         "mlp": count.amount("mlp"),
         "norms": count.amount("norms") + 2 * h * (checked.first_norm + checked.final_norm),
     }
-    if to := whole("text_width", text_width, least=0):
+    if text_width is not None:
+        to = whole("text_width", text_width)
         parts["projector"] = (h + 1) * to + (to + 1) * to
     return Parts("Vision tower", "parameter", parts)
 
 
-def tower_flops(tower: Tower, *, text_width: int = 0, images: int = 1) -> Parts:
+def tower_flops(tower: Tower, *, text_width: int | None = None, images: int = 1) -> Parts:
     """FLOP of a forward pass: every patch meets every other, no mask, and each patch goes through
     the projector.
 
@@ -96,7 +97,8 @@ def tower_flops(tower: Tower, *, text_width: int = 0, images: int = 1) -> Parts:
         "patches": flops.matmul(rows=patches, inner=checked.channels * checked.patch**2, columns=h),
         **{name: found[name] for name in found if name not in ("embedding", "vocabulary")},
     }
-    if to := whole("text_width", text_width, least=0):
+    if text_width is not None:
+        to = whole("text_width", text_width)
         first = flops.matmul(rows=patches, inner=h, columns=to)
         parts["projector"] = first + flops.matmul(rows=patches, inner=to, columns=to)
     return Parts("forward of a vision tower", "FLOP", parts)

@@ -13,7 +13,7 @@ from mathlib.parts import Part, Parts
 def kept(
     tower: Tower,
     *,
-    text_width: int = 0,
+    text_width: int | None = None,
     images: int = 1,
     bytes_per_element: float = 2,
     small_tensors: bool = False,
@@ -23,19 +23,20 @@ def kept(
 
     Chapter: memory
     """
-    checked, b = instance("tower", tower, Tower), whole("images", images)
+    checked, many = instance("tower", tower, Tower), whole("images", images)
     e = positive("bytes_per_element", bytes_per_element)
     each = activations.layer(
-        checked.body, micro_batch=b, bytes_per_element=e, small_tensors=small_tensors
+        checked.body, micro_batch=many, bytes_per_element=e, small_tensors=small_tensors
     )
-    rows = b * checked.tokens
-    parts: dict[str, Part] = {"pixels": e * b * checked.channels * checked.image**2}
+    rows = many * checked.tokens
+    parts: dict[str, Part] = {"pixels": e * many * checked.channels * checked.image**2}
     norms = checked.first_norm + checked.final_norm
     if norms:
         parts["norm inputs"] = e * norms * rows * checked.width
     parts["layers"] = each.scaled(checked.layers, f"{checked.layers} layers")
-    if to := whole("text_width", text_width, least=0):
-        parts["projector"] = e * b * checked.patches * (checked.width + 2 * to)
+    if text_width is not None:
+        to = whole("text_width", text_width)
+        parts["projector"] = e * many * checked.patches * (checked.width + 2 * to)
     if small_tensors:
         parts["small tensors"] = 2 * FP32 * norms * rows + INDEX * checked.tokens
-    return Parts(f"Activations of {b} images", "byte", parts)
+    return Parts(f"Activations of {many} images", "byte", parts)

@@ -22,7 +22,7 @@ def test_every_document_is_in_one_row_that_has_room(lengths, sequences):
         assert sorted(i for _, row in found for i in row) == list(range(len(lengths)))
         assert all(sum(lengths[i] for i in row) <= width <= 64 for width, row in found)
         waste = packing.slots(lengths, way=way, room=64, sequences=sequences)
-        assert waste["tokens"] == sum(lengths) and waste.amount("padding") >= 0
+        assert waste["tokens"] == sum(lengths) and waste["padding"] >= 0
     full = len(packing.first_fit(lengths, room=64))
     assert full <= 11 / 9 * -(-sum(lengths) // 64) + 1 or max(lengths) > 64 / 3
 
@@ -30,7 +30,7 @@ def test_every_document_is_in_one_row_that_has_room(lengths, sequences):
 @given(drawn)
 def test_rows_of_one_need_no_padding_and_blocks_no_pair_of_others(lengths):
     alone = packing.slots(lengths, way="padded", room=64)
-    assert alone.amount("padding") == 0
+    assert alone["padding"] == 0
     own = sum(n * (n + 1) // 2 for n in lengths)
     assert packing.pairs(lengths, way="packed", room=64) == own
     rows = len(packing.first_fit(lengths, room=64))
@@ -44,7 +44,7 @@ def test_lengths_of_a_corpus_waste_less_in_this_order():
     part = {}
     for way in packing.WAYS:
         slots = packing.slots(lengths, way=way, **how)
-        part[way] = slots.amount("padding") / slots.total
+        part[way] = slots["padding"] / sum(slots.values())
     assert part["padded"] > 0.7 and part["sorted"] < 0.02 and part["packed"] < 0.01
     blocks, whole = (
         packing.pairs(lengths, way="packed", **how, blocks=blocks) for blocks in (True, False)

@@ -123,7 +123,7 @@ def test_what_cannot_be_split_is_refused(call, said) -> None:
 
 
 def test_a_tower_before_a_text_model_wants_uneven_stages():
-    """Llama 2 7B behind CLIP's tower, as LLaVA-1.5: layers of the tower are a tenth as much work."""
+    """Llama 2 7B behind CLIP's tower, as LLaVA-1.5: whose layers are a tenth of the work."""
     times, patches, head = partition.work_with_tower(CLIP_L_336, "llama2-7b", images=1, tokens=2048)
     assert len(times) == 24 + 32 and times[0] < times[-1] / 7
     whole = vision.tower_flops(CLIP_L_336, text_width=4096).total

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mathlib import launch, specs
 from mathlib.compute import matrix_updates
 from mathlib.memory import matrix_states
-from mathlib.meters import wire
+from mathlib.meters import saved, wire
 from mathlib.model import data, llama, oracle
 from mathlib.parallel.plain import muon, ring, shampoo
 from mathlib.traffic import owners
@@ -53,13 +53,7 @@ def by_ranks(way, optimizer="Adam"):
             made.step()
         history.append(oracle.flat_weights(model).clone())
     wholes = [of for of in made.optimizer.parts if isinstance(of, muon.Muon | shampoo.Shampoo)]
-    return history, sent, sum(held_bytes(of.state) for of in wholes)
-
-
-def held_bytes(state):
-    if isinstance(state, torch.Tensor):
-        return state.nbytes
-    return sum(map(held_bytes, state.values()))
+    return history, sent, sum(saved.tensor_bytes(list(of.state.values())) for of in wholes)
 
 
 @pytest.mark.parametrize("shape", [(8, 24), (24, 8), (16, 16)])
@@ -148,17 +142,3 @@ def test_states_are_the_formula_s_and_owners_share_them():
     assert sum(one["shampoo"] for one in found) == factors
     assert [one["repeated"] for one in found] == [factors] * 3
     assert max(one["shampoo"] for one in found) < 0.5 * factors
-
-
-def test_blocks_of_a_matrix_have_factors_of_their_own():
-    told = matrix_states.shampoo(SHAPE, block=24, dtype="fp64")
-    model = built()
-    both = muon.Both(
-        list(model.parameters()), model.blocks, partial(shampoo.Shampoo, block=24), torch.optim.Adam
-    )
-    for p in model.parameters():
-        p.grad = torch.randn_like(p)
-    both.step()
-    whole = matrix_states.shampoo(SHAPE, dtype="fp64").total
-    assert held_bytes(both.parts[0].state) == told.total - told.amount("moments of the rest")
-    assert told.total < whole
