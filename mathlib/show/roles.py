@@ -52,6 +52,7 @@ PARTS = {  # role: names of parts that look like it
     "weights": (
         *("matrices in 4 bits", "other frozen weights", "weights to write with"),
         *("reference at rest", "reward at rest"),
+        *("patches", "projector", "positions and class"),
         *("frozen weights", "weights, forward", "weights, backward", "padding"),
         *("live layer", "prefetched layers", "outside the layers", "live weights"),
         "too few parameters",
