@@ -110,7 +110,10 @@ def apart(
     }
     more: dict[str, Part] = {"gathered weights": own, "the row that is sent": own}
     cache = inference.kv_cache(
-        policy, tokens=tokens or policy.context, sequences=sequences, bytes_per_element=e
+        policy,
+        tokens=policy.context if tokens is None else tokens,
+        sequences=sequences,
+        bytes_per_element=e,
     )
     there: dict[str, Part] = {"weights to write with": own, "cache": cache}
     return {

@@ -89,6 +89,8 @@ PARTS = {  # role: names of parts that look like it
     "logits": ("loss", "probabilities", "gradients of logits", "targets", "number of targets"),
     "cache": ("keys", "values", "used", "tokens before", "sums"),
     "attention": (
+        *("projection input, results before magnitudes", "projection input, norms and scales"),
+        *("attention input, results before magnitudes", "attention input, norms and scales"),
         *("attention projections", "query", "key", "value", "output", "latent", "query and key"),
         *("query down", "query up", "key-value down", "key-value up", "position"),
         *("queries", "projection input"),
@@ -101,6 +103,8 @@ PARTS = {  # role: names of parts that look like it
         "log-sum-exp",
     ),
     "mlp": (
+        *("second input, results before magnitudes", "second input, norms and scales"),
+        *("mlp input, results before magnitudes", "mlp input, norms and scales"),
         *(
             "up",
             "down",
