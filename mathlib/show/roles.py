@@ -59,6 +59,8 @@ PARTS = {  # role: names of parts that look like it
     ),
     "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
     "optimizer": (
+        *("momentum", "moments of the rest", "left factors", "right factors"),
+        *("left roots", "right roots", "updates"),
         "policy at rest",
         "critic at rest",
         "model states",
@@ -67,6 +69,7 @@ PARTS = {  # role: names of parts that look like it
         "update",
     ),
     "activations": (
+        *("pixels", "norm inputs", "gathered weights", "the row that is sent"),
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
         *("1. norm statistics", "2. norm statistics", "block", "final"),
         *("final norm input", "final norm statistics", "token numbers", "residual"),
@@ -74,7 +77,10 @@ PARTS = {  # role: names of parts that look like it
         *(  # of layers with adapters
             name + how
             for name in ("attention input", "mlp input", "projection input", "second input")
-            for how in ("", ", dropped", ", masks", ", cast", ", times A")
+            for how in (
+                *("", ", dropped", ", masks", ", cast", ", times A"),
+                *(", results before magnitudes", ", norms and scales"),
+            )
             if name + how not in ("projection input", "second input")
         ),
         "too few tokens",
@@ -89,8 +95,6 @@ PARTS = {  # role: names of parts that look like it
     "logits": ("loss", "probabilities", "gradients of logits", "targets", "number of targets"),
     "cache": ("keys", "values", "used", "tokens before", "sums"),
     "attention": (
-        *("projection input, results before magnitudes", "projection input, norms and scales"),
-        *("attention input, results before magnitudes", "attention input, norms and scales"),
         *("attention projections", "query", "key", "value", "output", "latent", "query and key"),
         *("query down", "query up", "key-value down", "key-value up", "position"),
         *("queries", "projection input"),
@@ -103,8 +107,6 @@ PARTS = {  # role: names of parts that look like it
         "log-sum-exp",
     ),
     "mlp": (
-        *("second input, results before magnitudes", "second input, norms and scales"),
-        *("mlp input, results before magnitudes", "mlp input, norms and scales"),
         *(
             "up",
             "down",
