@@ -41,6 +41,17 @@ class Wait(NamedTuple):
 Program = Sequence[Work | Send | Wait]
 
 
+class Span(NamedTuple):
+    """Something that a rank did for a while; a timeline draws it."""
+
+    what: str
+    kind: str  # "compute", "idle", "communication"
+    rank: int
+    start: float
+    end: float
+    other: int  # the rank that it waits for or sends to; its own where it computes
+
+
 @dataclass(frozen=True)
 class Run:
     """What came out, of each rank."""
@@ -50,6 +61,7 @@ class Run:
     sent: Sequence[float]  # bytes
     messages: Sequence[int]
     waits_for: dict[int, int]  # for ever, since somebody died or sent nothing: rank, for which
+    spans: Sequence[Span] = ()  # where they were asked for
 
     @property
     def total(self) -> float:
@@ -67,9 +79,15 @@ class Run:
         return len(self.ends) * self.total - exact_sum(self.worked)
 
 
-def run(programs: Sequence[Program], cluster: Cluster, *, shared_ports: bool = False) -> Run:
+def run(
+    programs: Sequence[Program],
+    cluster: Cluster,
+    *,
+    shared_ports: bool = False,
+    record: bool = False,
+) -> Run:
     """Every rank's program on the cluster: whoever is first in time goes on; a message leaves when
-    its link is free and then takes size / bandwidth.
+    its link is free and then takes size / bandwidth.  `record`: keep what each did when.
 
     Chapter: unequal
     """
@@ -80,8 +98,10 @@ def run(programs: Sequence[Program], cluster: Cluster, *, shared_ports: bool = F
         if not isinstance(step, (Work, Send, Wait)):
             raise InputError(f"programs = ...{step!r}...: expected Work, Send or Wait")
     clock = _Clock(programs, cluster, flag("shared_ports", shared_ports))
+    clock.spans = [] if flag("record", record) else None
     clock.run()
-    return Run(clock.now, clock.worked, clock.sent, clock.messages, clock.blocked)
+    made = clock.now, clock.worked, clock.sent, clock.messages, clock.blocked
+    return Run(*made, sorted(clock.spans or (), key=lambda span: span.start))
 
 
 class _Clock:
@@ -97,6 +117,7 @@ class _Clock:
         self.came: dict[tuple, deque[float]] = {}
         self.waiting: dict[tuple, int] = {}  # rank, by the message
         self.blocked: dict[int, int] = {}
+        self.spans: list[Span] | None = None
 
     def run(self) -> None:
         turns = [(0.0, rank) for rank, program in enumerate(self.programs) if program]
@@ -114,10 +135,12 @@ class _Clock:
                     self.waiting[key], self.blocked[rank] = rank, step.source
                     continue
                 later = max(now, there.popleft())
+                self._waited(rank, step.source, now, later)
                 self.place[rank] += 1
             else:
                 later = now + step.seconds / self.cluster.speed(rank)
                 self.worked[rank] += later - now
+                self._keep("compute", "compute", rank, now, later, rank)
                 self.place[rank] += 1
             self.now[rank] = later
             if later > deaths.get(rank, math.inf):
@@ -139,6 +162,7 @@ class _Clock:
         if self.shared and self.node[rank] != self.node[step.to]:
             port = self.cluster.port(self.node[rank]).bandwidth
             arrival = max(arrival, self._through((self.node[rank], -1), step.size / port, now))
+        self._keep(f"to rank {step.to}", "communication", rank, now, arrival, step.to)
         key = rank, step.to, step.tag
         self.came.setdefault(key, deque()).append(arrival)
         return now, self._wake(key)
@@ -154,7 +178,17 @@ class _Clock:
         if rank is not None:
             del self.blocked[rank]
             self.place[rank] += 1
-            self.now[rank] = max(self.now[rank], self.came[key].popleft())
+            began, self.now[rank] = self.now[rank], max(self.now[rank], self.came[key].popleft())
+            self._waited(rank, key[0], began, self.now[rank])
             if self.place[rank] == len(self.programs[rank]):
                 return None
         return rank
+
+    def _waited(self, rank: int, source: int, start: float, end: float) -> None:
+        self._keep(f"waits for rank {source}", "idle", rank, start, end, source)
+
+    def _keep(
+        self, what: str, kind: str, rank: int, start: float, end: float, other: int
+    ) -> None:
+        if self.spans is not None and end > start:
+            self.spans.append(Span(what, kind, rank, start, end, other))

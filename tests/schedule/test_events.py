@@ -49,6 +49,25 @@ def test_what_is_not_computing_is_exposed_or_idle():
     assert run.idle == 2 * 5 - 4 and run.total == 5
 
 
+def test_what_is_recorded_adds_up_to_what_is_told():
+    cluster = Cluster((2, 2), Link(W), Link(W / 4), speeds={1: 0.5})
+    plan = programs.after([programs.work([3.0] * 4), programs.ring(payload=K, ranks=4)])
+    run = events.run(plan, cluster, record=True)
+    assert not events.run(plan, cluster).spans
+    for rank in range(4):
+        mine = [span for span in run.spans if span.rank == rank]
+        took = {
+            kind: sum(span.end - span.start for span in mine if span.kind == kind)
+            for kind in ("compute", "idle", "communication")
+        }
+        assert took["compute"] == run.worked[rank]
+        assert took["compute"] + took["idle"] == pytest.approx(run.ends[rank]), "no pauses here"
+        assert {s.other for s in mine if s.kind == "communication"} == {(rank + 1) % 4}
+        assert {s.other for s in mine if s.kind == "idle"} == {(rank - 1) % 4}
+    first = next(span for span in run.spans if span.kind == "idle")
+    assert first.what == f"waits for rank {first.other}" and first.start == 3
+
+
 def test_messages_of_other_tags_do_not_answer():
     ends = [[Send(1, 0, "a"), Work(5), Send(1, 0, "b")], [Wait(0, "b"), Wait(0, "a")]]
     assert events.run(ends, Cluster((2,))).ends == [5, 5]
