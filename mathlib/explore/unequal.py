@@ -23,7 +23,7 @@ DEATHS = (("nobody", 0), ("in the work", 30), ("in the communication", 70))
     "A cluster to slow, cut and kill",
     Choice("nodes", "Nodes", (("1", 1), ("2", 2), ("4", 4)), 2),
     Choice("each", "Ranks of a node", (("2", 2), ("4", 4)), 4),
-    Choice("way", "Way", (*WAYS, ("pipeline", "pipeline")), "ring"),
+    Choice("way", "Parallel way", (*WAYS, ("pipeline", "pipeline")), "ring"),
     Range("slow", "Slow rank", 0, 7, 1, 2, ""),
     Range("speed", "Speed of the slow rank", 10, 100, 10, 50, "%"),
     Choice("link", "Slow link", LINKS, "none"),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mathlib import specs
 from mathlib.compute import flops
 from mathlib.memory import activations, fit
-from mathlib.schedule import events, orders, partition, programs, ring_ends, shares
+from mathlib.schedule import events, orders, partition, programs, ring_ends, shares, waits
 from mathlib.schedule.cluster import Cluster, Link
 from mathlib.schedule.events import Run
 from mathlib.schedule.times import Times
@@ -101,6 +101,11 @@ def speeds(on: Cluster) -> list[float]:
     return [on.speed(rank) for rank in range(on.ranks)]
 
 
+def share_used() -> float:
+    """Of the team's speed, with equal shares."""
+    return waits.used(speeds=speeds(cluster()))
+
+
 def by_speed(on: Cluster | None = None) -> list[int]:
     """Sequences of each rank."""
     return shares.by_speed(things=B, speeds=speeds(on or cluster()))
@@ -170,3 +175,10 @@ def many(n: int, slow: float = 0.25, *, hierarchical: bool = False) -> float:
         for ports in ({}, {0: Link(slow * PORT.bandwidth)})
     ]
     return took[1] / took[0]
+
+
+def communication(way: str, fault: str) -> float:
+    """How many times longer the team's sum takes with a fault, without the work before it."""
+    both = (FAULTS[name] for name in (fault, "sixteen new GPUs"))
+    slow, usual = (events.run(summed(way), on, shared_ports=True).total for on in both)
+    return slow / usual

@@ -22,10 +22,10 @@ from mathlib.schedule.cluster import Cluster, Link
 from mathlib.schedule.events import Program
 from mathlib.schedule.times import Times
 
-RANKS, PAYLOAD, WORK = 4, 16_000_000, 0.1  # bytes; seconds of each rank before it sums
+RANKS, PAYLOAD, WORK = 4, 8_000_000, 0.1  # bytes; seconds of each rank before it sums
 FAST, SLOW = Link(80e6), Link(20e6)
 SHAPE = gpt.small(layers=4, width=16, context=64, vocab=len(data.vocabulary()), tied=False)
-MICRO_BATCHES, EACH, NAP = 8, 32, 0.04  # sequences of a micro-batch, seconds of a forward
+MICRO_BATCHES, EACH, NAP = 8, 32, 0.03  # sequences of a micro-batch, seconds of a forward
 MESSAGE = EACH * SHAPE.context * SHAPE.width * 4
 PACE = Times(forward=NAP, backward=2 * NAP, size=MESSAGE)
 ORDER = orders.make("1f1b", stages=RANKS, micro_batches=MICRO_BATCHES)
@@ -78,17 +78,19 @@ def planned(name: str) -> list[Program]:
     return programs.after([programs.work([WORK] * RANKS), getattr(programs, name)(**given)])
 
 
-def _took(name: str, rounds: int) -> tuple[str, float]:
-    """How links are held, and seconds of the shortest step, until the last rank is through."""
-    step, took = stepping(name), []
+def _took(rounds: int) -> tuple[str, dict[str, float]]:
+    """How links are held, and seconds of each way's shortest step, until the last is through."""
+    steps = {name: stepping(name) for name in WAYS}
+    took = dict.fromkeys(WAYS, 1e9)
     for turn in range(rounds + 1):  # the first opens connections
-        dist.barrier()
-        begin = time.perf_counter()
-        step()
-        end = torch.tensor(time.perf_counter() - begin)
-        dist.all_reduce(end, dist.ReduceOp.MAX)
-        took += [end.item()] if turn else []
-    return lab.here().place.way, min(took)
+        for name, step in steps.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            step()
+            end = torch.tensor(time.perf_counter() - begin)
+            dist.all_reduce(end, dist.ReduceOp.MAX)
+            took[name] = min(took[name], end.item()) if turn else took[name]
+    return lab.here().place.way, took
 
 
 class Beside(NamedTuple):
@@ -98,12 +100,15 @@ class Beside(NamedTuple):
     run: float
 
 
-def beside(name: str, what: str, rounds: int = 2, network: str | None = None) -> Beside:
-    """One way on one cluster."""
+def beside(what: str, rounds: int = 2, network: str | None = None) -> dict[str, Beside]:
+    """Each way on one cluster."""
     on = CLUSTERS[what]
-    way, run = launch.run(_took, None, name, rounds, cluster=on, network=network, timeout=300)[0]
-    model = events.run(planned(name), on, shared_ports=way == "namespaces")
-    return Beside(model.total, run)
+    way, took = launch.run(_took, None, rounds, cluster=on, network=network, timeout=100)[0]
+    shared = way == "namespaces"
+    return {
+        name: Beside(events.run(planned(name), on, shared_ports=shared).total, run)
+        for name, run in took.items()
+    }
 
 
 def slower(name: str) -> dict[str, float]:

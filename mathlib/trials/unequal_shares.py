@@ -160,9 +160,9 @@ def gain(what: str) -> Gain:
     if what == "sequences":
         model = [shares.slowest(split, speeds=SPEEDS) for split in (EQUAL, BY_SPEED)]
     else:
-        model = [_planned(split) for split in (EQUAL, BY_SPEED)]
+        model = [planned(split) for split in (EQUAL, BY_SPEED)]
     return Gain(model[0] / model[1], took[0] / took[1])
 
 
-def _planned(split: Sequence[int]) -> float:
+def planned(split: Sequence[int]) -> float:
     return events.run(programs.pipeline(LONG, _times(split)), HALVES).total

@@ -1,0 +1,34 @@
+"""Ranks that are slowed: the model of each way, who is named, and who is missed."""
+
+import sys
+
+import pytest
+
+from mathlib.trials import unequal_runs as runs
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO is Linux's")
+
+
+def test_who_waits_for_which_part_by_the_model():
+    slower = {way: runs.slower(way) for way in runs.WAYS}
+    assert slower["ring"]["one slow link inside"] == slower["ring"]["one slow port"] > 2
+    assert slower["pipeline"]["one slow port"] < 1.05 < 1.5 < slower["pipeline"]["one slow rank"]
+    assert slower["hierarchical"]["one slow link inside"] < slower["hierarchical"]["one slow port"]
+
+
+def test_no_run_is_faster_than_the_model_allows():
+    for way, one in runs.beside("one slow link inside", rounds=1, network="paced").items():
+        assert one.run > 0.95 * one.model > 0, way
+
+
+@LINUX
+def test_the_slow_one_is_named_and_of_what():
+    assert (0, 1) in runs.named(runs.CLUSTERS["one slow link inside"], rounds=1)
+    assert (1, None) in runs.named(runs.CLUSTERS["one slow rank"], rounds=1)
+
+
+def test_who_never_comes_is_missed():
+    lines = runs.hung()
+    assert lines[0].startswith("rank 0 waits in allreduce, number 2") and "rank 2" in lines[0]
+    assert lines[-1] == "rank 2: waits for nobody"
+    assert "2 failed to pass monitoredBarrier" in runs.missed()
