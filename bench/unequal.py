@@ -9,8 +9,7 @@ import rounds
 
 from mathlib import launch
 from mathlib.launch import lab
-from mathlib.schedule import events
-from mathlib.trials.unequal_runs import CLUSTERS, WAYS, planned, stepping
+from mathlib.trials.unequal_runs import CLUSTERS, WAYS, modelled, stepping
 
 
 def race(name: str, count: int) -> tuple[str, list[float]]:
@@ -24,7 +23,7 @@ def rows(quick: bool) -> Iterator[dict]:
             for network in (None, "paced"):
                 count, how = 2 if quick else 5, {"cluster": cluster, "network": network}
                 way, took = launch.run(race, None, name, count, **how, timeout=900)[0]
-                model = events.run(planned(name), cluster, shared_ports=way == "namespaces")
-                times = {"model": [model.total] * count, f"run, {way}": took}
+                model = modelled(name, cluster, way == "namespaces")
+                times = {"model": [model] * count, f"run, {way}": took}
                 label = f"{name}, {what}"
                 yield rounds.row(label, times, "model", f"run, {way}", least=round(min(took), 4))

@@ -84,10 +84,12 @@ def run(
     cluster: Cluster,
     *,
     shared_ports: bool = False,
+    rendezvous: bool = False,
     record: bool = False,
 ) -> Run:
     """Every rank's program on the cluster: whoever is first in time goes on; a message leaves when
-    its link is free and then takes size / bandwidth.  `record`: keep what each did when.
+    its link is free and then takes size / bandwidth.  `rendezvous`: and when its receiver waits for
+    it, as gloo's does.  `record`: keep what each did when.
 
     Chapter: unequal
     """
@@ -98,6 +100,7 @@ def run(
         if not isinstance(step, (Work, Send, Wait)):
             raise InputError(f"programs = ...{step!r}...: expected Work, Send or Wait")
     clock = _Clock(programs, cluster, flag("shared_ports", shared_ports))
+    clock.eager = not flag("rendezvous", rendezvous)
     clock.spans = [] if flag("record", record) else None
     clock.run()
     made = clock.now, clock.worked, clock.sent, clock.messages, clock.blocked
@@ -114,7 +117,9 @@ class _Clock:
         self.now, self.worked, self.sent, self.messages = [0.0] * n, [0.0] * n, [0.0] * n, [0] * n
         self.paused = [False] * n
         self.free: dict[tuple[int, int], float] = {}  # when a link, or (node, -1), is free again
+        self.eager = True  # messages leave before their receivers wait
         self.came: dict[tuple, deque[float]] = {}
+        self.offered: dict[tuple, deque[float]] = {}  # sizes of those that have not left
         self.waiting: dict[tuple, int] = {}  # rank, by the message
         self.blocked: dict[int, int] = {}
         self.spans: list[Span] | None = None
@@ -131,6 +136,8 @@ class _Clock:
                     heapq.heappush(turns, (self.now[woken], woken))
             elif isinstance(step, Wait):
                 key = step.source, rank, step.tag
+                if self.offered.get(key):
+                    self._leave(key, self.offered[key].popleft(), now)
                 if not (there := self.came.get(key)):
                     self.waiting[key], self.blocked[rank] = rank, step.source
                     continue
@@ -150,22 +157,31 @@ class _Clock:
 
     def _send(self, rank: int, step: Send, now: float) -> tuple[float, int | None]:
         """When the sender goes on, and who is woken; a pause is a turn of its own."""
-        link = self.cluster.link(rank, step.to, shared_ports=self.shared)
-        if link.latency and not self.paused[rank]:
+        pause = self.cluster.link(rank, step.to, shared_ports=self.shared).latency
+        if pause and not self.paused[rank]:
             self.paused[rank] = True
-            return now + link.latency, None
+            return now + pause, None
         self.paused[rank] = False
         self.place[rank] += 1
         self.sent[rank] += step.size
         self.messages[rank] += 1
-        arrival = self._through((rank, step.to), step.size / link.bandwidth, now)
-        if self.shared and self.node[rank] != self.node[step.to]:
-            port = self.cluster.port(self.node[rank]).bandwidth
-            arrival = max(arrival, self._through((self.node[rank], -1), step.size / port, now))
-        self._keep(f"to rank {step.to}", "communication", rank, now, arrival, step.to)
         key = rank, step.to, step.tag
+        if self.eager or key in self.waiting:
+            self._leave(key, step.size, now)
+            return now, self._wake(key)
+        self.offered.setdefault(key, deque()).append(step.size)
+        return now, None
+
+    def _leave(self, key: tuple, size: float, now: float) -> None:
+        """A message passes its link, and a port that is shared."""
+        rank, to, _ = key
+        link = self.cluster.link(rank, to, shared_ports=self.shared)
+        arrival = self._through((rank, to), size / link.bandwidth, now)
+        if self.shared and self.node[rank] != self.node[to]:
+            port = self.cluster.port(self.node[rank]).bandwidth
+            arrival = max(arrival, self._through((self.node[rank], -1), size / port, now))
+        self._keep(f"to rank {to}", "communication", rank, now, arrival, to)
         self.came.setdefault(key, deque()).append(arrival)
-        return now, self._wake(key)
 
     def _through(self, way: tuple[int, int], seconds: float, now: float) -> float:
         """When a message has passed what carries one at a time."""

@@ -330,6 +330,7 @@ OWN: dict[str, dict[str, object]] = {
         "programs": [[Send(1, 8.0)], [Wait(0)]],
         "cluster": Cluster((1, 1)),
         "shared_ports": False,
+        "rendezvous": False,
         "record": False,
     },
     "programs.after": {"parts": [[[Wait(1)], []], [[], [Send(0, 8.0)]]]},

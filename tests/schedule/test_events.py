@@ -49,6 +49,21 @@ def test_what_is_not_computing_is_exposed_or_idle():
     assert run.idle == 2 * 5 - 4 and run.total == 5
 
 
+def test_by_rendezvous_a_message_leaves_when_its_receiver_waits():
+    cluster = Cluster((1, 1, 1), between=Link(W))
+    plan = [[Work(4), Wait(1), Wait(2)], [Work(3), Send(0, W)], [Send(0, 2 * W)]]
+    assert events.run(plan, cluster).ends == [4, 3, 0]
+    run = events.run(plan, cluster, rendezvous=True, record=True)
+    assert run.ends == [4 + 1 + 2, 3, 0], "one after the other, as it asks for them"
+    late = [[Wait(1)], [Work(3), Send(0, W)], []]
+    assert events.run(late, cluster, rendezvous=True).ends == events.run(late, cluster).ends
+    ring = programs.after([programs.work([1, 5, 1, 1]), programs.ring(payload=K, ranks=4)])
+    both = [events.run(ring, ALIKE, rendezvous=how).total for how in (False, True)]
+    assert both[0] <= both[1]
+    dead = Cluster((1, 1), deaths={0: 1.0})
+    assert events.run([[Work(2)], [Send(0, 8)]], dead, rendezvous=True).total == 1
+
+
 def test_what_is_recorded_adds_up_to_what_is_told():
     cluster = Cluster((2, 2), Link(W), Link(W / 4), speeds={1: 0.5})
     plan = programs.after([programs.work([3.0] * 4), programs.ring(payload=K, ranks=4)])
