@@ -4,7 +4,7 @@ import pytest
 
 from mathlib.schedule import shares, waits
 from mathlib.trials import unequal as team
-from mathlib.trials import unequal_published as published
+from mathlib.trials import unequal_stragglers as published
 
 
 def test_old_gpus_hold_up_every_way_and_a_slow_port_only_those_that_pass_it():
