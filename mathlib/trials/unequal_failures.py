@@ -1,5 +1,5 @@
-"""A run whose ranks are killed again and again: torchrun's elastic agent starts them anew, and they
-go on from the last checkpoint.
+"""A run whose ranks are killed again and again: torchrun's elastic agent, or our launcher, starts
+them anew, and they go on from the last checkpoint.
 
 Moments are counted in steps, so that the same run can be played out without a process: life k of
 the ranks ends `deaths[k].after` steps after it began, in the middle of the next.
@@ -76,9 +76,11 @@ def played_out(plan: Plan) -> list[tuple[int, int]]:
     return lives
 
 
-def _train(plan: Plan, folder: Path) -> None:
-    """One life of a rank. It writes down where it begins, and the loss of every step it ends."""
-    life, rank = launcher.life(), dist.get_rank()
+def _train(plan: Plan, folder: Path, life: int | None = None) -> None:
+    """One life of a rank, torchrun's unless told which. It writes down where it begins, and the
+    loss of every step it ends.
+    """
+    life, rank = launcher.life() if life is None else life, dist.get_rank()
     model = gpt.GPT(SHAPE)
     zero = Zero3(model, torch.optim.Adam, model.blocks)
     path = checkpoint.latest(folder / "saves") if (folder / "saves").exists() else None
@@ -143,6 +145,19 @@ def under_torchrun(plan: Plan, folder: Path, ranks: int = 2, timeout: float = 60
     return told(plan, folder, ranks)
 
 
+def by_launcher(plan: Plan, folder: Path, ranks: int = 2) -> Told:
+    """Let our launcher run it, and again when a rank has been killed: lives that cost less."""
+    folder.mkdir(exist_ok=True)
+    for life in range(len(plan.deaths) + 1):
+        try:
+            launch.run(_train, ranks, plan, folder, life, echo=False)
+            break
+        except launch.RankError as error:
+            if "SIGKILL" not in next(iter(error.failures.values())):
+                raise
+    return told(plan, folder, ranks)
+
+
 def told(plan: Plan, folder: Path, ranks: int) -> Told:
     """Read it."""
     losses: list[dict[int, str]] = [{} for _ in range(ranks)]
@@ -163,6 +178,33 @@ def told(plan: Plan, folder: Path, ranks: int) -> Told:
 def lost(lives: Sequence[tuple[int, int]]) -> int:
     """Steps that were computed and had to be computed again."""
     return sum(a[1] - b[0] for a, b in itertools.pairwise(lives))
+
+
+class Held(NamedTuple):
+    """A killed run beside the same steps without a death."""
+
+    deaths: int  # that came
+    steps: int  # of the run
+    lost: int  # steps that were computed and had to be computed again
+    played_out: int  # the same number, played out without a process
+    same: bool  # each life as played out, all losses and all that came twice equal bit for bit
+
+
+def held(plan: Plan, folder: Path, run: Callable[..., Told] = by_launcher, ranks: int = 2) -> Held:
+    """Kill the ranks as planned, and compare; `run` is `by_launcher` or `under_torchrun`."""
+    folder.mkdir(exist_ok=True)
+    whole = uninterrupted(plan, folder / "whole", ranks)
+    killed, expected = run(plan, folder / "killed", ranks), played_out(plan)
+    same = killed.lives == expected and killed.alike and killed.losses == whole.losses
+    same &= set(whole.losses[0]) == set(range(1, plan.steps + 1))
+    return Held(len(killed.lives) - 1, plan.steps, lost(killed.lives), lost(expected), same)
+
+
+def until_killed(*, deaths: int, every: int, between: float, ranks: int, seed: int) -> Plan:
+    """Deaths as `drawn`, in a run just long enough for all of them to come."""
+    plan = drawn(steps=1, every=every, deaths=deaths, between=between, ranks=ranks, seed=seed)
+    lives = played_out(replace(plan, steps=sys.maxsize))
+    return replace(plan, steps=max(end for _, end in lives[:-1]) + every)
 
 
 def main(folder: str, plan: str) -> None:

@@ -40,6 +40,25 @@ def train(title: str, build: Callable, layers: bool = False, **options: Any) -> 
     run(losses)
 
 
+def replicas(title: str, build: Callable) -> None:
+    """Train by `build(model, make, store, seat, seats).step`; the first rank has the store."""
+
+    def losses() -> None:
+        seat, port = dist.get_rank(), torch.zeros(1, dtype=torch.int)
+        if seat == 0:
+            store = dist.TCPStore("localhost", 0, is_master=True)
+            port[0] = store.port
+        dist.broadcast(port, 0)
+        if seat:
+            store = dist.TCPStore("localhost", int(port))
+        model, seats = gpt.GPT(MODEL, seed=seat), dist.get_world_size()
+        way = build(model, torch.optim.Adam, store, seat, seats)
+        batch = oracle.my_part(data.batch(SEQUENCES, MODEL.context))
+        steps(title, lambda: model.loss(*batch), way.step)
+
+    run(losses)
+
+
 def sequences(title: str, build: Callable, **options: Any) -> None:
     """Train by `build(model, make, **options)`: `loss` takes its part of sequences."""
 

@@ -27,6 +27,7 @@ SCRIPTS = {
     "compression": ["Full", "Fp16", "Int8", "Sign", "TopK", "PowerSGD"],
     "unequal": ["unequal"],
     "local_sgd": ["local SGD", "DiLoCo", "in two fragments"],
+    "quorum": ["quorum"],
     "together": ["2 stages x 2 replicas x 2 tensor ranks"],
 }
 LONG = {"together": (8, 170), "compression": (4, 160)}  # ranks and lines
