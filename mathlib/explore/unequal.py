@@ -35,7 +35,7 @@ def unequal_cluster(
     nodes: int, each: int, way: str, slow: int, speed: int, link: str, rate: int, death: int
 ) -> str:
     sizes, late = (each,) * nodes, slow % (nodes * each)
-    held = {"ports": {}, "slow": {}}
+    held: dict[str, dict] = {"ports": {}, "slow": {}}
     if link == "port":
         held["ports"] = {0: Link(PORT.bandwidth * rate / 100)}
     if link == "inside":
@@ -43,11 +43,11 @@ def unequal_cluster(
     alike = Cluster(sizes, INSIDE, PORT)
     plan = _program(way, nodes, each)
     usual = events.run(plan, alike, shared_ports=True).total
-    on = Cluster(sizes, INSIDE, PORT, **held, speeds={late: speed / 100})  # type: ignore[arg-type]
+    on = Cluster(sizes, INSIDE, PORT, **held, speeds={late: speed / 100})
     run = events.run(plan, on, shared_ports=True, record=True)
     if death:
         ends = {late: run.total * death / 100}
-        on = Cluster(sizes, INSIDE, PORT, **held, speeds=on.speeds, deaths=ends)  # type: ignore[arg-type]
+        on = Cluster(sizes, INSIDE, PORT, **held, speeds=on.speeds, deaths=ends)
         run = events.run(plan, on, shared_ports=True, record=True)
     return _say(run, usual, late) + _timeline(run) + _facts(run, usual)
 

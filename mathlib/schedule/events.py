@@ -87,9 +87,11 @@ def run(
     rendezvous: bool = False,
     record: bool = False,
 ) -> Run:
-    """Every rank's program on the cluster: whoever is first in time goes on; a message leaves when
-    its link is free and then takes size / bandwidth.  `rendezvous`: and when its receiver waits for
-    it, as gloo's does.  `record`: keep what each did when.
+    """Every rank's program on the cluster: whoever is first in time goes on; a message
+    leaves when its link is free and then takes size / bandwidth.
+
+    rendezvous: and when its receiver waits for it, as gloo's does. record: keep what
+    each did when.
 
     Chapter: unequal
     """
@@ -203,8 +205,6 @@ class _Clock:
     def _waited(self, rank: int, source: int, start: float, end: float) -> None:
         self._keep(f"waits for rank {source}", "idle", rank, start, end, source)
 
-    def _keep(
-        self, what: str, kind: str, rank: int, start: float, end: float, other: int
-    ) -> None:
+    def _keep(self, what: str, kind: str, rank: int, start: float, end: float, other: int) -> None:
         if self.spans is not None and end > start:
             self.spans.append(Span(what, kind, rank, start, end, other))

@@ -1,5 +1,5 @@
-"""A team's cluster: eight old GPUs and eight new ones, a slow port between their nodes, one GPU that
-runs hot.  What each part costs by the event model, and what unequal shares bring back.
+"""A team's cluster: eight old GPUs and eight new ones, a slow port, one GPU that runs hot.  What
+each part costs by the event model, and what unequal shares bring back.
 
 N ranks · K bytes that are summed · B sequences of a step
 The team trains a model of 8 billion parameters with ZeRO 1, and one of 34 as a pipeline.

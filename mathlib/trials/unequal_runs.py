@@ -1,5 +1,5 @@
 """Four ranks on two nodes, whose links are held and of which one is slowed: what waits, beside the
-event model.  Ranks sleep instead of computing, so that little depends on what else the machine does.
+event model.  Ranks sleep instead of computing, so that little depends on what the machine does.
 """
 
 import time

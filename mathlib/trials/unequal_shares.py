@@ -4,7 +4,7 @@ one process trains, and takes as much less time as the model says.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -72,9 +72,7 @@ def unweighted(name: str = "SGD") -> float:
     return _compared(name, BY_SPEED, shares.by_room(numbers=NUMBERS, rooms=[1] * 4), True).far
 
 
-def _compared(
-    name: str, sequences: Sequence[int], states: Sequence[int], wrong: bool
-) -> Shared:
+def _compared(name: str, sequences: Sequence[int], states: Sequence[int], wrong: bool) -> Shared:
     ranks = launch.run(_shared, len(sequences), name, sequences, states, wrong)
     wanted = torch.cat(_whole(name))
     far = oracle.distance([torch.cat(history) for history, _ in ranks], wanted)
@@ -90,10 +88,10 @@ def _staged(name: str, split: Sequence[int]) -> list[dict[str, Tensor]]:
     chunks = model_chunks.build(SHAPE, ORDER, dist.get_rank(), layers=_cut(split))
     for chunk in chunks.values():
         chunk.double()
-    make = oracle.OPTIMIZERS[name]
+    make: Any = oracle.OPTIMIZERS[name]
     pipe, history = Pipeline(chunks, ORDER, make, width=SHAPE.width), []
-    for batch in _batches():
-        pipe.run(*batch)
+    for tokens, targets in _batches():
+        pipe.run(tokens, targets)
         pipe.step()
         history.append({key: one.clone() for key, one in pipe.weights().items()})
     return history
@@ -103,8 +101,10 @@ def staged(name: str, split: Sequence[int] = (2, 2, 4, 4)) -> float:
     """How far stages of so many layers are from one process, after each step."""
     names = [key for key, _ in gpt.GPT(SHAPE).named_parameters()]
     by_rank = launch.run(_staged, len(split), name, split)
-    history = [{k: v for one in step for k, v in one.items()} for step in zip(*by_rank, strict=True)]
-    rows = [torch.cat([step[key].flatten() for key in names]) for step in history]
+    rows = []
+    for step in zip(*by_rank, strict=True):
+        whole = {key: one for stage in step for key, one in stage.items()}
+        rows.append(torch.cat([whole[key].flatten() for key in names]))
     return oracle.distance([torch.cat(rows)], torch.cat(_whole(name)))
 
 
@@ -126,7 +126,7 @@ def _piped(split: Sequence[int]) -> float:
     chunks = model_chunks.build(SHAPE, LONG, here.rank, layers=_cut(split))
     times = _times(split, here.speed)
     pipe = Pipeline(chunks, LONG, torch.optim.SGD, width=SHAPE.width, pace=times)
-    return _shortest(lambda batch: pipe.run(*batch))
+    return _shortest(lambda batch: pipe.run(batch[0], batch[1]))
 
 
 def _shortest(step: Callable[[Sequence[Tensor]], object]) -> float:

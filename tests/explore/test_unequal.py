@@ -23,9 +23,7 @@ def test_a_step_is_that_of_the_event_model():
             programs.ring(payload=int(unequal.PAYLOAD), ranks=8),
         ]
     )
-    cluster = Cluster(
-        (4, 4), unequal.INSIDE, unequal.PORT, ports={0: Link(10e9)}, speeds={3: 0.5}
-    )
+    cluster = Cluster((4, 4), unequal.INSIDE, unequal.PORT, ports={0: Link(10e9)}, speeds={3: 0.5})
     run = events.run(plan, cluster, shared_ports=True)
     assert plain(says.time(run.total)) in html
     busy = sum(run.worked) / (8 * run.total)

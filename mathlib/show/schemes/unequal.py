@@ -38,8 +38,8 @@ def _team(width: float) -> str:
         port = page.box("port, slow" if node == 0 else "port", role="communication")
         nodes.append(page.stacked(title, grid, port, gap=6))
     if page.narrow:
-        for node in nodes:
-            page.row(node, above=10)
+        for one in nodes:
+            page.row(one, above=10)
     else:
         page.row(*nodes, gap=40, above=10)
     return page.done("Ranks 0 to 7 are old, 8 to 15 new, rank 11 is hot, node 0's port is slow")

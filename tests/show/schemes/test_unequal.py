@@ -14,8 +14,6 @@ def test_the_team_has_an_old_node_a_hot_gpu_and_a_slow_port():
 
 def test_shares_by_speed_end_together():
     assert "equal shares, 6; by speed, 4" in said(drawn(unequal.by_speed()))
-    assert "equal shares, 4; by speed, 3" in said(
-        drawn(unequal.by_speed((2, 2), (1, 3), (0.5, 1)))
-    )
+    assert "equal shares, 4; by speed, 3" in said(drawn(unequal.by_speed((2, 2), (1, 3), (0.5, 1))))
     with pytest.raises(InputError, match="speeds"):
         unequal.by_speed(speeds=(0, 1, 1, 1))
