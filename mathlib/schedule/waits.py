@@ -1,6 +1,6 @@
 """What one slow part costs all who wait for it.
 
-N ranks · K payload: bytes · v_i speed of rank i, things a second · q chance · m micro_batches
+N ranks · v_i speed of rank i, things a second · m micro_batches
 A synchronous step ends when the last rank does.  `events` follows each message; these are the
 laws that come out where ranks have equal work.
 """
@@ -20,17 +20,16 @@ def used(*, speeds: Sequence[float]) -> float:
 
 
 def some_slow(*, ranks: int, chance: float) -> float:
-    """The chance that a step waits for a slow rank: 1 - (1-q)^N.
+    """The chance that a step waits for a slow rank: 1 - (1-chance)^N.
 
     Chapter: unequal (eq-unequal-some)
     """
-    N, q = whole("ranks", ranks), fraction("chance", chance)
-    return 1 - (1 - q) ** N
+    return 1 - (1 - fraction("chance", chance)) ** whole("ranks", ranks)
 
 
 def step(*, ranks: int, chance: float, times: float) -> float:
     """How many times longer a step takes on average, when a rank takes so many times longer now and
-    then: 1 + (times - 1) (1 - (1-q)^N).
+    then: 1 + (times - 1) (1 - (1-chance)^N).
 
     Chapter: unequal (eq-unequal-some)
     """

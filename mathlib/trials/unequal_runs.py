@@ -3,7 +3,7 @@ event model.  Ranks sleep instead of computing, so that little depends on what t
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -138,6 +138,12 @@ def named(on: Cluster, times: float = 1.5, rounds: int = 2) -> list[tuple[int, i
     """
     watch = launch.run(_watched, None, rounds, cluster=on, network="paced", timeout=120)[0]
     return sorted((one.rank, one.to) for one in watch.stragglers(on.node_of, times))
+
+
+def told(found: Sequence[tuple[int, int | None]]) -> str:
+    """Who holds the others up, in words."""
+    ends = [f"rank {a}'s " + ("processor" if b is None else f"link to {b}") for a, b in found]
+    return "; ".join(ends) or "nobody"
 
 
 def _late(absent: int) -> None:

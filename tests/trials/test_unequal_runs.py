@@ -27,6 +27,11 @@ def test_the_slow_one_is_named_and_of_what():
     assert (1, None) in runs.named(runs.CLUSTERS["one slow rank"], rounds=1)
 
 
+def test_the_slow_one_in_words():
+    assert runs.told([(1, None), (0, 1)]) == "rank 1's processor; rank 0's link to 1"
+    assert runs.told([]) == "nobody"
+
+
 def test_who_never_comes_is_missed():
     lines = runs.hung()
     assert lines[0].startswith("rank 0 waits in allreduce, number 2") and "rank 2" in lines[0]

@@ -13,6 +13,10 @@ TEAM = (
     "The team's cluster: eight old GPUs, eight new ones of which one runs hot, and a slow port "
     "through which all pass that leaves the old node."
 )
+LIVES = (
+    "A box is a step, in the order of the run. A death throws the run back to its last checkpoint; "
+    "what was computed since then is computed again, with the same losses."
+)
 SHARES = (
     "A step of four ranks, of which two have half the speed. A box is one sequence. With equal "
     "shares the new ranks wait half of the time; with shares by speed nobody waits."
@@ -80,3 +84,29 @@ def _by_speed(width: float, rows: Sequence[Sequence[int]], rates: Sequence[float
         page.row(page.stacked(*lines, gap=5), above=6)
         told.append(f"{title}, {end:g}")
     return page.done("A step takes, in times of a sequence: " + "; ".join(told))
+
+
+def lives(
+    spans: Sequence[tuple[int, int]], steps: int, *, caption: str = LIVES, name: str = ""
+) -> Shown:
+    """What each life of the ranks computed, and what of it the next one computes again."""
+    last = whole("steps", steps)
+    rows = [(whole("spans", a, least=0), whole("spans", b, least=0)) for a, b in spans]
+    return figure(partial(_lives, rows=rows, steps=last), caption=caption, name=name)
+
+
+def _lives(width: float, rows: Sequence[tuple[int, int]], steps: int) -> str:
+    page = Canvas(width, "Lives of a run that is killed")
+    looks = [("computed", ROLES["forward"]), ("lost by the death", ROLES["gradients"])]
+    page.bottom = page.legend(looks, page.bottom)
+    cell, lines, lost = min(48.0, (width - 70) / steps), [], 0
+    for life, (begin, end) in enumerate(rows):
+        keeps = rows[life + 1][0] if life + 1 < len(rows) else end
+        lost += end - keeps
+        roles = [None] * begin + ["forward"] * (keeps - begin)
+        roles += ["gradients"] * (end - keeps) + [None] * (steps - end)
+        texts = ["" if role is None else str(i + 1) for i, role in enumerate(roles)]
+        grid = page.grid([roles], cell=cell, high=22, texts=[texts])
+        lines.append(page.beside(page.words(f"life {life + 1}", small=page.narrow), grid, gap=8))
+    page.row(page.stacked(*lines, gap=6), above=10)
+    return page.done(f"{len(rows)} lives of {steps} steps; {lost} steps are lost")
