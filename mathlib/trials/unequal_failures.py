@@ -76,7 +76,7 @@ def played_out(plan: Plan) -> list[tuple[int, int]]:
     return lives
 
 
-def _train(plan: Plan, folder: Path, life: int | None = None) -> None:
+def train(plan: Plan, folder: Path, life: int | None = None) -> None:
     """One life of a rank, torchrun's unless told which. It writes down where it begins, and the
     loss of every step it ends.
     """
@@ -128,7 +128,7 @@ def uninterrupted(plan: Plan, folder: Path, ranks: int = 2) -> Told:
     """The same steps by ranks that nobody kills."""
     folder.mkdir(exist_ok=True)
     alone = replace(plan, deaths=())
-    launch.run(_train, ranks, alone, folder)
+    launch.run(train, ranks, alone, folder)
     return told(alone, folder, ranks)
 
 
@@ -145,12 +145,14 @@ def under_torchrun(plan: Plan, folder: Path, ranks: int = 2, timeout: float = 60
     return told(plan, folder, ranks)
 
 
-def by_launcher(plan: Plan, folder: Path, ranks: int = 2) -> Told:
+def by_launcher(
+    plan: Plan, folder: Path, ranks: int = 2, train: Callable[..., None] = train
+) -> Told:
     """Let our launcher run it, and again when a rank has been killed: lives that cost less."""
     folder.mkdir(exist_ok=True)
     for life in range(len(plan.deaths) + 1):
         try:
-            launch.run(_train, ranks, plan, folder, life, echo=False)
+            launch.run(train, ranks, plan, folder, life, echo=False)
             break
         except launch.RankError as error:
             if "SIGKILL" not in next(iter(error.failures.values())):
@@ -211,7 +213,7 @@ def main(folder: str, plan: str) -> None:
     """What torchrun starts."""
     words = json.loads(plan)
     deaths = [Death(*death) for death in words.pop("deaths")]
-    launch.run(_train, None, Plan(**words, deaths=deaths), Path(folder), echo=False)
+    launch.run(train, None, Plan(**words, deaths=deaths), Path(folder), echo=False)
 
 
 if __name__ == "__main__":

@@ -21,14 +21,13 @@ from mathlib.parallel.plain.quorum import Quorum
 
 SHAPE = gpt.small(layers=2, width=16, context=8, vocab=len(data.vocabulary()))
 SEQUENCES = (3, 2, 1)  # of a batch, by replica
-MOMENTS = ("backward", "sum", "vote", "voted")  # before all but the last, which it has done
 
 
 class Death(NamedTuple):
     """The end of a life of a replica."""
 
     step: int  # of the run, the first is 0
-    moment: str
+    moment: str  # before it meets, "backward", or sums, or votes: "sum", "vote"; after: "voted"
     replica: int
 
 

@@ -1,13 +1,20 @@
 """Ranks that are killed, under torchrun's elastic agent and played out."""
 
+from functools import partial
+
+from mathlib.parallel import checkpoint
 from mathlib.trials.unequal_failures import (
     Death,
     Plan,
+    by_launcher,
     drawn,
+    held,
     lost,
     played_out,
+    train,
     under_torchrun,
     uninterrupted,
+    until_killed,
 )
 
 
@@ -41,3 +48,26 @@ def test_deaths_are_drawn_between_steps_apart_on_average():
     assert {death.rank for death in plan.deaths} == {0, 1, 2}
     a_death = lost(played_out(plan)) / 4000
     assert 4.5 < a_death < 5.5, "half of what lies between two saves"
+
+
+def test_ranks_killed_at_random_moments_end_with_the_same_bits(tmp_path):
+    """A sample; `python bench/run.py failures` kills a hundred."""
+    plan = until_killed(deaths=6, every=5, between=6, ranks=2, seed=5)
+    found = held(plan, tmp_path / "some")
+    assert found.same and found.deaths == 6 and found.lost == found.played_out > 0
+
+
+def test_a_run_that_forgets_the_optimizers_states_ends_with_others(tmp_path):
+    def forgetful(plan, folder, life=None):
+        resume = checkpoint.resume
+
+        def weights_only(zero, path):
+            found = resume(zero, path)
+            zero.optimizer.state.clear()
+            return found
+
+        checkpoint.resume = weights_only
+        train(plan, folder, life)
+
+    plan = Plan(steps=6, every=2, deaths=[Death(3, "step", 1)])
+    assert not held(plan, tmp_path / "forgetful", partial(by_launcher, train=forgetful)).same
