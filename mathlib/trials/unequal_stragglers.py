@@ -1,8 +1,7 @@
 """What others printed of unequal and slow devices, beside the laws.
 
-timm        Distribute workload across GPUs from different hardware generations, pull request 580 of
-            huggingface/pytorch-image-models, April 2021
-stragglers  Lin et al. 2025, arXiv:2505.05713: 3,079 jobs on ByteDance's cluster
+timm: "Distribute workload across GPUs from different hardware generations", pull request 580 of
+huggingface/pytorch-image-models, April 2021.
 """
 
 from typing import NamedTuple
@@ -11,8 +10,6 @@ from mathlib.schedule import waits
 
 TIMM = {"equal": (200, 200, 200, 200), "unequal": (300, 300, 200, 200)}  # A6000 twice, 2080 Ti
 PRINTED = {"equal": 2000, "unequal": 2500}  # images/s
-JOBS, SLOW_JOBS, LOST = 3079, 0.425, 0.104  # jobs; 10% slower or more; GPU hours
-HETPIPE = 0.49  # faster to converge than data parallelism with equal shares, "up to"
 
 
 class Timm(NamedTuple):

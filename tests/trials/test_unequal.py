@@ -2,9 +2,8 @@
 
 import pytest
 
-from mathlib.schedule import shares, waits
+from mathlib.schedule import shares
 from mathlib.trials import unequal as team
-from mathlib.trials import unequal_stragglers as published
 
 
 def test_old_gpus_hold_up_every_way_and_a_slow_port_only_those_that_pass_it():
@@ -54,11 +53,3 @@ def test_more_nodes_do_not_dilute_a_slow_port():
     assert 3 < levels[0] < levels[1] < levels[2] < 4
     assert team.communication("ring", "one port is slow") == pytest.approx(4)
     assert team.communication("tree", "one port is slow") < 3
-
-
-def test_a_published_speed_is_what_the_slowest_allows():
-    timm = published.timm()
-    assert timm.predicted == timm.printed == 2500 and timm.needed == 750
-    for ranks in (16, 1024):
-        q = published.chance(ranks)
-        assert waits.step(ranks=ranks, chance=q, times=1.5) == pytest.approx(1.1)
