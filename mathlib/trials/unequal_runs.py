@@ -122,7 +122,8 @@ def slower(name: str) -> dict[str, float]:
     return {what: one / took["alike"] for what, one in took.items()}
 
 
-def _watched(rounds: int) -> stragglers.Watch:
+def watched(rounds: int) -> stragglers.Watch:
+    """A rank works and sums, and what it takes is measured."""
     x = torch.ones(PAYLOAD // 4)
     with stragglers.watch() as watch:
         for _ in range(rounds):
@@ -136,7 +137,7 @@ def named(on: Cluster, times: float = 1.5, rounds: int = 2) -> list[tuple[int, i
     """Who holds up a ring by the meter: rank and None for its processor, or the rank that its link
     leads to.
     """
-    watch = launch.run(_watched, None, rounds, cluster=on, network="paced", timeout=120)[0]
+    watch = launch.run(watched, None, rounds, cluster=on, network="paced", timeout=120)[0]
     return sorted((one.rank, one.to) for one in watch.stragglers(on.node_of, times))
 
 

@@ -13,7 +13,10 @@ def test_who_waits_for_which_part_by_the_model():
     slower = {way: runs.slower(way) for way in runs.WAYS}
     assert slower["ring"]["one slow link inside"] == slower["ring"]["one slow port"] > 2
     assert slower["pipeline"]["one slow port"] < 1.05 < 1.5 < slower["pipeline"]["one slow rank"]
-    assert slower["hierarchical"]["one slow link inside"] < slower["hierarchical"]["one slow port"]
+    assert slower["tree"]["one slow rank"] == pytest.approx(1.2), "its root asks one by one"
+    for what in ("one slow link inside", "one slow port"):
+        assert max(slower, key=lambda way: slower[way][what]) == "ring"
+        assert slower["pipeline"][what] < min(slower["tree"][what], slower["hierarchical"][what])
 
 
 def test_no_run_is_faster_than_the_model_allows():
