@@ -41,6 +41,17 @@ class Wait(NamedTuple):
 Program = Sequence[Work | Send | Wait]
 
 
+class Span(NamedTuple):
+    """Something that a rank did for a while; a timeline draws it."""
+
+    what: str
+    kind: str  # "compute", "idle", "communication"
+    rank: int
+    start: float
+    end: float
+    other: int  # the rank that it waits for or sends to; its own where it computes
+
+
 @dataclass(frozen=True)
 class Run:
     """What came out, of each rank."""
@@ -50,6 +61,7 @@ class Run:
     sent: Sequence[float]  # bytes
     messages: Sequence[int]
     waits_for: dict[int, int]  # for ever, since somebody died or sent nothing: rank, for which
+    spans: Sequence[Span] = ()  # where they were asked for
 
     @property
     def total(self) -> float:
@@ -67,9 +79,19 @@ class Run:
         return len(self.ends) * self.total - exact_sum(self.worked)
 
 
-def run(programs: Sequence[Program], cluster: Cluster, *, shared_ports: bool = False) -> Run:
-    """Every rank's program on the cluster: whoever is first in time goes on; a message leaves when
-    its link is free and then takes size / bandwidth.
+def run(
+    programs: Sequence[Program],
+    cluster: Cluster,
+    *,
+    shared_ports: bool = False,
+    rendezvous: bool = False,
+    record: bool = False,
+) -> Run:
+    """Every rank's program on the cluster: whoever is first in time goes on; a message
+    leaves when its link is free and then takes size / bandwidth.
+
+    rendezvous: and when its receiver waits for it, as gloo's does. record: keep what
+    each did when.
 
     Chapter: unequal
     """
@@ -80,8 +102,11 @@ def run(programs: Sequence[Program], cluster: Cluster, *, shared_ports: bool = F
         if not isinstance(step, (Work, Send, Wait)):
             raise InputError(f"programs = ...{step!r}...: expected Work, Send or Wait")
     clock = _Clock(programs, cluster, flag("shared_ports", shared_ports))
+    clock.eager = not flag("rendezvous", rendezvous)
+    clock.spans = [] if flag("record", record) else None
     clock.run()
-    return Run(clock.now, clock.worked, clock.sent, clock.messages, clock.blocked)
+    made = clock.now, clock.worked, clock.sent, clock.messages, clock.blocked
+    return Run(*made, sorted(clock.spans or (), key=lambda span: span.start))
 
 
 class _Clock:
@@ -94,9 +119,12 @@ class _Clock:
         self.now, self.worked, self.sent, self.messages = [0.0] * n, [0.0] * n, [0.0] * n, [0] * n
         self.paused = [False] * n
         self.free: dict[tuple[int, int], float] = {}  # when a link, or (node, -1), is free again
+        self.eager = True  # messages leave before their receivers wait
         self.came: dict[tuple, deque[float]] = {}
+        self.offered: dict[tuple, deque[float]] = {}  # sizes of those that have not left
         self.waiting: dict[tuple, int] = {}  # rank, by the message
         self.blocked: dict[int, int] = {}
+        self.spans: list[Span] | None = None
 
     def run(self) -> None:
         turns = [(0.0, rank) for rank, program in enumerate(self.programs) if program]
@@ -110,14 +138,18 @@ class _Clock:
                     heapq.heappush(turns, (self.now[woken], woken))
             elif isinstance(step, Wait):
                 key = step.source, rank, step.tag
+                if self.offered.get(key):
+                    self._leave(key, self.offered[key].popleft(), now)
                 if not (there := self.came.get(key)):
                     self.waiting[key], self.blocked[rank] = rank, step.source
                     continue
                 later = max(now, there.popleft())
+                self._waited(rank, step.source, now, later)
                 self.place[rank] += 1
             else:
                 later = now + step.seconds / self.cluster.speed(rank)
                 self.worked[rank] += later - now
+                self._keep("compute", "compute", rank, now, later, rank)
                 self.place[rank] += 1
             self.now[rank] = later
             if later > deaths.get(rank, math.inf):
@@ -127,21 +159,31 @@ class _Clock:
 
     def _send(self, rank: int, step: Send, now: float) -> tuple[float, int | None]:
         """When the sender goes on, and who is woken; a pause is a turn of its own."""
-        link = self.cluster.link(rank, step.to, shared_ports=self.shared)
-        if link.latency and not self.paused[rank]:
+        pause = self.cluster.link(rank, step.to, shared_ports=self.shared).latency
+        if pause and not self.paused[rank]:
             self.paused[rank] = True
-            return now + link.latency, None
+            return now + pause, None
         self.paused[rank] = False
         self.place[rank] += 1
         self.sent[rank] += step.size
         self.messages[rank] += 1
-        arrival = self._through((rank, step.to), step.size / link.bandwidth, now)
-        if self.shared and self.node[rank] != self.node[step.to]:
-            port = self.cluster.port(self.node[rank]).bandwidth
-            arrival = max(arrival, self._through((self.node[rank], -1), step.size / port, now))
         key = rank, step.to, step.tag
+        if self.eager or key in self.waiting:
+            self._leave(key, step.size, now)
+            return now, self._wake(key)
+        self.offered.setdefault(key, deque()).append(step.size)
+        return now, None
+
+    def _leave(self, key: tuple, size: float, now: float) -> None:
+        """A message passes its link, and a port that is shared."""
+        rank, to, _ = key
+        link = self.cluster.link(rank, to, shared_ports=self.shared)
+        arrival = self._through((rank, to), size / link.bandwidth, now)
+        if self.shared and self.node[rank] != self.node[to]:
+            port = self.cluster.port(self.node[rank]).bandwidth
+            arrival = max(arrival, self._through((self.node[rank], -1), size / port, now))
+        self._keep(f"to rank {to}", "communication", rank, now, arrival, to)
         self.came.setdefault(key, deque()).append(arrival)
-        return now, self._wake(key)
 
     def _through(self, way: tuple[int, int], seconds: float, now: float) -> float:
         """When a message has passed what carries one at a time."""
@@ -154,7 +196,15 @@ class _Clock:
         if rank is not None:
             del self.blocked[rank]
             self.place[rank] += 1
-            self.now[rank] = max(self.now[rank], self.came[key].popleft())
+            began, self.now[rank] = self.now[rank], max(self.now[rank], self.came[key].popleft())
+            self._waited(rank, key[0], began, self.now[rank])
             if self.place[rank] == len(self.programs[rank]):
                 return None
         return rank
+
+    def _waited(self, rank: int, source: int, start: float, end: float) -> None:
+        self._keep(f"waits for rank {source}", "idle", rank, start, end, source)
+
+    def _keep(self, what: str, kind: str, rank: int, start: float, end: float, other: int) -> None:
+        if self.spans is not None and end > start:
+            self.spans.append(Span(what, kind, rank, start, end, other))

@@ -15,7 +15,7 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-from mathlib.checks import InputError, instance, listed, non_negative, whole
+from mathlib.checks import InputError, instance, listed, non_negative, positive, whole
 from mathlib.compute import flops, vision
 from mathlib.compute.vision import Tower
 from mathlib.layout import Layout, stage_layers
@@ -48,6 +48,47 @@ def by_time(
         return sums[first + count] - sums[first] + _ends(s, p, ends)
 
     return _least_worst(seconds, len(sums) - 1, p)
+
+
+def by_device(
+    *,
+    times: Sequence[float],
+    speeds: Sequence[float],
+    rooms: Sequence[float] = (),
+    sizes: Sequence[float] = (),
+    kept: Sequence[float] = (),
+    head: float = 0.0,
+) -> list[int]:
+    """The split whose slowest stage is quickest on unequal devices: the least max over stages of
+    their layers' times, with the head's on the last, over the device's speed.
+
+    rooms: bytes that each device has for layers; a layer takes its `sizes`, and `kept` for each
+    micro-batch in flight, of which stage s of p has p - s, as in 1F1B.
+
+    Chapter: unequal (eq-unequal-stages)
+    """
+    sums, rates = _sums(times), [positive("speeds", one) for one in listed("speeds", speeds)]
+    p, ends = len(rates), (0.0, non_negative("head", head))
+    limits = [positive("rooms", one) for one in listed("rooms", rooms)]
+    if limits and len(limits) != p:
+        raise InputError(f"rooms = {limits}: expected {p}, one for each of the speeds")
+    if not limits and (sizes or kept):
+        raise InputError("sizes, kept: expected rooms beside them, one for each of the speeds")
+    own, flying = (_of_layers(*one, sums) for one in (("sizes", sizes), ("kept", kept)))
+
+    def seconds(s: int, first: int, count: int) -> float:
+        states, activations = (of[first + count] - of[first] for of in (own, flying))
+        if limits and states + (p - s) * activations > limits[s]:
+            return math.inf
+        return (sums[first + count] - sums[first] + _ends(s, p, ends)) / rates[s]
+
+    if split := _least_worst(seconds, len(sums) - 1, p):
+        return split
+    least = own[-1] + flying[-1]
+    raise InputError(
+        f"rooms = {limits}: expected more, as no split fits; with one micro-batch in flight all "
+        f"layers take {least:g} bytes"
+    )
 
 
 def stage_times(
@@ -175,6 +216,7 @@ def _nearly_even(layers: int, p: int) -> list[int]:
 
 def _least_worst(cost: Callable[[int, int, int], float], layers: int, p: int) -> list[int]:
     """The split with the least worst stage, cost(stage, first layer, layers); each has a layer.
+    None, where each has an infinite cost.
 
     best[n] is the best way to give the first n layers to the stages so far: add a stage, and try
     all numbers of layers for it, fewest first, until it alone is worse than what was found, or
@@ -198,15 +240,24 @@ def _least_worst(cost: Callable[[int, int, int], float], layers: int, p: int) ->
             if least[1]:
                 grown[n] = least
         best = grown
-    return best[layers][1]
+    return best[layers][1] if layers in best else []
 
 
-def _sums(times: Sequence[float]) -> list[float]:
-    """Sums of the first 0, 1, 2, ... layers' times."""
+def _sums(times: Sequence[float], name: str = "times") -> list[float]:
+    """Sums of the first 0, 1, 2, ... layers' numbers."""
     sums = [0.0]
-    for one in listed("times", times):
-        sums.append(sums[-1] + non_negative("times", one))
+    for one in listed(name, times):
+        sums.append(sums[-1] + non_negative(name, one))
     return sums
+
+
+def _of_layers(name: str, given: Sequence[float], sums: Sequence[float]) -> list[float]:
+    """Sums of a number for each layer, which is 0 if none is given."""
+    layers = len(sums) - 1
+    numbers = listed(name, given) or [0.0] * layers
+    if len(numbers) != layers:
+        raise InputError(f"{name} of {len(numbers)} layers: expected {layers}, as many as times")
+    return _sums(numbers, name)
 
 
 def _ends(s: int, p: int, ends: tuple[float, float]) -> float:

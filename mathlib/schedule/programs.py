@@ -45,8 +45,8 @@ def ring(
     members: Sequence[int] | None = None,
     passes: str = "both",
 ) -> Programs:
-    """All-reduce round a ring of the members, as `collectives.ring_all_reduce` sends it;
-    `passes`: "scatter" or "gather" is one half.
+    """All-reduce round a ring of the members, as `collectives.ring_all_reduce` sends
+    it; `passes`: "scatter" or "gather" is one half.
 
     Chapter: unequal
     """

@@ -26,6 +26,7 @@ from mathlib.show.schemes import (
     sums,
     tensor,
     together,
+    unequal,
     zero,
 )
 from mathlib.specs import Layout
@@ -141,6 +142,10 @@ SCHEMES = {
     "sequences.clock, slow messages": lambda: sequences.clock(3, message=0.8),
     "sequences.exchanged": sequences.exchanged,
     "sequences.exchanged, two": lambda: sequences.exchanged(2, 4),
+    "unequal.team": unequal.team,
+    "unequal.by_speed": unequal.by_speed,
+    "unequal.lives": lambda: unequal.lives([(0, 5), (3, 5), (3, 8)], 8),
+    "unequal.by_speed, three": lambda: unequal.by_speed((2, 2, 2), (1, 2, 3), (0.25, 0.5, 1)),
     "experts.groups": experts.groups,
     "experts.groups, one group": lambda: experts.groups(4, 4, 4),
     "experts.exchanged": experts.exchanged,

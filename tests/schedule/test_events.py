@@ -49,6 +49,40 @@ def test_what_is_not_computing_is_exposed_or_idle():
     assert run.idle == 2 * 5 - 4 and run.total == 5
 
 
+def test_by_rendezvous_a_message_leaves_when_its_receiver_waits():
+    cluster = Cluster((1, 1, 1), between=Link(W))
+    plan = [[Work(4), Wait(1), Wait(2)], [Work(3), Send(0, W)], [Send(0, 2 * W)]]
+    assert events.run(plan, cluster).ends == [4, 3, 0]
+    run = events.run(plan, cluster, rendezvous=True, record=True)
+    assert run.ends == [4 + 1 + 2, 3, 0], "one after the other, as it asks for them"
+    late = [[Wait(1)], [Work(3), Send(0, W)], []]
+    assert events.run(late, cluster, rendezvous=True).ends == events.run(late, cluster).ends
+    ring = programs.after([programs.work([1, 5, 1, 1]), programs.ring(payload=K, ranks=4)])
+    both = [events.run(ring, ALIKE, rendezvous=how).total for how in (False, True)]
+    assert both[0] <= both[1]
+    dead = Cluster((1, 1), deaths={0: 1.0})
+    assert events.run([[Work(2)], [Send(0, 8)]], dead, rendezvous=True).total == 1
+
+
+def test_what_is_recorded_adds_up_to_what_is_told():
+    cluster = Cluster((2, 2), Link(W), Link(W / 4), speeds={1: 0.5})
+    plan = programs.after([programs.work([3.0] * 4), programs.ring(payload=K, ranks=4)])
+    run = events.run(plan, cluster, record=True)
+    assert not events.run(plan, cluster).spans
+    for rank in range(4):
+        mine = [span for span in run.spans if span.rank == rank]
+        took = {
+            kind: sum(span.end - span.start for span in mine if span.kind == kind)
+            for kind in ("compute", "idle", "communication")
+        }
+        assert took["compute"] == run.worked[rank]
+        assert took["compute"] + took["idle"] == pytest.approx(run.ends[rank]), "no pauses here"
+        assert {s.other for s in mine if s.kind == "communication"} == {(rank + 1) % 4}
+        assert {s.other for s in mine if s.kind == "idle"} == {(rank - 1) % 4}
+    first = next(span for span in run.spans if span.kind == "idle")
+    assert first.what == f"waits for rank {first.other}" and first.start == 3
+
+
 def test_messages_of_other_tags_do_not_answer():
     ends = [[Send(1, 0, "a"), Work(5), Send(1, 0, "b")], [Wait(0, "b"), Wait(0, "a")]]
     assert events.run(ends, Cluster((2,))).ends == [5, 5]

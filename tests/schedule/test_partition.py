@@ -52,6 +52,49 @@ def test_by_time_is_the_best_of_all(times, p, embedding, head) -> None:
     )
 
 
+def held(split, sizes, kept):
+    """Bytes of each stage of a split, 1F1B."""
+    firsts = [sum(split[:s]) for s in range(len(split))]
+    return [
+        sum(sizes[f : f + n]) + (len(split) - s) * sum(kept[f : f + n])
+        for s, (f, n) in enumerate(zip(firsts, split, strict=True))
+    ]
+
+
+LAYER = st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers(0, 2))
+DEVICE = st.tuples(st.sampled_from([0.25, 0.5, 1, 2]), st.integers(1, 14))
+
+
+@given(
+    st.lists(LAYER, min_size=1, max_size=8),
+    st.lists(DEVICE, min_size=1, max_size=5),
+    st.integers(0, 9),
+)
+def test_by_device_is_the_best_that_fits_or_says_that_none_does(layers, devices, head) -> None:
+    devices = devices[: len(layers)]
+    (times, sizes, kept), (speeds, rooms) = (zip(*of, strict=True) for of in (layers, devices))
+    fitting = [
+        split
+        for split in every_split(len(layers), len(devices))
+        if all(b <= room for b, room in zip(held(split, sizes, kept), rooms, strict=True))
+    ]
+    of = {"times": times, "speeds": speeds, "head": head}
+    full = {"rooms": rooms, "sizes": sizes, "kept": kept}
+
+    def worst(split):
+        took = partition.stage_times(split, times=times, head=head)
+        return max(one / speed for one, speed in zip(took, speeds, strict=True))
+
+    if fitting:
+        assert worst(partition.by_device(**of, **full)) == min(map(worst, fitting))
+        assert partition.by_device(**of, **full) in fitting
+    else:
+        with pytest.raises(InputError, match="no split fits"):
+            partition.by_device(**of, **full)
+    free = every_split(len(layers), len(devices))
+    assert worst(partition.by_device(**of)) == min(map(worst, free)), "without rooms"
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama3.2-1b", "gemma-2b"])
 @pytest.mark.parametrize(("p", "m"), [(2, 1), (3, 8), (4, 8)])
 @pytest.mark.parametrize("options", [{}, {"recipe": "adam-fp32", "schedule": "gpipe"}])
@@ -104,6 +147,12 @@ def test_the_work_of_a_pass_is_that_of_its_parts() -> None:
     ("call", "said"),
     [
         (lambda: partition.by_time(times=[1, 2], stages=3), "stages = 3: .* 2 layers"),
+        (lambda: partition.by_device(times=[1, 2], speeds=[1], rooms=[1, 2]), "expected 1, one"),
+        (lambda: partition.by_device(times=[1, 2], speeds=[1], sizes=[1, 2]), "expected rooms"),
+        (
+            lambda: partition.by_device(times=[1], speeds=[1], rooms=[1], kept=[1, 2]),
+            "kept of 2 layers: expected 1",
+        ),
         (lambda: partition.stage_times([1, 2], times=[1, 1]), "split = .*add up to 2 layers"),
         (lambda: partition.stage_times([2, 0], times=[1, 1]), "split = 0"),
         (
