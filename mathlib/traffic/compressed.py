@@ -26,7 +26,8 @@ def coded(*, numbers: float, ranks: int, bits: float, block: int | None = 256) -
 
 
 def largest(*, kept: float, ranks: int, number_bytes: float = 4) -> float:
-    """Top-k: the k largest numbers and their places (4 bytes) go to everybody, (4 + 4) k (N-1).
+    """Top-k: the k largest numbers and their places (4 bytes) go to everybody,
+    (4 + 4) k (N-1).
 
     Chapter: links (eq-links-topk)
     """
@@ -65,7 +66,7 @@ def local_steps(
 
 
 def break_even(*, full: float, less: float, seconds: float) -> float:
-    """Bandwidth below which a code pays: the bytes that it saves over the seconds to code,
+    """Bandwidth below which a code pays: the bytes it saves over the seconds to code,
     (full - less) / seconds.
 
     It supposes that neither is hidden behind backward.
@@ -79,8 +80,8 @@ def break_even(*, full: float, less: float, seconds: float) -> float:
 
 
 def utilization(*, compute: float, sending: float, steps: int = 1) -> float:
-    """Share of the time in which a rank computes: H c / (H c + s) of steps that take c and
-    a meeting after H of them that takes s, none of it hidden.
+    """Share of the time in which a rank computes: H c / (H c + s). Steps take c, and a
+    meeting after H of them takes s, none of it hidden.
 
     Chapter: links (eq-links-utilization)
     """

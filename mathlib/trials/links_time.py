@@ -77,12 +77,11 @@ def share(name: str, bandwidth: float) -> float:
 
 
 def rows() -> list[list[str]]:
-    """By name: GB of a step, seconds over 10 Gbit/s, and the share that computes by port."""
+    """By name: GB of a step, and the share of the time that computes by port."""
     return [
         [
             name,
             f"{sends(name) / 1e9:.2f}",
-            f"{sends(name) / PORTS['10 Gbit/s']:.2f}",
             *(f"{share(name, W):.0%}" for W in PORTS.values()),
         ]
         for name in NAMES

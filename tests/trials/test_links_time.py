@@ -20,7 +20,7 @@ def test_shares_rise_with_the_port_and_with_what_is_not_sent():
         shares = [times.share(name, W) for W in times.PORTS.values()]
         assert shares == sorted(shares)
     assert times.share("bf16", 1.25e9) < times.share("int8", 1.25e9) < times.share("sign", 1.25e9)
-    assert [len(row) for row in times.rows()] == [6] * 7
+    assert [len(row) for row in times.rows()] == [5] * 7
     for curve in (*times.over_ports().values(), *times.over_steps(1.25e9).values()):
         heights = [y for _, y in curve]
         assert heights == sorted(heights) and heights[0] > 0 and heights[-1] <= 100

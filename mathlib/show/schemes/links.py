@@ -94,25 +94,21 @@ def _meetings(width: float, H: int, F: int) -> str:
     page = Canvas(width, f"Meetings every step, every {H}, and in {F} fragments")
     looks = [("a step", ROLES["forward"]), ("a meeting", ROLES["communication"])]
     page.bottom = page.legend(looks, page.bottom)
+    long = f"every {H} steps"
+    every = {"every step": 1, long: H, f"in {F} fragments": H // F}
     cell = (width - 20) / 24
-    ways = {
-        "every step": [("forward", "communication")] * 8,
-        f"every {H} steps": [
-            ("forward", "communication" if (s + 1) % H == 0 else "") for s in range(8)
-        ],
-        f"in {F} fragments": [
-            ("forward", "communication" if (s + 1) % (H // F) == 0 else "") for s in range(8)
-        ],
-    }
-    for title, parts in ways.items():
-        wide = cell / F if title.startswith("in ") else cell
+    wide = 8 * 1.6 * cell + 8 * cell + 15  # of the first, which the others are as wide as
+    for title, steps in every.items():
+        meeting = cell / F if steps == H // F and title != long else cell
         shapes = []
-        for step, meeting in parts:
-            shapes.append(page.grid([[step]], cell=1.6 * cell, high=22))
-            if meeting:
-                shapes.append(page.grid([[meeting]], cell=wide, high=22))
+        for step in range(1, 9):
+            shapes.append(page.grid([["forward"]], cell=1.6 * cell, high=22))
+            if step % steps == 0:
+                size = cell if title == "every step" else meeting
+                shapes.append(page.grid([["communication"]], cell=size, high=22))
+        used = sum(shape.wide for shape in shapes) + len(shapes) - 1
         page.row(page.words(title, bold=True, small=page.narrow), above=12)
-        page.row(page.beside(*shapes, gap=1), above=6)
+        page.row(page.beside(*shapes, page.space(wide - used, 1), gap=1), above=6)
     return page.done(
         f"Eight steps with eight meetings, with {8 // H} whole ones, with {8 * F // H} of a "
         f"fragment each, {F} times as short"
