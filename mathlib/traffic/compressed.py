@@ -11,23 +11,25 @@ from mathlib.traffic import comm
 
 
 def coded(*, numbers: float, ranks: int, bits: float, block: int | None = 256) -> float:
-    """Each number as a code of some bits, each block with a scale of 4 bytes, None if it has none:
-    2 numbers (bits/8 + 4/block) (N-1)/N.
+    """Each number as a code of some bits, each block with a scale of 4 bytes:
+    2 numbers (bits/8 + 4/block) (N-1)/N.  block: None if there are no scales.
 
-    Codes do not add up on their way round a ring: they go to the owner of their chunk, and the
-    mean's code goes to all.
+    Codes do not add up on their way round a ring: they go to the owner of their
+    chunk, and the mean's code goes to all.
 
-    Chapter: links
+    Chapter: links (eq-links-coded)
     """
     scale = 4 / whole("block", block) if block is not None else 0
     each = positive("bits", bits) / 8 + scale
-    return comm.sent("all-reduce", payload=positive("numbers", numbers) * each, ranks=ranks)
+    payload = positive("numbers", numbers) * each
+    return comm.sent("all-reduce", payload=payload, ranks=ranks)
 
 
 def largest(*, kept: float, ranks: int, number_bytes: float = 4) -> float:
-    """Top-k: the k largest numbers and their places (4 bytes) go to everybody, (4 + 4) k (N-1).
+    """Top-k: the k largest numbers and their places (4 bytes) go to everybody,
+    (4 + 4) k (N-1).
 
-    Chapter: links
+    Chapter: links (eq-links-topk)
     """
     each = positive("kept", kept) * (positive("number_bytes", number_bytes) + 4)
     return each * (whole("ranks", ranks) - 1)
@@ -36,7 +38,7 @@ def largest(*, kept: float, ranks: int, number_bytes: float = 4) -> float:
 def low_rank(*, shapes: Iterable[tuple[int, int]], rank: int, ranks: int) -> float:
     """PowerSGD: of each m x n matrix the sums of P, m x r, and Q, n x r: 2 * 4 r (m + n) (N-1)/N.
 
-    Chapter: links
+    Chapter: links (eq-links-lowrank)
     """
     numbers = sum(
         min(whole("rank", rank), m, n) * (whole("rows", m) + whole("columns", n)) for m, n in shapes
@@ -44,11 +46,17 @@ def low_rank(*, shapes: Iterable[tuple[int, int]], rank: int, ranks: int) -> flo
     return comm.sent("all-reduce", payload=4 * numbers, ranks=ranks)
 
 
-def local_steps(*, payload: float, ranks: int, steps: int, fragments: int = 1) -> dict[str, float]:
-    """Ranks that average their weights every H steps: bytes sent in a step on average, 2 K/H
-    (N-1)/N, and in a step that does, of one fragment of the weights.
+def local_steps(
+    *,
+    payload: float,
+    ranks: int,
+    steps: int,
+    fragments: int = 1,
+) -> dict[str, float]:
+    """Ranks that average their weights every H steps: bytes sent in a step on average,
+    2 K/H (N-1)/N, and in a step that does, of one fragment of the weights.
 
-    Chapter: links
+    Chapter: links (eq-links-local)
     """
     H, parts = whole("steps", steps), whole("fragments", fragments)
     if parts > H:
@@ -58,11 +66,12 @@ def local_steps(*, payload: float, ranks: int, steps: int, fragments: int = 1) -
 
 
 def break_even(*, full: float, less: float, seconds: float) -> float:
-    """Bandwidth below which a code pays: (bytes in full - bytes of the code) / seconds to code.
+    """Bandwidth below which a code pays: the bytes it saves over the seconds to code,
+    (full - less) / seconds.
 
     It supposes that neither is hidden behind backward.
 
-    Chapter: links
+    Chapter: links (eq-links-even)
     """
     saved = positive("full", full) - non_negative("less", less)
     if saved <= 0:
@@ -71,10 +80,10 @@ def break_even(*, full: float, less: float, seconds: float) -> float:
 
 
 def utilization(*, compute: float, sending: float, steps: int = 1) -> float:
-    """Share of the time in which a rank computes: H c / (H c + s) of steps that take c and a
-    meeting after H of them that takes s, none of it hidden.
+    """Share of the time in which a rank computes: H c / (H c + s). Steps take c, and a
+    meeting after H of them takes s, none of it hidden.
 
-    Chapter: links
+    Chapter: links (eq-links-utilization)
     """
     computing = whole("steps", steps) * positive("compute", compute)
     return computing / (computing + non_negative("sending", sending))
