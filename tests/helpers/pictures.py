@@ -9,6 +9,7 @@ from mathlib.meters.arrivals import Event
 from mathlib.plan import bill
 from mathlib.show.schemes import (
     activations,
+    after,
     attention,
     autograd,
     collectives,
@@ -141,6 +142,11 @@ SCHEMES = {
     "sequences.clock, slow messages": lambda: sequences.clock(3, message=0.8),
     "sequences.exchanged": sequences.exchanged,
     "sequences.exchanged, two": lambda: sequences.exchanged(2, 4),
+    "after.beside": after.beside,
+    "after.roles": after.roles,
+    "after.roles, dpo": lambda: after.roles("dpo"),
+    "after.sent": after.sent,
+    "after.sent, three and one": lambda: after.sent(3, 1),
     "experts.groups": experts.groups,
     "experts.groups, one group": lambda: experts.groups(4, 4, 4),
     "experts.exchanged": experts.exchanged,
