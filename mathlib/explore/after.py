@@ -69,7 +69,7 @@ def phases(
         layout = Layout(data=devices, zero=3 if devices > 1 else 0, recompute="full")
         return {"training": fit.training(model, layout, tokens=tokens)}
     if method in ("lora", "qlora"):
-        own = {"rank": RANK, "quantised": method == "qlora"}
+        own: dict[str, Any] = {"rank": RANK, "quantised": method == "qlora"}
         return {"training": adapters.sharded(model, devices=devices, **own, **how)}
     roles: dict[str, Any] = {"method": method, "devices": devices, "tokens": tokens}
     if method in preference.WRITES:

@@ -84,7 +84,7 @@ def held(method: str) -> dict[str, tuple[float, float]]:
 def predicted(method: str, shape: specs.Model = SHAPE) -> dict[str, float]:
     """The same parts by the formulas, everything in 32 bits but the 4-bit matrices."""
     if method == "full":
-        own = params.total(shape)
+        own: float = params.total(shape)
         how: dict[str, Any] = {"bytes_per_element": NUMBER, "small_tensors": True}
         kept = activations.stage(shape, specs.Layout(micro_batch=SEQUENCES), **how)
         parts = {"activations": kept.total}

@@ -101,7 +101,7 @@ def crossing() -> float:
 
 def ways(tokens: int, devices: int = 8) -> dict[str, float]:
     """Bytes of one of the GPUs by method: Llama 3 8B, a sequence each, layers recomputed."""
-    how: dict[str, object] = {"tokens": tokens, "recompute": "full"}
+    how: dict[str, Any] = {"tokens": tokens, "recompute": "full"}
     own = how | {"rank": 16}
     layout = Layout(data=devices, zero=3, recompute="full")
     found = {

@@ -108,7 +108,8 @@ class Sharded(NamedTuple):
 def _cut(net: nn.Module) -> nn.Module:
     for block in net.blocks:  # type: ignore[union-attr]
         fully_shard(block)
-    return fully_shard(net)
+    fully_shard(net)
+    return net
 
 
 def _sharded() -> dict[str, Sharded]:

@@ -109,7 +109,7 @@ def _zero() -> tuple[float, float]:
     with wire.counted() as counted:
         grpo.loss(model, built(), text, earned, min(dice.shape[1], 8)).backward()
         way.step()
-    return counted.sent + counted.passed, sum(8 * flat.whole.numel() for flat in way.flats)
+    return float(counted.sent + counted.passed), sum(8 * flat.whole.numel() for flat in way.flats)
 
 
 def told(N: int, M: int = 0) -> list[float]:
