@@ -10,7 +10,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
-from mathlib.checks import InputError, one_of, whole
+from mathlib.checks import InputError, flag, one_of, whole
 from mathlib.parts import Part, Parts
 from mathlib.specs import Latent, Model, find_model
 
@@ -273,15 +273,22 @@ def shorthand(*, layers: int, width: int) -> int:
     return 12 * L * h**2
 
 
-def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", "value")) -> Parts:
+def lora(
+    model: str | Model,
+    *,
+    rank: int,
+    targets: Collection[str] = ("query", "value"),
+    magnitude: bool = False,
+) -> Parts:
     """Trainable parameters of LoRA: r (n_in + n_out) for every adapted matrix (Hu et al. 2021,
     section 4.1).
 
-    targets: names as in `matrices`; the paper adapts query and value.
+    targets: names as in `matrices`; the paper adapts query and value. `magnitude`: DoRA adds one
+    number for each output (Liu et al. 2024, section 4.1).
 
     Chapter: memory
     """
-    model, r = find_model(model), whole("rank", rank)
+    model, r, magnitude = find_model(model), whole("rank", rank), flag("magnitude", magnitude)
     body = matrices(model)[:-1]
     if isinstance(targets, str) or not isinstance(targets, Collection) or not targets:
         raise InputError(
@@ -291,7 +298,11 @@ def lora(model: str | Model, *, rank: int, targets: Collection[str] = ("query", 
         one_of("targets", name, dict.fromkeys(m.name for m in body))
     found = [m for m in body if m.name in targets]
     groups = {
-        g: sum(r * (m.inputs + m.outputs) * m.layers * m.copies for m in found if m.group == g)
+        g: sum(
+            (r * (m.inputs + m.outputs) + magnitude * m.outputs) * m.layers * m.copies
+            for m in found
+            if m.group == g
+        )
         for g in dict.fromkeys(m.group for m in found)
     }
     return Parts(f"LoRA of rank {r} on {model.title}", "parameter", groups)

@@ -37,6 +37,7 @@ class _Layer(NamedTuple):
     adapter_bytes: float
     dropout: bool
     small: bool
+    magnitude: bool
 
     def norm(self, name: str) -> Iterator[tuple[str, float]]:
         yield f"{name} norm input", self.e * self.n * self.model.width
@@ -60,6 +61,15 @@ class _Layer(NamedTuple):
         elif name != "projection input":  # the attention kernel keeps its result anyway
             yield name, self.e * self.n * wide
         yield f"{name}, times A", self.adapter_bytes * self.n * self.rank * len(readers)
+        if self.magnitude:
+            outputs = sum(self.outputs(reader) for reader in readers)
+            yield f"{name}, results before magnitudes", self.e * self.n * outputs
+            if self.small:
+                yield f"{name}, norms and scales", (self.adapter_bytes + self.e) * outputs
+
+    def outputs(self, name: str) -> int:
+        """Features that a matrix of this name puts out."""
+        return next(one.outputs for one in params.matrices(self.model) if one.name == name)
 
     def kept(self, live: bool) -> Iterator[tuple[str, float]]:
         """All of it; `live`: whether a gradient flows out of the layer, to adapters below."""
@@ -102,6 +112,7 @@ def layer(
     bytes_per_element: float = 2,
     adapter_bytes: float | None = None,
     dropout: bool = False,
+    magnitude: bool = False,
     first: bool = False,
     small_tensors: bool = False,
 ) -> Parts:
@@ -109,13 +120,16 @@ def layer(
     beside the matrices named in `targets`.
 
     `adapter_bytes`: of a number in an adapter; if not that of the layer, every adapter casts its
-    input, as peft does. `dropout` of an adapter's input makes a copy and a mask for each. `first`:
-    the layer has no adapter below it, so that no gradient leaves it.
+    input, as peft does. `dropout` of an adapter's input makes a copy and a mask for each.
+    `magnitude`: DoRA, whose trained magnitudes keep the results that they multiply. `first`: the
+    layer has no adapter below it, so that no gradient leaves it.
 
     Chapter: memory
     """
     widths = bytes_per_element, adapter_bytes
-    how = _checked(model, rank, targets, micro_batch, tokens, widths, dropout, small_tensors)
+    how = _checked(
+        model, rank, targets, micro_batch, tokens, widths, (dropout, small_tensors, magnitude)
+    )
     parts: dict[str, Part] = dict(how.kept(not flag("first", first)))
     return Parts(f"A layer of {how.model.title} with adapters of rank {rank}", "byte", parts)
 
@@ -127,8 +141,7 @@ def _checked(
     micro_batch: int,
     tokens: int | None,
     widths: tuple[float, float | None],
-    dropout: bool,
-    small: bool,
+    flags: tuple[bool, bool, bool],
 ) -> _Layer:
     """The layer that was asked for, if it is one that is counted here."""
     m = find_model(model)
@@ -144,8 +157,9 @@ def _checked(
     own = e if widths[1] is None else positive("adapter_bytes", widths[1])
     n = m.context if tokens is None else whole("tokens", tokens)
     n *= whole("micro_batch", micro_batch)
-    flags = flag("dropout", dropout), flag("small_tensors", small)
-    return _Layer(m, n, frozenset(targets), rank, e, own, *flags)
+    names = "dropout", "small_tensors", "magnitude"
+    how = [flag(name, value) for name, value in zip(names, flags, strict=True)]
+    return _Layer(m, n, frozenset(targets), rank, e, own, *how)
 
 
 def activations(
@@ -160,6 +174,7 @@ def activations(
     adapter_bytes: float | None = None,
     logits_bytes: float = 4,
     dropout: bool = False,
+    magnitude: bool = False,
     small_tensors: bool = False,
 ) -> Parts:
     """Bytes that a whole model with adapters keeps of a micro-batch: its layers, the first of which
@@ -171,7 +186,9 @@ def activations(
     Chapter: memory
     """
     widths = bytes_per_element, adapter_bytes
-    how = _checked(model, rank, targets, micro_batch, tokens, widths, dropout, small_tensors)
+    how = _checked(
+        model, rank, targets, micro_batch, tokens, widths, (dropout, small_tensors, magnitude)
+    )
     return _kept(how, recompute, logits_bytes)
 
 
@@ -206,6 +223,7 @@ def training(
     adapter_bytes: float | None = None,
     logits_bytes: float = 4,
     dropout: bool = False,
+    magnitude: bool = False,
     fused_loss: bool = False,
     small_tensors: bool = False,
     binary: bool = False,
@@ -221,7 +239,9 @@ def training(
     Chapter: memory
     """
     widths = bytes_per_element, adapter_bytes
-    how = _checked(model, rank, targets, micro_batch, tokens, widths, dropout, small_tensors)
+    how = _checked(
+        model, rank, targets, micro_batch, tokens, widths, (dropout, small_tensors, magnitude)
+    )
     parts = _states(how, flag("quantised", quantised), recipe)
     kept = _kept(how, recompute, logits_bytes)
     parts["activations"], spike = kept, 2 * kept.amount("probabilities")
@@ -239,7 +259,7 @@ def training(
 
 def _states(how: _Layer, quantised: bool, recipe: str | Recipe) -> dict[str, Part]:
     """Frozen weights, and what training keeps of adapters."""
-    own = params.lora(how.model, rank=how.rank, targets=how.targets).total
+    own = params.lora(how.model, rank=how.rank, targets=how.targets, magnitude=how.magnitude).total
     total = params.total(how.model)
     parts = dict[str, Part]()
     if quantised:

@@ -123,6 +123,41 @@ def split(
     return found | {name: phase for name, phase in rest.items() if name != "writing"}
 
 
+def apart(
+    model: str | Model,
+    *,
+    devices: int,
+    tokens: int | None = None,
+    sequences: int = 1,
+    recipe: str | Recipe = "mixed-adam",
+    bytes_per_element: float = 2,
+) -> dict[str, Parts]:
+    """Bytes where others write: of one of n devices that train GRPO's policy, while it hands its
+    weights over as one row, and of a writer, who keeps them beside the cache.
+
+    Chapter: memory
+    """
+    policy, n = find_model(model), whole("devices", devices)
+    e = positive("bytes_per_element", bytes_per_element)
+    own = e * params.total(policy)
+    roles = _roles(policy, "grpo", None)
+    kept: dict[str, Part] = {
+        f"{role} at rest": _resting(m, role, n, recipe, e) for role, m in roles.items()
+    }
+    more: dict[str, Part] = {"gathered weights": own, "the row that is sent": own}
+    cache = inference.kv_cache(
+        policy,
+        tokens=policy.context if tokens is None else tokens,
+        sequences=sequences,
+        bytes_per_element=e,
+    )
+    there: dict[str, Part] = {"weights to write with": own, "cache": cache}
+    return {
+        "handing over": Parts(f"Handing over, on one of {n} devices", "byte", kept | more),
+        "writing": Parts("Writing, on a device of its own", "byte", there),
+    }
+
+
 def _roles(policy: Model, method: str, scorer: str | Model | None) -> dict[str, Model]:
     """The model of each role; PPO's critic and reward model may have another shape."""
     if scorer is not None and method != "ppo":

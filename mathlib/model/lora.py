@@ -52,6 +52,25 @@ class Adapted(nn.Module):
         return self.base(x) + (self.scale * change).to(x.dtype)
 
 
+class Dora(Adapted):
+    """y = g / |W + s B A| * x (W + s B A)^T: a trained magnitude g for each output, in units of its
+    row's norm, which counts as constant (Liu et al. 2024, section 4.3).
+    """
+
+    def __init__(self, base: "nn.Linear | Nf4Linear", **how: Any):
+        super().__init__(base, **how)
+        self.magnitude = nn.Parameter(self.norms())
+
+    @torch.no_grad()
+    def norms(self) -> Tensor:
+        """Of the rows of the changed weight, which is put together for it in every forward pass."""
+        change = self.scale * self.up @ self.down
+        return (self.base.weight.to(change.dtype) + change).norm(dim=1)
+
+    def forward(self, x: Tensor) -> Tensor:  # B S inputs -> B S outputs
+        return super().forward(x) * (self.magnitude / self.norms()).to(x.dtype)
+
+
 class _FromBits(torch.autograd.Function):
     """x W^T with a W that is unpacked for the product and again for the gradient: nothing of x or
     W is kept.
@@ -130,11 +149,12 @@ def adapt(
     rank: int,
     targets: Collection[str] = ("query", "value"),
     quantised: bool = False,
+    magnitude: bool = False,
     **how: Any,
 ) -> nn.Module:
-    """A Llama whose weights are frozen, with an adapter beside each matrix named in `targets`;
-    `quantised` puts all matrices of its layers into 4 bits, as QLoRA does: embedding, norms and
-    head stay.
+    """A Llama whose weights are frozen, with an adapter beside each matrix named in `targets`, and
+    with `magnitude` DoRA's; `quantised` puts all matrices of its layers into 4 bits, as QLoRA does:
+    embedding, norms and head stay.
     """
     for name in targets:
         one_of("targets", name, PLACES)
@@ -146,6 +166,7 @@ def adapt(
             room = getattr(block, part)
             linear = getattr(room, attribute)
             base = Nf4Linear(linear) if quantised else linear
-            own = Adapted(base, rank=rank, **how) if name in targets else base
+            kind = Dora if magnitude else Adapted
+            own = kind(base, rank=rank, **how) if name in targets else base
             setattr(room, attribute, own)
     return model

@@ -16,7 +16,8 @@ from itertools import pairwise
 from typing import Any
 
 from mathlib.checks import InputError, instance, listed, non_negative, whole
-from mathlib.compute import flops
+from mathlib.compute import flops, vision
+from mathlib.compute.vision import Tower
 from mathlib.layout import Layout, stage_layers
 from mathlib.memory import fit
 from mathlib.parts import Parts
@@ -82,6 +83,25 @@ def work(
     every = flops.forward(model, tokens=tokens, causal=causal)
     head = every.amount("vocabulary")
     return [(every.total - head) / model.layers] * model.layers, head
+
+
+def work_with_tower(
+    tower: Tower, model: str | Model, *, images: int, tokens: int | None = None
+) -> tuple[list[float], float, float]:
+    """FLOP of a forward pass of one sequence with some images before it: in each layer of the
+    tower, then of the text model, of the patches' embedding, and of the head.
+
+    The projector stands behind the tower's last layer. Patches are among the `tokens`.
+
+    Chapter: schedules
+    """
+    text = find_model(model)
+    layers, head = work(text, tokens=tokens)
+    found = vision.tower_flops(tower, text_width=text.width, images=images)
+    ends = {name: found.amount(name) for name in ("patches", "projector")}
+    own = [(found.total - sum(ends.values())) / tower.layers] * tower.layers
+    own[-1] += ends["projector"]
+    return own + layers, ends["patches"], head
 
 
 def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:

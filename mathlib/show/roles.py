@@ -52,12 +52,15 @@ PARTS = {  # role: names of parts that look like it
     "weights": (
         *("matrices in 4 bits", "other frozen weights", "weights to write with"),
         *("reference at rest", "reward at rest"),
+        *("patches", "projector", "positions and class"),
         *("frozen weights", "weights, forward", "weights, backward", "padding"),
         *("live layer", "prefetched layers", "outside the layers", "live weights"),
         "too few parameters",
     ),
     "gradients": ("gradients, replicas", "new gradients", "gradients that wait", "adapters"),
     "optimizer": (
+        *("momentum", "moments of the rest", "left factors", "right factors"),
+        *("left roots", "right roots", "updates"),
         "policy at rest",
         "critic at rest",
         "model states",
@@ -66,6 +69,7 @@ PARTS = {  # role: names of parts that look like it
         "update",
     ),
     "activations": (
+        *("pixels", "norm inputs", "gathered weights", "the row that is sent"),
         *("layers", "input", "dropout mask", "output mask", "1. norm input", "2. norm input"),
         *("1. norm statistics", "2. norm statistics", "block", "final"),
         *("final norm input", "final norm statistics", "token numbers", "residual"),
@@ -73,7 +77,10 @@ PARTS = {  # role: names of parts that look like it
         *(  # of layers with adapters
             name + how
             for name in ("attention input", "mlp input", "projection input", "second input")
-            for how in ("", ", dropped", ", masks", ", cast", ", times A")
+            for how in (
+                *("", ", dropped", ", masks", ", cast", ", times A"),
+                *(", results before magnitudes", ", norms and scales"),
+            )
             if name + how not in ("projection input", "second input")
         ),
         "too few tokens",

@@ -12,6 +12,7 @@ import typing
 import mathlib
 from mathlib.compute.reported import find_run
 from mathlib.compute.roofline import Operation
+from mathlib.compute.vision import Tower
 from mathlib.memory import kept
 from mathlib.memory.saved_tensors import Saving
 from mathlib.parts import Parts
@@ -32,6 +33,13 @@ MACHINE = machine(MODEL, find_cluster("dgx-a100"), Rates())
 RUN = Run(MACHINE, Layout(), 1.0)
 EXAMPLES: dict[str, object] = {
     "signed": True,
+    "sizes": [4.0, 2.0, 6.0],
+    "lengths": [5, 9, 2],
+    "tower": Tower(layers=2, width=48, heads=3, ffn_width=160, image=32, patch=8),
+    "text_width": 64,
+    "images": 2,
+    "room": 16,
+    "blocks": True,
     "step": 0.001,
     "start": 1.0,
     "rounding": "nearest",
@@ -44,6 +52,7 @@ EXAMPLES: dict[str, object] = {
     "scale_bits": 8,
     "scale": "fp32",
     "rolling": True,
+    "magnitude": True,
     "second_block": 256,
     "second_bits": 32,
     "model": MODEL,
@@ -297,6 +306,12 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
+    "owners.by_way": {"way": "owners"},
+    "matrix_updates.adapted_norms": {"rank": 8},
+    "matrix_updates.share": {"batch_tokens": 4096},
+    "packing.rows": {"way": "packed"},
+    "packing.slots": {"way": "packed"},
+    "packing.pairs": {"way": "packed"},
     "preference.phases": {
         "method": "ppo",
         "scorer": "llama3-8b",

@@ -25,8 +25,13 @@ SOME = [t for n in range(1, 8) for t in combinations(adapters.TARGETS, n)][::4]
         ({}, {}),
         ({"dropout": 0.1}, {"dropout": True}),
         ({"dtype": torch.double}, {"adapter_bytes": 8}),
+        ({"magnitude": True}, {"magnitude": True}),
+        (
+            {"magnitude": True, "dtype": torch.double, "dropout": 0.1},
+            {"magnitude": True, "adapter_bytes": 8, "dropout": True},
+        ),
     ],
-    ids=["plain", "dropout", "wider adapters"],
+    ids=["plain", "dropout", "wider adapters", "magnitudes", "wider magnitudes"],
 )
 def test_a_model_keeps_what_the_formula_says_byte_for_byte(how, asked):
     rows = torch.randint(100, (2, 17))
@@ -40,9 +45,11 @@ def test_a_model_keeps_what_the_formula_says_byte_for_byte(how, asked):
 
 @pytest.mark.parametrize("tokens", [16, 256])
 @pytest.mark.parametrize("quantised", [False, True])
-def test_the_peak_of_a_step_is_the_formula_s(quantised, tokens):
+@pytest.mark.parametrize("magnitude", [False, True])
+def test_the_peak_of_a_step_is_the_formula_s(magnitude, quantised, tokens):
     shape = SHAPE.but(vocab=1000, context=tokens, ffn_width=192)
-    net = lora.adapt(llama.Llama(shape), rank=4, targets=adapters.TARGETS, quantised=quantised)
+    kind = {"quantised": quantised, "magnitude": magnitude}
+    net = lora.adapt(llama.Llama(shape), rank=4, targets=adapters.TARGETS, **kind)
     own = [p for p in net.parameters() if p.requires_grad]
     optimizer, rows = torch.optim.AdamW(own, foreach=False), torch.randint(1000, (2, tokens + 1))
 
@@ -58,7 +65,7 @@ def test_the_peak_of_a_step_is_the_formula_s(quantised, tokens):
             meter.follow(tensor)
         step()
     how = {"micro_batch": 2, "bytes_per_element": 4, "small_tensors": True}
-    told = adapters.training(shape, rank=4, quantised=quantised, recipe="adam-fp32", **how)
+    told = adapters.training(shape, rank=4, recipe="adam-fp32", **kind, **how)
     assert told.total <= meter.peak < 1.002 * told.total, "a table of 16 numbers, steps' counts"
 
 

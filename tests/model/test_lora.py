@@ -3,10 +3,11 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from mathlib import specs
 from mathlib.checks import InputError
-from mathlib.compute import params
+from mathlib.compute import matrix_updates, params
 from mathlib.memory import states
 from mathlib.model import llama, lora
 from mathlib.model.quantise import in_blocks
@@ -33,6 +34,42 @@ def test_an_adapter_is_a_change_of_the_weight_and_its_gradients_are_shares_of_th
     own(x).square().sum().backward()
     assert torch.allclose(own.down.grad, 2 * own.up.T @ merged.grad)
     assert torch.allclose(own.up.grad, 2 * merged.grad @ own.down.T)
+
+
+def test_a_magnitude_scales_rows_whose_norm_is_a_constant():
+    torch.manual_seed(0)
+    base = nn.Linear(12, 20, bias=False, dtype=torch.double)
+    own = filled(lora.Dora(base, rank=3, alpha=6, dtype=torch.double))
+    x = torch.randn(5, 12, dtype=torch.double)
+    own(x).square().sum().backward()
+    parts = own.magnitude, own.up, own.down
+    gradients = [p.grad.clone() for p in parts]
+    for constant in (True, False):
+        size, up, down = (p.detach().clone().requires_grad_() for p in parts)
+        change = base.weight.detach() + 2 * up @ down
+        norms = change.norm(dim=1)
+        weight = size[:, None] * change / (norms.detach() if constant else norms)[:, None]
+        assert torch.allclose(own(x), x @ weight.T)
+        wanted = torch.autograd.grad((x @ weight.T).square().sum(), (size, up, down))
+        alike = [torch.allclose(*pair) for pair in zip(gradients, wanted, strict=True)]
+        assert alike == [True, constant, constant], "through the norm they would be others"
+
+
+def test_magnitudes_start_as_the_norms_and_their_products_are_the_formula_s():
+    x, whole = torch.randint(100, (2, 16)), llama.Llama(SHAPE)
+    before, targets = whole(x), ("query", "down")
+    net = lora.adapt(whole, rank=4, targets=targets, magnitude=True)
+    assert torch.allclose(net(x), before)
+    own = params.lora(SHAPE, rank=4, targets=targets, magnitude=True).total
+    assert sum(p.numel() for p in net.parameters() if p.requires_grad) == own
+    assert own == params.lora(SHAPE, rank=4, targets=targets).total + 2 * (64 + 64)
+    plain = lora.adapt(llama.Llama(SHAPE), rank=4, targets=targets)
+    flop = []
+    for one in (net, plain):
+        with FlopCounterMode(display=False) as counter:
+            one(x)
+        flop.append(counter.get_total_flops())
+    assert flop[0] - flop[1] == matrix_updates.adapted_norms(SHAPE, rank=4, targets=targets)
 
 
 def test_adapters_change_nothing_at_first_and_alone_are_trained():

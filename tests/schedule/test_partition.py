@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
-from mathlib.compute import flops
+from mathlib.compute import flops, vision
+from mathlib.compute.vision import CLIP_L_336
 from mathlib.memory import fit
 from mathlib.schedule import partition
 from mathlib.specs import Layout, find_model
@@ -119,3 +120,25 @@ def test_the_work_of_a_pass_is_that_of_its_parts() -> None:
 def test_what_cannot_be_split_is_refused(call, said) -> None:
     with pytest.raises(InputError, match=said):
         call()
+
+
+def test_a_tower_before_a_text_model_wants_uneven_stages():
+    """Llama 2 7B behind CLIP's tower, as LLaVA-1.5: whose layers are a tenth of the work."""
+    times, patches, head = partition.work_with_tower(CLIP_L_336, "llama2-7b", images=1, tokens=2048)
+    assert len(times) == 24 + 32 and times[0] < times[-1] / 7
+    whole = vision.tower_flops(CLIP_L_336, text_width=4096).total
+    assert sum(times[:24]) + patches == pytest.approx(whole)
+    how = {"times": times, "embedding": patches, "head": head}
+    split = partition.by_time(**how, stages=4)
+    assert split[0] > 24 and sum(split) == 56
+    worst = max(partition.stage_times(split, **how))
+    each = sum(times, patches + head) / 4
+    assert worst < 1.1 * each < max(partition.stage_times([14] * 4, **how)) / 1.3
+    tried = (
+        max(partition.stage_times([a, b, c, 56 - a - b - c], **how))
+        for a in range(20, 40)
+        for b in range(5, 15)
+        for c in range(5, 15)
+        if a + b + c < 56
+    )
+    assert min(tried) == pytest.approx(worst)

@@ -46,9 +46,9 @@ def chances(model: nn.Module, text: Tensor, T: int) -> Tensor:
 def loss(model: nn.Module, first: nn.Module, text: Tensor, earned: Tensor, T: int) -> Tensor:
     """`earned` has a row for each prompt, whose G replies stand behind each other."""
     better = (earned - earned.mean(1, True)) / (earned.std(1, keepdim=True) + 1e-6)
-    now = chances(model, text, T)
-    with torch.no_grad():
+    with torch.no_grad():  # before the model keeps its activations
         was = chances(first, text, T)
+    now = chances(model, text, T)
     far = (was - now).exp() - (was - now) - 1  # at least 0, and 0 where they agree
     return (HELD_BACK * far - better.view(-1, 1) * now).mean()
 

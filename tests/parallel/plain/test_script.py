@@ -16,6 +16,8 @@ SCRIPTS = {
     "ring": ["naive_all_reduce", "all_reduce"],
     "ddp": ["naive", "DDP"],
     "zero": ["ZeRO 1", "ZeRO 2", "ZeRO 3"],
+    "muon": ["Muon"],
+    "shampoo": ["repeated", "by owners"],
     "mics": ["MiCS"],
     "tensor": ["tensor"],
     "vocabulary": ["vocabulary"],
