@@ -30,7 +30,7 @@ RANK, RESERVE = 16, 4e9  # of adapters; for context, buffers and fragments, as t
     Choice("place", "Roles", PLACES, "together"),
     doubling("sequences", "Replies that a GPU writes at once", 1, 256, 64),
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
-    code=(preference.phases, preference.split, adapters.sharded),
+    code=(adapters.sharded, preference.split),
 )
 def after_pretraining(
     method: str, model: str, devices: int, tokens: int, place: str, sequences: int, device: str

@@ -272,16 +272,23 @@ def _states(how: _Layer, quantised: bool, recipe: str | Recipe) -> dict[str, Par
     return parts | {"adapters": states.model_states(own, recipe=recipe)}
 
 
-def sharded(model: str | Model, *, devices: int, whole_bits: bool = False, **how: Any) -> Parts:
-    """Bytes of one of N devices that share frozen weights and adapters as FSDP does: a Nth of each,
-    one gathered layer, and its own activations.
+def sharded(
+    model: str | Model,
+    *,
+    devices: int,
+    rank: int,
+    whole_bits: bool = False,
+    **how: Any,
+) -> Parts:
+    """Bytes of one of some devices that share frozen weights and adapters as FSDP does:
+    an equal part of each, one gathered layer, and its own activations.
 
-    `whole_bits`: 4-bit matrices are kept in integers, which FSDP does not shard; a layer is then
-    gathered without them. `how` goes to `training`.
+    `whole_bits`: 4-bit matrices are kept in integers, which FSDP does not shard; a
+    layer is then gathered without them. `how` goes to `training`.
 
     Chapter: after (eq-adapters-sharded)
     """
-    many, parts = whole("devices", devices), dict(training(model, **how))
+    many, parts = whole("devices", devices), dict(training(model, rank=rank, **how))
     packed = ("matrices in 4 bits", "scales")
     stays = packed if flag("whole_bits", whole_bits) else ()
     body = sum(parts.get(name, 0) for name in packed)  # type: ignore[misc]

@@ -98,25 +98,28 @@ def split(
     tensor: int = 1,
     **how: Any,
 ) -> dict[str, Parts]:
-    """The phases where some of n devices only write, and the others only score and train: a writer
-    keeps its weights and a cache of more sequences, and nobody rests beside it.
+    """The phases where some of n devices only write, and the others only score and
+    train: a writer keeps its weights and a cache of more sequences, and nobody rests
+    beside it.
 
     `sequences` counts those of a device if all n wrote. All else goes to `phases`.
 
     Chapter: after (eq-writer)
     """
     policy, n = find_model(model), whole("devices", devices, least=2)
-    if whole("writers", writers) >= n or one_of("method", method, METHODS) not in WRITES:
+    one_of("method", method, METHODS)
+    if whole("writers", writers) >= n or method not in WRITES:
         raise InputError(
-            f"writers = {writers}, method = {method!r}: expected fewer than devices = {n}, "
-            f"and a method of {', '.join(WRITES)}"
+            f"writers = {writers}, method = {method!r}: expected fewer than "
+            f"devices = {n}, and a method of {', '.join(WRITES)}"
         )
     e = positive("bytes_per_element", how.get("bytes_per_element", 2))
-    of = {"sequences": ceil_div(sequences * n, writers), "tensor": tensor, "bytes_per_element": e}
+    of = {"tensor": tensor, "bytes_per_element": e}
+    of |= {"sequences": ceil_div(sequences * n, writers)}
     tokens = policy.context if how.get("tokens") is None else how["tokens"]
     parts: dict[str, Part] = {
         "weights to write with": e * params.total(policy) / whole("tensor", tensor),
-        "cache": inference.kv_cache(policy, tokens=tokens, **of),  # type: ignore[arg-type]
+        "cache": inference.kv_cache(policy, tokens=tokens, **of),  # type: ignore
     }
     found = {"writing": Parts(f"writing, on one of {writers} devices", "byte", parts)}
     rest = phases(policy, method=method, devices=n - writers, **how)
