@@ -15,6 +15,13 @@ def test_qwen_s_slope_is_twelve_bytes_a_logit_and_its_level_is_above():
     assert published.logit_bytes("QLoRA")[1] == pytest.approx(8, rel=0.03)
 
 
+def test_qlora_with_wide_ends_is_what_four_sizes_need():
+    for formula, wide, printed in published.packed().values():
+        assert formula < wide < printed < wide + 1.5
+    long = published.packed(tokens=8192)
+    assert long["Qwen 7B"][0] > published.ROWS["qwen"]["QLoRA"][-1], "on the safe side"
+
+
 def test_what_the_pull_request_saved_is_a_cache_and_logits():
     kept = published.forgotten()
     assert kept.formula == pytest.approx(kept.printed, rel=0.001)
