@@ -1,5 +1,7 @@
 """Full fine-tuning with other optimizers, and a vision tower before the model: states, stages."""
 
+from typing import Any
+
 from mathlib import specs
 from mathlib.compute import params, vision
 from mathlib.memory import matrix_states, states, tower_activations
@@ -47,7 +49,7 @@ def muon_saved() -> tuple[float, float, float]:
 
 def tower() -> dict[str, float]:
     """Of CLIP's tower with a projector to Llama 3 8B: parameters, FLOP of an image, bytes kept."""
-    how = {"text_width": specs.find_model(EIGHT).width}
+    how: dict[str, Any] = {"text_width": specs.find_model(EIGHT).width}
     return {
         "parameters": vision.tower_parameters(TOWER, **how).total,
         "forward": vision.tower_flops(TOWER, **how).total,
