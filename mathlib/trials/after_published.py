@@ -194,15 +194,15 @@ def phases(method: str, place: str = "together", devices: int = 8) -> dict[str, 
 
 
 def phase_bars(method: str, place: str = "together") -> dict[str, dict[str, float]]:
-    """Bars by phase: who rests, who is there to write, and what this phase has of its own."""
+    """Bars by phase: who rests, and what the phase has of its own; the smallest parts together."""
     rows = {}
     for name, parts in phases(method, place).items():
         sizes = {one: parts.amount(one) for one in parts}
-        resting = sum(size for one, size in sizes.items() if one.endswith("at rest"))
-        own = {one: size for one, size in sizes.items() if not one.endswith("at rest")}
-        kept = {one: own.pop(one, 0) for one in ("weights to write with", "cache")}
-        rows[name] = {"at rest": resting} | kept | {"this phase": sum(own.values())}
-    return {name: {k: v for k, v in row.items() if v} for name, row in rows.items()}
+        small = [one for one, size in sizes.items() if size < 0.03 * parts.total]
+        rows[name] = {one: size for one, size in sizes.items() if one not in small}
+        if small:
+            rows[name]["other"] = sum(sizes[one] for one in small)
+    return rows
 
 
 def placements(method: str = "ppo") -> list[list[str]]:
