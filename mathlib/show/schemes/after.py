@@ -105,10 +105,9 @@ def _sent(width: float, N: int, M: int) -> str:
     wide = min(96.0, (width - 12 * N) / N)
     for title, writers in (("Together", 0), ("Apart", M)):
         page.row(page.words(title, bold=True), above=16)
+        page.row(page.words("each gathers all: K (N-1)/N sent", small=True), above=4)
         ranks = [_rank(page, f"rank {r}", not writers, wide) for r in range(N)]
         page.row(*ranks, gap=10, above=8)
-        page.brace(ranks[0], ranks[-1], "gather: K (N-1)/N each")
-        page.bottom += 16
         if writers:
             made = [_writer(page, f"writer {w}", wide) for w in range(writers)]
             page.row(*made, gap=10, above=40)
