@@ -7,7 +7,7 @@ reads, and what norms, attention and the activation function need to pass the gr
 """
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mathlib.checks import InputError, flag, one_of, positive, whole
 from mathlib.compute import params
@@ -270,3 +270,37 @@ def _states(how: _Layer, quantised: bool, recipe: str | Recipe) -> dict[str, Par
     else:
         parts["frozen weights"] = how.e * total
     return parts | {"adapters": states.model_states(own, recipe=recipe)}
+
+
+def sharded(
+    model: str | Model,
+    *,
+    devices: int,
+    rank: int,
+    whole_bits: bool = False,
+    **how: Any,
+) -> Parts:
+    """Bytes of one of some devices that share frozen weights and adapters as FSDP does:
+    an equal part of each, one gathered layer, and its own activations.
+
+    `whole_bits`: 4-bit matrices are kept in integers, which FSDP does not shard; a
+    layer is then gathered without them. `how` goes to `training`.
+
+    Chapter: after (eq-adapters-sharded)
+    """
+    many, parts = whole("devices", devices), dict(training(model, rank=rank, **how))
+    packed = ("matrices in 4 bits", "scales")
+    stays = packed if flag("whole_bits", whole_bits) else ()
+    body = sum(parts.get(name, 0) for name in packed)  # type: ignore[misc]
+    for name in ("frozen weights", *packed, "other frozen weights"):
+        if name in parts and name not in stays:
+            parts[name] = parts[name] / many  # type: ignore[operator]
+    if isinstance(own := parts["adapters"], Parts):
+        parts["adapters"] = own.scaled(1 / many, "adapters")
+    m = find_model(model)
+    if many > 1 and not (body and stays):
+        e = positive("bytes_per_element", how.get("bytes_per_element", 2))
+        matrices = sum(one.parameters for one in params.matrices(m)[:-1])
+        parts["gathered layer"] = (body or e * matrices) / m.layers
+    title = f"{m.title} with adapters, on one of {many} devices that share it"
+    return Parts(title, "byte", parts, how.get("binary", False))

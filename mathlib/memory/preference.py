@@ -8,8 +8,9 @@ trained one its optimizer states; offloaded, it keeps nothing on the device.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from mathlib.checks import InputError, flag, one_of, positive, whole
+from mathlib.checks import InputError, ceil_div, flag, one_of, positive, whole
 from mathlib.compute import params
 from mathlib.layout import Layout
 from mathlib.memory import activations, fit, inference, states
@@ -85,6 +86,44 @@ def phases(
         step = fit.training(own[role], layout, tokens=s, recipe=recipe, **critic)
         phase(f"training the {role}", role, step)
     return found
+
+
+def split(
+    model: str | Model,
+    *,
+    method: str,
+    devices: int,
+    writers: int,
+    sequences: int = 1,
+    tensor: int = 1,
+    **how: Any,
+) -> dict[str, Parts]:
+    """The phases where some of n devices only write, and the others only score and
+    train: a writer keeps its weights and a cache of more sequences, and nobody rests
+    beside it.
+
+    `sequences` counts those of a device if all n wrote. All else goes to `phases`.
+
+    Chapter: after (eq-writer)
+    """
+    policy, n = find_model(model), whole("devices", devices, least=2)
+    one_of("method", method, METHODS)
+    if whole("writers", writers) >= n or method not in WRITES:
+        raise InputError(
+            f"writers = {writers}, method = {method!r}: expected fewer than "
+            f"devices = {n}, and a method of {', '.join(WRITES)}"
+        )
+    e = positive("bytes_per_element", how.get("bytes_per_element", 2))
+    of = {"tensor": tensor, "bytes_per_element": e}
+    of |= {"sequences": ceil_div(sequences * n, writers)}
+    tokens = policy.context if how.get("tokens") is None else how["tokens"]
+    parts: dict[str, Part] = {
+        "weights to write with": e * params.total(policy) / whole("tensor", tensor),
+        "cache": inference.kv_cache(policy, tokens=tokens, **of),  # type: ignore
+    }
+    found = {"writing": Parts(f"writing, on one of {writers} devices", "byte", parts)}
+    rest = phases(policy, method=method, devices=n - writers, **how)
+    return found | {name: phase for name, phase in rest.items() if name != "writing"}
 
 
 def apart(

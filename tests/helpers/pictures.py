@@ -9,6 +9,7 @@ from mathlib.meters.arrivals import Event
 from mathlib.plan import bill
 from mathlib.show.schemes import (
     activations,
+    after,
     attention,
     autograd,
     collectives,
@@ -147,6 +148,11 @@ SCHEMES = {
     "unequal.by_speed": unequal.by_speed,
     "unequal.lives": lambda: unequal.lives([(0, 5), (3, 5), (3, 8)], 8),
     "unequal.by_speed, three": lambda: unequal.by_speed((2, 2, 2), (1, 2, 3), (0.25, 0.5, 1)),
+    "after.beside": after.beside,
+    "after.roles": after.roles,
+    "after.roles, dpo": lambda: after.roles("dpo"),
+    "after.sent": after.sent,
+    "after.sent, three and one": lambda: after.sent(3, 1),
     "experts.groups": experts.groups,
     "experts.groups, one group": lambda: experts.groups(4, 4, 4),
     "experts.exchanged": experts.exchanged,

@@ -7,6 +7,7 @@ import torch
 
 from mathlib import specs
 from mathlib.checks import InputError
+from mathlib.compute import params
 from mathlib.memory import activations, adapters
 from mathlib.meters import saved
 from mathlib.model import llama, lora
@@ -96,3 +97,22 @@ def test_models_that_are_not_counted_are_refused_with_the_reason():
         adapters.layer("mixtral-8x7b", rank=4)
     with pytest.raises(InputError, match="targets"):
         adapters.layer("llama3-8b", rank=4, targets=("quary",))
+
+
+def test_shards_are_a_nth_of_what_is_kept_and_bits_in_integers_stay():
+    how = {"rank": 16, "tokens": 2048, "recompute": "full"}
+    one, two = (adapters.sharded("llama3-8b", devices=n, **how) for n in (1, 2))
+    assert one.total == adapters.training("llama3-8b", **how).total
+    assert two.amount("frozen weights") == one.amount("frozen weights") / 2
+    assert two.amount("adapters") == one.amount("adapters") / 2
+    assert two.amount("activations") == one.amount("activations")
+    body = sum(m.parameters for m in params.matrices("llama3-8b")[:-1])
+    assert two["gathered layer"] == 2 * body / 32
+    packed, whole = (
+        adapters.sharded("llama3-8b", devices=8, quantised=True, whole_bits=w, **how)
+        for w in (False, True)
+    )
+    assert 8 * packed["matrices in 4 bits"] == whole["matrices in 4 bits"] == body / 2
+    assert "gathered layer" not in whole and packed.amount("gathered layer") > body / 2 / 32
+    lora = adapters.sharded("llama3-8b", devices=8, **how)
+    assert whole.total > lora.total > packed.total, "from four devices on"

@@ -94,3 +94,18 @@ def test_writing_holds_what_the_formula_says_in_a_real_run():
     assert wanted < peak < wanted + 5 * one, (
         "a layer's are there old and new, and as products' copies"
     )
+
+
+def test_those_that_only_write_have_all_caches_and_the_others_none():
+    how = {"method": "ppo", "devices": 8, "tokens": 2048, "sequences": 64}
+    apart = preference.split("llama3-8b", writers=2, **how)
+    cache = inference.kv_cache("llama3-8b", tokens=2048, sequences=4 * 64).total
+    assert apart["writing"].total == 2 * P + cache
+    fewer = preference.phases("llama3-8b", **how | {"devices": 6})
+    for name in ("scoring", "training the policy", "training the critic"):
+        assert apart[name].total == fewer[name].total
+    half = preference.split("llama3-8b", writers=2, tensor=2, **how)["writing"]
+    assert half.total == P + cache / 2, "heads are shared"
+    for more, why in (({"method": "dpo"}, "expected fewer"), ({"writers": 8}, "writers = 8")):
+        with pytest.raises(InputError, match=why):
+            preference.split("llama3-8b", **{"writers": 2} | how | more)

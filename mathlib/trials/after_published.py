@@ -1,0 +1,261 @@
+"""What others print of memory after pretraining, beside the formulas."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from mathlib import specs
+from mathlib.compute import flops, params
+from mathlib.memory import activations, adapters, decode_time, fit, inference, preference, states
+from mathlib.memory.saved_tensors import FP32
+from mathlib.parts import Parts
+from mathlib.specs import Layout
+
+ROWS = specs.table("rates")["after"]
+CARD = specs.find_device("a100-80gb")
+RESERVE = 4e9  # left for context, buffers and fragments, as the command line leaves it
+EIGHT = "llama3-8b"
+P8 = params.total(EIGHT)
+QWEN = specs.find_model("llama2-7b").but(
+    name="qwen-7b", title="Qwen 7B", vocab=151936, context=8192
+)
+
+
+# One GPU: tables
+
+
+class Slope(NamedTuple):
+    """Gigabytes by length, by the formula and as printed; MB a token of each."""
+
+    formula: list[float]
+    printed: list[float]
+
+    @property
+    def a_token(self) -> tuple[float, float]:
+        span = (ROWS["tokens"][-1] - ROWS["tokens"][0]) / 1e3
+        ends = [(one[-1] - one[0]) / span for one in self]
+        return ends[0], ends[1]
+
+
+def qwen(method: str) -> Slope:
+    """Fine-tuning of Qwen 7B on one GPU, adapters of rank 64 with dropout beside all matrices."""
+    how = {"rank": 64, "recompute": "full", "dropout": True, "quantised": method == "QLoRA"}
+    found = [adapters.training(QWEN, tokens=s, **how).total / 1e9 for s in ROWS["tokens"]]  # type: ignore[arg-type]
+    return Slope(found, ROWS["qwen"][method])
+
+
+def logit_bytes(method: str) -> tuple[float, float]:
+    """Bytes a logit that the slopes leave when the layers' inputs are taken off; by the formula, in
+    the printed numbers.
+    """
+    inputs = 2 * (QWEN.layers + 1) * QWEN.width
+    ours, printed = ((1e6 * each - inputs) / QWEN.padded_vocab for each in qwen(method).a_token)
+    return ours, printed
+
+
+def packed(tokens: int = 256) -> dict[str, tuple[float, float, float]]:
+    """GB of QLoRA of four sizes of Qwen: by formula, the same with embedding and head in 32 bits as
+    peft's preparation leaves them, as printed.
+    """
+    found = {}
+    for name, (*shape, vocab, printed) in ROWS["short"].items():
+        fields = dict(zip(("layers", "width", "heads", "ffn_width"), shape, strict=True))
+        model = QWEN.but(**fields, kv_heads=fields["heads"], head_dim=128, vocab=vocab)
+        how: dict[str, Any] = {"rank": 64, "recompute": "full", "dropout": True}
+        needed = adapters.training(model, tokens=tokens, quantised=True, **how).total
+        wider = 2 * 2 * model.padded_vocab * model.width
+        found[f"Qwen {name}"] = needed / 1e9, (needed + wider) / 1e9, printed
+    return found
+
+
+def sixty_five() -> dict[str, tuple[float, float]]:
+    """GB of LLaMA 65B: full with 12 bytes a parameter, QLoRA of rank 64 on 512 tokens; printed."""
+    full = (2 + 2 + 8) * params.total("llama-65b")  # weights, gradients, two moments
+    how = {"rank": 64, "tokens": 512, "recompute": "full", "quantised": True}
+    packed = adapters.training("llama-65b", **how).total  # type: ignore[arg-type]
+    most, least = ROWS["qlora"]
+    return {"full, at least": (full / 1e9, most), "QLoRA, at most": (packed / 1e9, least)}
+
+
+# Several GPUs: what was kept for nothing
+
+
+class Kept(NamedTuple):
+    """GiB that a mended script saved, as printed; what they are by the formula."""
+
+    printed: float
+    formula: float
+
+
+def forgotten(sequences: int = 4, tokens: int = 2048) -> Kept:
+    """Logits in 32 bits and a cache of all keys and values that nobody needed in training."""
+    model = specs.find_model("llama2-7b")
+    cache = inference.kv_cache(model, tokens=tokens, sequences=sequences).total
+    logits = FP32 * sequences * tokens * model.padded_vocab
+    _, limited, mended = ROWS["fsdp"]
+    return Kept(limited - mended, (cache + logits) / 2**30)
+
+
+def early() -> Kept:
+    """Gathers that ran ahead, in gathered layers of 16 bits."""
+    model = specs.find_model("llama2-7b")
+    layer = 2 * sum(one.parameters for one in params.matrices(model)[:-1]) / model.layers
+    unlimited, limited, _ = ROWS["fsdp"]
+    return Kept(unlimited - limited, layer / 2**30)
+
+
+def crossing() -> float:
+    """From how many GPUs on 4-bit matrices that stay whole take more than 16-bit ones in shards:
+    2/N bytes for a half and its scales.
+    """
+    held = states.adapters(1, 1, base="nf4", block=64, second_block=256)
+    return 2 / (held.amount("frozen weights") + held.amount("scales"))
+
+
+# A team's question: what fits on eight GPUs
+
+
+def ways(tokens: int, devices: int = 8) -> dict[str, float]:
+    """Bytes of one of the GPUs by method: Llama 3 8B, a sequence each, layers recomputed."""
+    how: dict[str, Any] = {"tokens": tokens, "recompute": "full"}
+    own = how | {"rank": 16}
+    layout = Layout(data=devices, zero=3, recompute="full")
+    found = {
+        "full, ZeRO-3": fit.training(EIGHT, layout, tokens=tokens).total,
+        "LoRA": adapters.training(EIGHT, **own).total,  # type: ignore[arg-type]
+        "LoRA, FSDP": adapters.sharded(EIGHT, devices=devices, **own).total,
+        "QLoRA": adapters.training(EIGHT, quantised=True, **own).total,  # type: ignore[arg-type]
+    }
+    for method in ("dpo", "grpo", "ppo"):
+        more = {} if method == "dpo" else {"sequences": 64}
+        every = preference.phases(EIGHT, method=method, devices=devices, tokens=tokens, **more)  # type: ignore[arg-type]
+        found[method.upper()] = max(phase.total for phase in every.values())
+    return found
+
+
+def answer(needed: float) -> str:
+    """Whether a GPU of 80 GB has it, less the reserve."""
+    return "fits" if fit.fits(needed, CARD, reserve=RESERVE) else "too much"
+
+
+def growth(tokens: Sequence[int], devices: int = 8) -> dict[str, list[tuple[float, float]]]:
+    """GB of a GPU over the length of its one sequence, nothing recomputed: full fine-tuning in
+    shards on all GPUs, adapters with the whole model on each.
+    """
+    layout = Layout(data=devices, zero=3)
+    lines: dict[str, list[tuple[float, float]]] = {"full, in 8 shards": [], "LoRA": [], "QLoRA": []}
+    for s in tokens:
+        own = {"rank": 16, "tokens": s}
+        needed = [
+            fit.training(EIGHT, layout, tokens=s),
+            *(adapters.training(EIGHT, quantised=q, **own) for q in (False, True)),  # type: ignore[arg-type]
+        ]
+        for line, one in zip(lines.values(), needed, strict=True):
+            line.append((s, one.total / 1e9))
+    return lines
+
+
+def grouped(parts: Parts) -> dict[str, float]:
+    """Weights, adapters with their states, activations, and what comes with the logits."""
+    names = {"weights": [], "adapters": ["adapters"], "activations": ["activations"]}
+    sizes = {name: parts.amount(name) for name in parts}
+    logits = parts["activations"].amount("probabilities")  # type: ignore[union-attr]
+    found = {role: sum(sizes.pop(one, 0) for one in of) for role, of in names.items()}
+    spike = sizes.pop("gradients of logits", 0)
+    found |= {"activations": found["activations"] - logits, "logits": logits + spike}
+    found["activations"] += sizes.pop("recomputed layer", 0)
+    return found | {"weights": sum(sizes.values())}
+
+
+def lora_parts(*tokens: int) -> dict[str, dict[str, float]]:
+    """Bars of LoRA and QLoRA on one GPU, layers recomputed, at these lengths."""
+    return {
+        f"{name}, {s:,} tokens": grouped(
+            adapters.training(EIGHT, rank=16, tokens=s, recompute="full", quantised=q)
+        )
+        for s in tokens
+        for name, q in (("LoRA", False), ("QLoRA", True))
+    }
+
+
+# Roles
+
+
+TOKENS, REPLY, REPLIES = 2048, 1024, 64  # of prompt and reply; of a reply; of a GPU at once
+
+
+def phases(method: str, place: str = "together", devices: int = 8) -> dict[str, Parts]:
+    """A GPU's phases, with 64 replies at once where it writes."""
+    how: dict[str, Any] = {"method": method, "devices": devices, "tokens": TOKENS}
+    if method in preference.WRITES:
+        how["sequences"] = REPLIES
+    if place == "apart":
+        return preference.split(EIGHT, writers=2, **how)
+    return preference.phases(EIGHT, offload=place == "offloaded", **how)
+
+
+def phase_bars(method: str, place: str = "together") -> dict[str, dict[str, float]]:
+    """Bars by phase: who rests, and what the phase has of its own; the smallest parts together."""
+    rows = {}
+    for name, parts in phases(method, place).items():
+        sizes = {one: parts.amount(one) for one in parts}
+        small = [one for one, size in sizes.items() if size < 0.03 * parts.total]
+        rows[name] = {one: size for one, size in sizes.items() if one not in small}
+        if small:
+            rows[name]["other"] = sum(sizes[one] for one in small)
+    return rows
+
+
+def placements(method: str = "ppo") -> list[list[str]]:
+    """Each placement's fullest GPU."""
+    rows = []
+    for place in ("together", "apart", "offloaded"):
+        name, most = max(phases(method, place).items(), key=lambda one: one[1].total)
+        rows.append([place, name, f"{most.total / 1e9:.1f} GB", answer(most.total)])
+    return rows
+
+
+def seconds(achieved: float = 0.4) -> dict[str, float]:
+    """Of a GRPO step on one of eight A100s with 64 replies: writing at the device's limit; scoring
+    by one model and training at 40% of the peak; weights gathered over NVLink.
+    """
+    speed = achieved * CARD.flops_per_second("bf16")
+    read = [
+        decode_time.step(EIGHT, CARD, sequences=REPLIES, past=TOKENS - REPLY + i).total
+        for i in (0, REPLY // 2, REPLY - 1)
+    ]
+    forward = flops.forward(EIGHT, sequences=REPLIES, tokens=TOKENS).total / speed
+    weights = 2 * params.total(EIGHT)
+    return {
+        "writing": REPLY * sum(read) / len(read),
+        "scoring": forward,
+        "training, recomputed": 4 * forward,
+        "gathering weights": reshard(weights, 8) / NVLINK,
+    }
+
+
+NVLINK, NIC = 300e9, 25e9  # bytes/s of an A100's links in one direction, and of its network card
+
+
+def reshard(weights: float, ranks: int) -> float:
+    """Bytes that a rank sends so that each has all weights: K (N-1)/N."""
+    return weights * (ranks - 1) / ranks
+
+
+def kept_by_layer() -> dict[str, float]:
+    """Bytes that a layer keeps of a token."""
+    of: dict[str, Any] = {"rank": 16, "tokens": 4096}
+    found = {
+        "full fine-tuning": activations.layer(EIGHT, tokens=4096),
+        "LoRA, query and value": adapters.layer(EIGHT, **of),
+        "LoRA, all seven": adapters.layer(EIGHT, targets=adapters.TARGETS, **of),
+    }
+    return {name: one.total / 4096 for name, one in found.items()}
+
+
+def cache_by_heads(degrees: Sequence[int] = (1, 2, 4, 8, 16)) -> list[list[str]]:
+    """A writer's share of weights and of the cache of 64 replies, by GPUs that share the heads."""
+    rows = []
+    for t in degrees:
+        cache = inference.kv_cache(EIGHT, tokens=TOKENS, sequences=REPLIES, tensor=t).total
+        rows.append([str(t), f"{2 * P8 / t / 1e9:.2f} GB", f"{cache / 1e9:.2f} GB"])
+    return rows

@@ -1,0 +1,27 @@
+"""Other optimizers' states, and a tower's stages."""
+
+import pytest
+
+from mathlib.trials import after_more as more
+
+
+def test_muon_keeps_little_more_than_half_and_shampoo_more_than_all():
+    found = more.optimizer_states()
+    assert 0.5 < found["Muon"] / found["Adam"] < 0.6
+    assert found["Adam in 8 bits"] < 0.27 * found["Adam"] < found["Shampoo, blocks of 8,192"]
+
+
+def test_owners_send_an_all_reduce_and_dealing_twice_costs_half_more():
+    assert [row[-1] for row in more.muon_ways()] == ["1.00", "1.00", "1.50"]
+
+
+def test_what_is_printed_of_muon_lies_between_shards_and_whole():
+    shared, whole, printed = more.muon_saved()
+    assert whole == 8 * shared and shared < printed < whole
+
+
+def test_the_best_split_is_uneven_and_loses_no_work():
+    (even, equal), (cut, best) = more.stages().values()
+    assert sum(even) == sum(cut) == 24 + 32 and cut[0] > 24
+    assert sum(equal) == pytest.approx(sum(best)) and max(best) < 0.6 * max(equal)
+    assert more.tower()["parameters"] < 0.05 * more.P8
