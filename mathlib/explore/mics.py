@@ -41,8 +41,8 @@ def _groups(width: float, grid: mesh.Mesh, node: int, title: str) -> str:
     doubling("shard", "Sharding degree", 1, 512, 16),
     Choice("model", "Model", specs.titled("models", MODELS), "gpt-neox-20b"),
     doubling("micro_batches", "Micro-batches in a step", 1, 16, 1),
-    Toggle("gather", "Gather in stages, between nodes first", True),
-    Toggle("scatter", "Scatter in stages, inside nodes first", True),
+    Toggle("gather", "Hierarchical all-gather", True),
+    Toggle("scatter", "Hierarchical reduce-scatter", True),
     code=(mesh.sagemaker, hierarchical.step),
 )
 def sharding_groups(
