@@ -48,7 +48,7 @@ def trained(
 
 @experiment(
     "deadline",
-    "From cards and days to a model and a bill",
+    "From GPUs and days to a model and a bill",
     doubling("devices", "Devices", 8, 16384, 64),
     Range("days", "Days until the deadline", 5, 120, 5, 30),
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),

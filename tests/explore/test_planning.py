@@ -1,4 +1,4 @@
-"""From cards and days to a model: the sentence is the formulas'."""
+"""From GPUs and days to a model: the sentence is the formulas'."""
 
 import pytest
 
