@@ -195,8 +195,8 @@ def leaves(ranks: int, shard: int, staged: bool) -> float:
 
 def by_degree() -> dict[str, tuple[float, float]]:
     """Predicted and counted bytes that leave the first of four nodes, by degree and collectives."""
-    names = ("1, DDP", "2, one node", "4, rings", "4, hierarchical", "8, ZeRO-3, rings")
-    names += ("8, hierarchical",)
+    names = ["1, DDP", "2, one node", "4, rings", "4, hierarchical", "8, ZeRO-3, rings"]
+    names.append("8, hierarchical")
     cases = [(int(name[0]), "hierarchical" in name) for name in names]
     measured = leaving(8, cases)
     return {
