@@ -43,7 +43,7 @@ FIRST = {  # what is typed: where the first hit leads
     "drop_last": f"{D}#who-gets-which-data",
     "GPT-3": f"{C}#the-6pd-rule-gpt-3-in-flop-days-and-dollars",
     "memory": M,
-    "DDP": f"{D}#the-same-gradient",
+    "DDP": f"{D}#ddp-in-pytorch",
     "C21": "book/ledger.html#ledger-C21",
     # of these, some words stand together in no section, or in none that is about them
     "activation memory": "chapters/activations.html#activation-memory-of-a-layer",
@@ -55,7 +55,7 @@ FIRST = {  # what is typed: where the first hit leads
     "peak memory": f"{M}#peak-memory-where-a-step-is-fullest",
     "offload optimizer states": f"{M}#model-states-what-is-kept-for-each-parameter",
     "sequence parallel": "chapters/sequences.html#sequence-parallelism-or-context-parallelism",
-    "expert parallelism": "chapters/experts.html#where-experts-live",
+    "expert parallelism": "chapters/experts.html#expert-parallel-groups",
     "load balancing loss": "chapters/experts.html#the-router",
     "3D parallelism": "chapters/together.html#five-axes-in-one-table",
     "device mesh": "chapters/together.html#which-ranks-are-neighbours",
