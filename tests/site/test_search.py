@@ -25,7 +25,7 @@ FIRST = {  # what is typed: where the first hit leads
     "bubble": "chapters/pipeline.html#the-bubble-derived-both-ways",
     "bf16": f"{M}#why-mixed-precision-keeps-fp32-master-weights",
     "gradient accumulation": f"{D}#gradient-accumulation",
-    "checkpoint": f"{C}#from-flop-to-days-and-dollars-mfu",
+    "checkpoint": "chapters/mics.html#start-and-restart-in-shards",
     "FSDP": f"{Z}#stage-3-shard-the-weights",
     "6ND": f"{C}#the-6pd-rule-gpt-3-in-flop-days-and-dollars",
     "allreduce": f"{K}#ranks",
