@@ -40,7 +40,7 @@ DEGREES = {
     "tensor": "devices that share every product",
     "pipeline": "pipeline stages",
     "chunks": "model chunks a stage holds (interleaving)",
-    "expert": "devices over which the experts of a layer are dealt out",
+    "expert": "devices over which the experts of a layer are distributed",
     "expert_tensor": "devices that share the products of an expert; tensor's if not given",
     "shard": "ranks over which ZeRO shards; all of data x context if not given",
     "micro_batch": "sequences of a forward pass",

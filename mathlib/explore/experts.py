@@ -10,7 +10,7 @@ from mathlib.show.tables import table
 from mathlib.traffic import volumes
 
 MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3")
-ROOMS = (("no boxes", 0), ("1", 100), ("1.25", 125), ("1.5", 150), ("2", 200))
+ROOMS = (("dropless", 0), ("1", 100), ("1.25", 125), ("1.5", 150), ("2", 200))
 TOKENS, CONTEXT = 256, 4096  # that are drawn, that are reckoned with
 X = 0.4 * specs.find_device("h100-sxm").flops_per_second("bf16")
 
@@ -21,7 +21,7 @@ X = 0.4 * specs.find_device("h100-sxm").flops_per_second("bf16")
     Choice("model", "Model", specs.titled("models", MODELS), "mixtral-8x7b"),
     doubling("expert", "Expert-parallel degree", 1, 64, 8),
     Range("skew", "Popularity: expert i has i to the minus", 0, 100, 10, 50, "%"),
-    Choice("capacity", "Capacity of a box", ROOMS, 0),
+    Choice("capacity", "Capacity factor", ROOMS, 0),
     doubling("gigabytes", "Link of a GPU, one direction", 25, 800, 400, "GB/s"),
     code=(expert_load.drawn, expert_load.imbalance, expert_load.ranks_visited),
 )
@@ -52,8 +52,8 @@ def _boxed(visits: list[int], room: int) -> str:
     lost = expert_load.dropped(visits=visits, room=room)
     empty = 1 - (sum(visits) - lost) / (room * len(visits))
     return (
-        f'<p class="mlx-say">All boxes are alike, so nobody waits: <b>{lost / sum(visits):.0%} of '
-        f"the visits are dropped</b>, and {empty:.0%} of all rows are empty.</p>"
+        f'<p class="mlx-say">All buffers are alike, so nobody waits: <b>{lost / sum(visits):.0%} '
+        f"of the visits are dropped</b>, and {empty:.0%} of all rows are empty.</p>"
     )
 
 
@@ -66,14 +66,14 @@ def _ranks(loads: list[float]) -> str:
 
 
 def _times(shape: specs.Model, P: int, factor: float, idle: float, W: float) -> str:
-    """What a layer's experts take for 4,096 tokens a rank, nothing hidden: whole, and in parts."""
+    """What a layer's experts take for 4,096 tokens a rank, nothing hidden: by EP and by ETP."""
     e = shape.experts
     assert e
     work = 18 * shape.width * e.width * e.active * CONTEXT / X
     boxed = work * (factor or 1.0)
     whole = {"compute": boxed, "idle": idle * boxed, "communication": _sent(shape, P, factor) / W}
     parts = {"compute": work, "communication": _parts(shape, P) / W}
-    rows = [("whole experts (EP)", whole), ("parts of all experts (TP)", parts)]
+    rows = [("EP: whole experts", whole), ("ETP: every expert cut", parts)]
     drawn = [(name, {part: n for part, n in bar.items() if n}) for name, bar in rows]
     return svg.bars(drawn, title="A layer of experts, forward and backward", show=says.time)
 
@@ -96,7 +96,7 @@ def _facts(shape: specs.Model, P: int, factor: float) -> str:
     rows = [
         ["experts of a rank", f"{e.routed // P} of {e.routed}"],
         ["ranks of a token", f"{ranks:.1f} of {P}"],
-        ["sent, whole (EP)", says.size(_sent(shape, P, factor))],
-        ["sent, parts (TP)", says.size(_parts(shape, P))],
+        ["sent by EP", says.size(_sent(shape, P, factor))],
+        ["sent by ETP", says.size(_parts(shape, P))],
     ]
     return table(["a layer", "4,096 tokens"], rows)._repr_html_()

@@ -5,7 +5,6 @@ from functools import partial
 from mathlib import specs
 from mathlib.compute import params
 from mathlib.memory import precision
-from mathlib.plan import goodput
 from mathlib.show import says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Toggle, doubling, experiment
@@ -41,8 +40,8 @@ def _groups(width: float, grid: mesh.Mesh, node: int, title: str) -> str:
     doubling("shard", "Sharding degree", 1, 512, 16),
     Choice("model", "Model", specs.titled("models", MODELS), "gpt-neox-20b"),
     doubling("micro_batches", "Micro-batches in a step", 1, 16, 1),
-    Toggle("gather", "Gather in stages, between nodes first", True),
-    Toggle("scatter", "Scatter in stages, inside nodes first", True),
+    Toggle("gather", "Hierarchical all-gather", True),
+    Toggle("scatter", "Hierarchical reduce-scatter", True),
     code=(mesh.sagemaker, hierarchical.step),
 )
 def sharding_groups(
@@ -127,59 +126,3 @@ def sharding_knobs(threshold: int, live: int, bucket: int, model: str, shard: in
         limit_label=chip.title,
     )
     return say + bars
-
-
-GIGABYTES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
-
-
-@experiment(
-    "checkpoints",
-    "What checkpoints cost",
-    Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
-    doubling("minutes", "Minutes between checkpoints", 1, 512, 32),
-    doubling("devices", "GPUs", 8, 16384, 1024),
-    doubling("days", "Days until a GPU fails, on average", 64, 16384, 2048),
-    Choice(
-        "storage",
-        "Storage takes",
-        tuple((says.rate(g * 1e9), g * 1e9) for g in GIGABYTES),
-        10e9,
-        True,
-    ),
-    doubling("restart", "Minutes from a failure to the next step", 1, 64, 16),
-    code=(goodput.write_time, goodput.interval, goodput.time_for),
-)
-def checkpoints(
-    model: str, minutes: int, devices: int, days: int, storage: float, restart: int
-) -> str:
-    K = 12 * params.count(model).total  # fp32 weights and two moments
-    save = goodput.write_time(payload=K, ranks=devices, bandwidth=1e9, storage_bandwidth=storage)
-    failures = days * 86400 / devices
-    best = goodput.interval(time_per_save=save, time_between_failures=failures)
-    run = {
-        "seconds": 86400.0,
-        "time_per_save": save,
-        "time_between_failures": failures,
-        "time_per_failure": 60.0 * restart,
-    }
-
-    def lost(between: float) -> dict[str, float]:
-        day = goodput.time_for(**run, time_between_saves=between)
-        return {part: day.share(part) for part in day if part != "compute"}
-
-    here, ideal = lost(60.0 * minutes), lost(best)
-    say = (
-        f'<p class="mlx-say">A checkpoint of {says.size(K)} takes {says.time(save)}. Something '
-        f"fails every {says.time(failures)}. <b>{says.percent(sum(here.values()))} of the time "
-        f"is lost</b>; with a checkpoint every {says.time(best)} it would be "
-        f"{says.percent(sum(ideal.values()))}.</p>"
-    )
-    rows = [(f"every {says.time(60.0 * minutes)}", here), (f"every {says.time(best)}", ideal)]
-    bars = svg.bars(rows, title="Time that is not training", show=says.percent)
-    law = equation(
-        "T = sqrt(2 * T_save * F)",
-        T=(best, says.time(best)),
-        T_save=(save, says.time(save)),
-        F=(failures, says.time(failures)),
-    )
-    return f"{say}{bars}<p>The best interval, for short saves:</p>{law}"

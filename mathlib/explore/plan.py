@@ -33,7 +33,7 @@ CLUSTERS = (
 )
 PROGRAMS = (  # rows of calibrations.toml
     ("Megatron-LM, Megatron Core", "megatron-core"),
-    ("Megatron Core, tensor exchange in sight", "megatron-core-plain"),
+    ("Megatron Core, TP communication not hidden", "megatron-core-plain"),
     ("PyTorch FSDP, compiled (torchtitan)", "fsdp"),
     ("PyTorch FSDP, not compiled", "fsdp-eager"),
     ("DeepSpeed", "deepspeed"),

@@ -1,15 +1,16 @@
-"""The experiment of the planning chapter: from cards and days to a model, and to its bill."""
+"""Experiments of the planning chapter: from GPUs and days to a model and a bill; cost of saves."""
 
 from math import sqrt
 
 from mathlib import specs
-from mathlib.compute import cost
+from mathlib.compute import cost, params
 from mathlib.parts import Parts
 from mathlib.plan import goodput
 from mathlib.show import plot, says, svg
 from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, doubling, experiment
 
+MODELS = ("llama2-7b", "llama2-13b", "gpt-neox-20b", "llama2-70b", "gpt3-175b")
 DEVICES = ("a100-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
 DAY, HOUR, MINUTE = 86400.0, 3600.0, 60.0
 SAVE = 30.0  # seconds for which a save stops the training
@@ -48,7 +49,7 @@ def trained(
 
 @experiment(
     "deadline",
-    "From cards and days to a model and a bill",
+    "From GPUs and days to a model and a bill",
     doubling("devices", "Devices", 8, 16384, 64),
     Range("days", "Days until the deadline", 5, 120, 5, 30),
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
@@ -107,3 +108,59 @@ def _bill(devices: int, days: int, price: float) -> float:
 
 def _days(value: float) -> str:
     return f"{value / DAY:,.3g} days"
+
+
+GIGABYTES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+@experiment(
+    "checkpoints",
+    "What checkpoints cost",
+    Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
+    doubling("minutes", "Minutes between checkpoints", 1, 512, 32),
+    doubling("devices", "GPUs", 8, 16384, 1024),
+    doubling("days", "Days until a GPU fails, on average", 64, 16384, 2048),
+    Choice(
+        "storage",
+        "Storage takes",
+        tuple((says.rate(g * 1e9), g * 1e9) for g in GIGABYTES),
+        10e9,
+        True,
+    ),
+    doubling("restart", "Minutes from a failure to the next step", 1, 64, 16),
+    code=(goodput.write_time, goodput.interval, goodput.time_for),
+)
+def checkpoints(
+    model: str, minutes: int, devices: int, days: int, storage: float, restart: int
+) -> str:
+    K = 12 * params.count(model).total  # fp32 weights and two moments
+    save = goodput.write_time(payload=K, ranks=devices, bandwidth=1e9, storage_bandwidth=storage)
+    failures = days * DAY / devices
+    best = goodput.interval(time_per_save=save, time_between_failures=failures)
+    run = {
+        "seconds": DAY,
+        "time_per_save": save,
+        "time_between_failures": failures,
+        "time_per_failure": MINUTE * restart,
+    }
+
+    def lost(between: float) -> dict[str, float]:
+        day = goodput.time_for(**run, time_between_saves=between)
+        return {part: day.share(part) for part in day if part != "compute"}
+
+    here, ideal = lost(MINUTE * minutes), lost(best)
+    say = (
+        f'<p class="mlx-say">A checkpoint of {says.size(K)} takes {says.time(save)}. Something '
+        f"fails every {says.time(failures)}. <b>{says.percent(sum(here.values()))} of the time "
+        f"is lost</b>; with a checkpoint every {says.time(best)} it would be "
+        f"{says.percent(sum(ideal.values()))}.</p>"
+    )
+    rows = [(f"every {says.time(MINUTE * minutes)}", here), (f"every {says.time(best)}", ideal)]
+    bars = svg.bars(rows, title="Time that is not training", show=says.percent)
+    law = equation(
+        "tau = sqrt(2 * delta * F)",
+        tau=(best, says.time(best)),
+        delta=(save, says.time(save)),
+        F=(failures, says.time(failures)),
+    )
+    return f"{say}{bars}<p>The best interval, for short saves:</p>{law}"

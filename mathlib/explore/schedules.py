@@ -205,7 +205,7 @@ def split_of(way: str, model: str, layout: Layout, flash: bool = False) -> list[
     "Which stage takes how many layers?",
     Choice("model", "Model", specs.titled("models", MODELS), "gpt3-175b"),
     doubling("stages", "Stages", 2, 8, 8),
-    Choice("way", "Layers are dealt out", tuple((said, way) for way, said in WAYS.items()), "even"),
+    Choice("way", "Split of the layers", tuple((said, way) for way, said in WAYS.items()), "even"),
     doubling("micro_batches", "Micro-batches of a step", 1, 64, 32),
     doubling("tensor", "Tensor-parallel ranks", 1, 8, 8),
     Choice("device", "Device", specs.titled("devices", DEVICES), "a100-80gb"),
@@ -244,7 +244,7 @@ def split(
     ]
     bars = svg.bars(
         rows,
-        title=f"A device of each stage, layers dealt out {WAYS[way]}",
+        title=f"A device of each stage, layers split {WAYS[way]}",
         show=says.size,
         limit=chip.room,
         limit_label=chip.title,

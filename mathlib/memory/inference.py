@@ -70,7 +70,7 @@ def recurrent_state(
     """Bytes that a recurrent model of these sizes carries: 5 L B h e, at any length (RWKV-4, Peng
     et al. 2023, appendix: two tokens before, two sums and an exponent in each layer).
 
-    Chapter: inference (eq-state)
+    Chapter: inference
     """
     model, B = find_model(model), whole("sequences", sequences)
     L, h, e = model.layers, model.width, positive("bytes_per_element", bytes_per_element)

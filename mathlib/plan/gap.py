@@ -19,15 +19,15 @@ from mathlib.units import show
 
 UNKNOWN = "unexplained"
 BOUNDS = {  # constants of a machine at their worst and at their best, and what they are
-    "matmul": (0.02, 1.0, "share of the peak that products reach"),
-    "grouped": (0.02, 1.0, "share of that which experts' products reach"),
+    "matmul": (0.02, 1.0, "share of the peak that matmuls reach"),
+    "grouped": (0.02, 1.0, "share of that which experts' matmuls reach"),
     "attention": (0.02, 1.0, "share of the peak that attention reaches"),
     "memory": (0.02, 1.0, "share of the memory bandwidth"),
     "link": (0.005, 1.0, "share of the bandwidth to neighbours"),
     "network": (0.005, 1.0, "share of the bandwidth out of a node"),
     "launch": (1.0, 0.0, "seconds in which a layer's kernels are launched"),
-    "tensor_hidden": (0.0, 1.0, "share of tensor and context exchanges that is hidden"),
-    "expert_hidden": (0.0, 1.0, "share of expert exchanges that is hidden"),
+    "tensor_hidden": (0.0, 1.0, "share of TP and CP communication that is hidden"),
+    "expert_hidden": (0.0, 1.0, "share of EP communication that is hidden"),
     "data_hidden": (0.0, 1.0, "share of gradients and weights that is hidden"),
     "sends": (50.0, 0.0, "messages between stages that are waited for"),
 }

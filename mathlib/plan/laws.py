@@ -5,9 +5,9 @@ The letters are those of the notation page; an index tells two of a kind apart.
 
 ON_HOST = "optimizer on the host"  # instead of "optimizer", where states wait there
 LAWS = {  # part: its formula, and what that says
-    "products": (
+    "matmuls": (
         "T = 3 * m * l * (F / X + Q / W)",
-        "A layer's products, once forward and twice backward, for m micro-batches in l layers of a "
+        "A layer's matmuls, once forward and twice backward, for m micro-batches in l layers of a "
         "stage: F FLOP at the X that the device reaches, Q bytes at W.",
     ),
     "attention": (
@@ -25,18 +25,19 @@ LAWS = {  # part: its formula, and what that says
     ),
     "recomputation": (
         "T = m * l * (c_p * t_p + c_a * t_a + c_m * t_m)",
-        "The shares c of a layer's forward that are computed again: products, attention, the rest.",
+        "The shares c of a layer's forward that are recomputed: matmuls, attention, the rest.",
     ),
-    "tensor exchange": (
+    "TP communication": (
         "T = m * l * max(n * t_r * (1 - o), n * t_r - t_p)",
-        "n times a layer, tensor ranks add up their parts of the stream, each time in t_r; a share "
-        "o hides behind products, or as much as those take, t_p; between nodes nothing does.",
+        "n times a layer, ranks of a tensor group add up their parts of the stream, each time in "
+        "t_r; a share o hides behind matmuls, or as much as those take, t_p; between nodes nothing "
+        "does.",
     ),
-    "context exchange": (
+    "CP communication": (
         "T = m * l * max(t_c * (1 - o), t_c - t_b)",
         "Keys and values go round in t_c; a share o hides, or as much as attention takes, t_b.",
     ),
-    "expert exchange": (
+    "EP communication": (
         "T = m * l * n * t_a * (1 - o)",
         "Tokens go to their experts and back, n times, each time in t_a; a share o hides.",
     ),
@@ -53,13 +54,13 @@ LAWS = {  # part: its formula, and what that says
         "T = (p - 1) / v * (L / p * t + t_h / p + t_s)",
         "A micro-batch passes p stages, of L layers in all, before every stage is busy.",
     ),
-    "exchange with the host": (
+    "offloading": (
         "T = (max(0, K / W - t_b / 3) + max(0, K / W - 2 * t_b / 3)) "
         "* (m * l + (p - 1) / v * L / p)",
         "A layer's K bytes go to the host at W while it computes, which takes t_b, a third of it "
         "forward; and back again.",
     ),
-    "data exchange": (
+    "DP communication": (
         "T = max(t_x * (1 - o), t_x - t_b)",
         "Gradients and weights take t_x in all; a share o hides, or as much as is computed then, "
         "t_b.",

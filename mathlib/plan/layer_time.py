@@ -51,12 +51,12 @@ def layer_seconds(on: Machine, way: Way) -> tuple[Pass, Letters]:
         expert["n"] * expert["t_a"] * (1 - expert["o"]),
     )
     letters = {
-        "products": {"F": forward.flop, "X": on.arithmetic, "Q": forward.moved, "W": on.stream},
+        "matmuls": {"F": forward.flop, "X": on.arithmetic, "Q": forward.moved, "W": on.stream},
         "attention": {"c": both, "A": forward.per.attention, "Y": on.scores},
         "memory traffic": {"Q": forward.traffic, "W": on.stream},
         "waiting for launches": {"t_b": busy, "t_k": launch},
         "recomputation": dict(zip(AGAIN, (*share, *forward.seconds), strict=True)),
-        **{"tensor exchange": tensor, "context exchange": context, "expert exchange": expert},
+        **{"TP communication": tensor, "CP communication": context, "EP communication": expert},
     }
     return Pass(parts, sum(parts), computing, forward.loss), letters
 

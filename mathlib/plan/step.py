@@ -22,9 +22,9 @@ __all__ = ["NAMES", "Host", "Machine", "interval", "letters", "machine", "step",
 
 Shard = tuple[int, int]
 NAMES = (
-    *("products", "attention", "memory traffic", "waiting for launches", "recomputation"),
-    *("tensor exchange", "context exchange", "expert exchange", "loss on the last stage"),
-    *("messages between stages", "bubble", "exchange with the host", "data exchange"),
+    *("matmuls", "attention", "memory traffic", "waiting for launches", "recomputation"),
+    *("TP communication", "CP communication", "EP communication", "loss on the last stage"),
+    *("messages between stages", "bubble", "offloading", "DP communication"),
     *("optimizer", "crowding"),
 )
 
@@ -231,7 +231,7 @@ def letters(on: Machine, layout: Layout, *, offload: str = "none") -> Letters:
         "loss on the last stage": {"m": m, "l": layers, "n": last, "t": t, "t_h": t_h},
         "messages between stages": {"m": m, "v": v, "t_s": t_s},
         "bubble": {"p": p, "v": v, "L": L, "t": t, "t_h": t_h, "t_s": t_s},
-        "data exchange": {"t_x": t_x, "t_b": t_b, "o": on.rates.data_hidden},
+        "DP communication": {"t_x": t_x, "t_b": t_b, "o": on.rates.data_hidden},
         "optimizer": {"P": P, "S": S, "W": on.stream},
         "crowding": {"c": on.rates.crowd, "n": _nodes(on, lay), "t_0": t_0},
         **_host_letters(on, lay, away, one, {"P": P, "S": S}),
@@ -252,7 +252,7 @@ def _host_letters(
     if away.kept:
         kept = {"K": on.room.layer(lay), "W": W, "t_b": one.computing}
         where = {"m": m, "l": _layers(lay, L)[0], "p": p, "v": v, "L": L}
-        found["exchange with the host"] = kept | where
+        found["offloading"] = kept | where
     return found
 
 

@@ -16,6 +16,7 @@ from mathlib.show.says import plain
 
 GREEK = {
     "alpha": "&alpha;",
+    "delta": "&delta;",
     "kappa": "&kappa;",
     "beta": "&beta;",
     "eta": "&eta;",

@@ -90,7 +90,7 @@ PARTS = {  # role: names of parts that look like it
         "element-wise, beyond the count",
     ),
     "forward": ("arithmetic", "matmuls at the peak", "inference"),
-    "backward": ("compute", "backward for inputs", "products", "training"),
+    "backward": ("compute", "backward for inputs", "matmuls", "training"),
     "main gradients": ("backward for weights",),  # what that part of backward makes
     "logits": ("loss", "probabilities", "gradients of logits", "targets", "number of targets"),
     "cache": ("keys", "values", "used", "tokens before", "sums"),
@@ -129,8 +129,8 @@ PARTS = {  # role: names of parts that look like it
         *("transfer", "bytes", "inside", "across", "gathering inputs again", "gradient buckets"),
         *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
         *("memory traffic", "messages", "messages between stages"),
-        *("tensor exchange", "context exchange", "expert exchange", "data exchange"),
-        *("exchange with the host", "in flight"),
+        *("TP communication", "CP communication", "EP communication", "DP communication"),
+        *("offloading", "in flight"),
         *("tensor", "expert", "pipeline", "data", "tied table"),
     ),
     "idle": (

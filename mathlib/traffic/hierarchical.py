@@ -1,4 +1,4 @@
-"""What a gather and a scatter send from node to node: as one ring or in stages, in which order.
+"""What a gather and a scatter send from node to node: in a ring or in two steps, in which order.
 
 K payload: bytes of the whole row · N ranks of the group, node by node · g ranks inside a node
 S ranks of a shard group · R replicas of it · m micro_batches

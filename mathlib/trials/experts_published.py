@@ -151,7 +151,7 @@ def matrices(name: str, ranks: int, tokens: int = 4096) -> list[list[str]]:
     return found
 
 
-LINKS = {"NVLink, 450 GB/s": 450e9, "NIC, 50 GB/s": 50e9}
+LINKS = {"NVLink, 450 GB/s": 450e9, "network card, 50 GB/s": 50e9}
 REACHED = 400e12  # FLOP/s of an H100, 40% of its peak; an assumption
 
 

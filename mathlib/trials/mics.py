@@ -195,8 +195,9 @@ def leaves(ranks: int, shard: int, staged: bool) -> float:
 
 def by_degree() -> dict[str, tuple[float, float]]:
     """Predicted and counted bytes that leave the first of four nodes, by degree and collectives."""
-    names = ("1, DDP", "2, one node", "4, rings", "4, stages", "8, ZeRO-3, rings", "8, stages")
-    cases = [(int(name[0]), "stages" in name) for name in names]
+    names = ["1, DDP", "2, one node", "4, rings", "4, hierarchical", "8, ZeRO-3, rings"]
+    names.append("8, hierarchical")
+    cases = [(int(name[0]), "hierarchical" in name) for name in names]
     measured = leaving(8, cases)
     return {
         name: (leaves(8, *case), n) for name, case, n in zip(names, cases, measured, strict=True)

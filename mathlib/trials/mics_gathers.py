@@ -1,4 +1,4 @@
-"""An all-gather in stages, in two orders, by nothing but the plain ring.
+"""A hierarchical all-gather, in two orders, by nothing but the plain ring.
 
 row      the whole buffer; this rank has filled in its own shard
 inside   the ranks of this node            across   those with this place in every node

@@ -23,8 +23,8 @@ NODE, LINK = 8, specs.find_cluster("p4d.24xlarge").node_bandwidth
 
 
 def leaves(S: int, m: int = 1, rings: bool = False) -> Parts:
-    """Bytes that each of eight nodes sends to others in a step of 20B; with rings nothing is done
-    in stages.
+    """Bytes that each of eight nodes sends to others in a step of 20B; with rings nothing is
+    hierarchical.
     """
     how: dict[str, Any] = {"gather": "ring", "scatter": "ring"} if rings else {}
     return hierarchical.step(
@@ -39,7 +39,7 @@ def computes(sequences: int, tokens: int = 2048) -> float:
 
 
 def seconds() -> list[list[str]]:
-    """A row a degree: the least time in which a node sends, in stages and by rings."""
+    """A row a degree: the least time in which a node sends, hierarchically and by rings."""
     return [
         [f"{S}", *(f"{leaves(S, rings=way).total / LINK:.1f} s" for way in (False, True))]
         for S in DEGREES

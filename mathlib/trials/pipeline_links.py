@@ -114,12 +114,6 @@ def planned(way: str, link: float, m: int = MICRO_BATCHES) -> float:
     return 3 * layers * NAP + sending
 
 
-def by_bandwidth(way: str) -> list[tuple[float, float]]:
-    """The same over links from 1 to 18 MB/s."""
-    links = [1e6 * 1.25**k for k in range(14)]
-    return [(link / 1e6, planned(way, link)) for link in links]
-
-
 def recorded(section: str = "links") -> tuple[list[dict[str, Any]], str]:
     """The rows that a bench kept last, and when."""
     every = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*-cores.json"))]

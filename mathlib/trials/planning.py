@@ -20,7 +20,7 @@ from mathlib.plan.search import Choice, search
 from mathlib.plan.sweeps import Sweep, find_sweep
 from mathlib.show import says
 from mathlib.trials.planning_scaling import DAY
-from mathlib.trials.together_path import INITIALS, said
+from mathlib.trials.together_path import said
 
 PROGRAM = "megatron-flash"
 PER_PARAMETER = 20  # tokens
@@ -40,7 +40,7 @@ def sweep() -> Sweep:
 def words(layout: Layout) -> str:
     """Degrees of a layout, its micro-batch, and what it recomputes."""
     again = f", {layout.recompute} recomputation" * (layout.recompute != "none")
-    return f"{said(layout, INITIALS)}, micro-batch {layout.micro_batch}{again}"
+    return f"{said(layout)}, micro-batch {layout.micro_batch}{again}"
 
 
 def tensor(gpus: int, replicas: int) -> Layout:

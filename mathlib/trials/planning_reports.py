@@ -72,12 +72,12 @@ def v3(**changes: Any) -> Machine:
 
 
 def v3_cases() -> dict[str, tuple[Machine, float]]:
-    """What the planner is told of the exchange with experts, and the step that it predicts."""
+    """What the planner is told of EP communication, and the step that it predicts."""
     told = {
         "16 bits, all nodes": v3(),
         "8 bits out, four nodes": v3(**V3_SENDS),
         "all of the network reached": v3(**V3_SENDS, network=1.0),
-        "exchange wholly hidden": v3(**V3_SENDS, expert_hidden=1.0),
+        "communication all hidden": v3(**V3_SENDS, expert_hidden=1.0),
     }
     return {words: (on, step(on, V3).total) for words, on in told.items()}
 

@@ -3,7 +3,6 @@
 A job: a model, GPUs, sequences of a step, tokens of a sequence.
 """
 
-from collections.abc import Mapping
 from functools import cache
 
 from mathlib.layout import Layout
@@ -20,8 +19,7 @@ MODELS = ("llama3.2-1b", "llama3-8b", "llama3-70b", "llama3-405b")
 GPUS = (64, 8, 1024)
 SEQUENCES, TOKENS = 512, 8192
 CLUSTER = "dgx-h100"
-AXES = {axis: axis for axis in ("data", "tensor", "context", "pipeline", "expert")}
-INITIALS = {axis: f"{axis[0].upper()}P" for axis in AXES}
+AXES = ("data", "tensor", "context", "pipeline", "expert")
 RUNS = (  # of published(), on H100s, from small to large
     "usp-1b-8-n-dp-64-tp-1-pp-1-mb-1-ga-4-z-1",
     "mpt-1b-2048-512-h100-80gb-amp-bf16-mb-12-ga-1",
@@ -50,17 +48,17 @@ def steps(
     return tuple(decide(on(model, tokens), devices=gpus, sequences=sequences))
 
 
-def said(layout: Layout, names: Mapping[str, str] = AXES) -> str:
-    """A layout in words: degrees above 1, and the stage of ZeRO."""
-    degrees = {name: getattr(layout, axis) for axis, name in names.items()}
+def said(layout: Layout) -> str:
+    """A layout by the axes' initials: degrees above 1, and the stage of ZeRO."""
+    degrees = {f"{axis[0].upper()}P": getattr(layout, axis) for axis in AXES}
     words = [f"{name} {n}" for name, n in degrees.items() if n > 1]
     return ", ".join([*words, *[f"ZeRO {layout.zero}"] * (layout.zero > 0)])
 
 
 def answer(model: str, gpus: int) -> str:
-    """What to take, by the axes' initials."""
+    """What to take."""
     last = steps(model, gpus)[-1]
-    return said(last.choice.layout, INITIALS) if last.choice else "does not fit"
+    return said(last.choice.layout) if last.choice else "does not fit"
 
 
 def judged(step: Step) -> str:

@@ -87,12 +87,12 @@ def ours(model: gpt.GPT, kind: type, options: dict, stage: int, **more: Any) -> 
 
 WAYS: dict[str, Callable[[gpt.GPT, type, dict], Trained]] = {
     "ZeRO-1": partial(ours, stage=1),  # so small a model is one row
-    "ZeRO-1, small rows": partial(ours, stage=1, bucket_bytes=2**16),
+    "ZeRO-1, small flat buffers": partial(ours, stage=1, bucket_bytes=2**16),
     "ZeRO-2": partial(ours, stage=2, bucket_bytes=2**16),
     "ZeRO-3": partial(ours, stage=3),
-    "ZeRO-3, one row on its way": partial(ours, stage=3, on_their_way=1),
+    "ZeRO-3, one flat buffer in flight": partial(ours, stage=3, on_their_way=1),
     "MiCS": partial(ours, stage=3, shard=2),
-    "MiCS, one row on its way": partial(ours, stage=3, shard=2, on_their_way=1),
+    "MiCS, one flat buffer in flight": partial(ours, stage=3, shard=2, on_their_way=1),
     "ZeroRedundancyOptimizer": zero_redundancy,
     "FSDP2": fsdp2,
     "HSDP": partial(fsdp2, replicas=2),

@@ -16,7 +16,7 @@ def test_a_run_alone_is_split_into_what_was_predicted_and_the_rest(capsys):
     assert said["total"] == 4
     assert said["parts"]["predicted"]["total"] == predicted
     assert said["parts"]["unexplained"] == pytest.approx(4 - predicted)
-    reached = next(name for name in said["also"] if "products reach" in name)
+    reached = next(name for name in said["also"] if "matmuls reach" in name)
     assert 0 < said["also"][reached]["value"] < 1
 
 

@@ -123,7 +123,7 @@ def test_a_sentence_stands_to_the_left_though_it_begins_with_a_number():
 
 
 def test_a_long_fact_goes_on_in_the_next_line_of_a_narrow_terminal(monkeypatch):
-    fact = ("share of the peak that products reach, here 0.7", 0.1, "")
+    fact = ("share of the peak that matmuls reach, here 0.7", 0.1, "")
     assert text.facts_table([fact]).count("\n") == 0 and text.facts_table([]) == ""
     monkeypatch.setattr(terminal, "width", lambda: 40)
     lines = text.facts_table([fact]).splitlines()

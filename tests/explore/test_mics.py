@@ -1,14 +1,9 @@
-"""Groups, knobs and checkpoints, before any page."""
+"""Groups and knobs, before any page."""
 
-import re
-
-import pytest
 from charts import boxes, widths
 
 from mathlib.compute import params
 from mathlib.explore import mics
-from mathlib.plan import goodput
-from mathlib.show import says
 from mathlib.show.experiments import find
 
 
@@ -38,20 +33,3 @@ def test_the_page_s_threshold_leaves_two_tensors_of_three_whole():
     assert sum(n for size, n in tensors.items() if size < 1e6) / sum(tensors.values()) > 0.66
     low, high = (find("sharding-knobs").run({"threshold": size}) for size in (1, 2**20))
     assert "532 of 532 tensors" in low and "178 of 532 tensors" in high
-
-
-def test_a_checkpoint_is_twelve_bytes_a_parameter():
-    html = find("checkpoints").run({"model": "gpt-neox-20b", "devices": 64})
-    P = params.count("gpt-neox-20b").total
-    save = goodput.write_time(payload=12 * P, ranks=64, bandwidth=1e9, storage_bandwidth=10e9)
-    assert save == pytest.approx(24.67, rel=1e-3)
-    assert f"A checkpoint of {says.size(12 * P)} takes {says.time(save)}" in html
-
-
-def test_the_best_interval_loses_no_more_than_another():
-    for minutes in (1, 32, 512):
-        html = find("checkpoints").run({"minutes": minutes})
-        here, ideal = (
-            float(share) for share in re.findall(r"([\d.]+)%(?= of the time|\.</p>)", html)
-        )
-        assert ideal <= here

@@ -104,7 +104,6 @@ SCHEMES = {
     ),
     "collectives.who_talks": lambda: collectives.who_talks(ROUNDS, node=4),
     "sums.levels": sums.levels,
-    "data_parallel.sent_by_a_rank": data_parallel.sent_by_a_rank,
     "data_parallel.replicas": data_parallel.replicas,
     "data_parallel.four_versions": data_parallel.four_versions,
     "data_parallel.accumulation": data_parallel.accumulation,

@@ -43,5 +43,5 @@ def test_all_parts_are_there_and_each_is_told_in_words():
     assert set(LAWS) == {*step.NAMES, ON_HOST}
     assert all(text.startswith("T = ") and words.endswith(".") for text, words in LAWS.values())
     waits = step.letters(ON, LAYOUTS[1], offload="both")
-    assert {ON_HOST, "exchange with the host"} <= set(waits)
-    assert not {ON_HOST, "exchange with the host"} & set(step.letters(ON, LAYOUTS[1]))
+    assert {ON_HOST, "offloading"} <= set(waits)
+    assert not {ON_HOST, "offloading"} & set(step.letters(ON, LAYOUTS[1]))

@@ -14,14 +14,14 @@ from mathlib.specs import Layout, find_cluster, find_model
 RATES = Rates(tensor_hidden=0.3, launch=1e-3, launch_more=1e-4, again=0.2)
 SPREAD = {"data": 8, "tensor": 4, "context": 2, "expert": 8, "sequence_parallel": True}
 LAWS = {  # of one layer: what the page shows beside the plan, without its micro-batches
-    "products": lambda F, X, Q, W: 3 * (F / X + Q / W),
+    "matmuls": lambda F, X, Q, W: 3 * (F / X + Q / W),
     "attention": lambda c, A, Y: c * A / Y,
     "memory traffic": lambda Q, W: 3 * Q / W,
     "waiting for launches": lambda t_b, t_k: sqrt(t_b**2 + t_k**2) - t_b,
     "recomputation": lambda c_p, c_a, c_m, t_p, t_a, t_m: c_p * t_p + c_a * t_a + c_m * t_m,
-    "tensor exchange": lambda n, t_r, t_p, o: max(n * t_r * (1 - o), n * t_r - t_p),
-    "context exchange": lambda t_c, t_b, o: max(t_c * (1 - o), t_c - t_b),
-    "expert exchange": lambda n, t_a, o: n * t_a * (1 - o),
+    "TP communication": lambda n, t_r, t_p, o: max(n * t_r * (1 - o), n * t_r - t_p),
+    "CP communication": lambda t_c, t_b, o: max(t_c * (1 - o), t_c - t_b),
+    "EP communication": lambda n, t_a, o: n * t_a * (1 - o),
 }
 
 
@@ -42,7 +42,7 @@ def test_a_layer_computes_its_share_of_the_models_flop() -> None:
     given = layer_time.layer_seconds(on, lay)[1]
     head = 2 * 2048 * model.width * model.padded_vocab
     wanted = flops.forward(model, tokens=2048, sequences=1, causal=True).total - head
-    assert given["products"]["F"] + given["attention"]["A"] == pytest.approx(wanted / model.layers)
+    assert given["matmuls"]["F"] + given["attention"]["A"] == pytest.approx(wanted / model.layers)
 
 
 def test_what_is_asked_again_is_remembered() -> None:
@@ -56,11 +56,11 @@ def test_tensor_ranks_hide_in_a_node_what_their_products_cover_and_between_nodes
     rates, nodes = Rates(tensor_hidden=1), find_cluster("p4de.24xlarge")
     quick = machine("llama3-70b", nodes, rates, tokens=8192)
     wide = {"sequence_parallel": True, "micro_batch": 8}
-    place = list(LAWS).index("tensor exchange")
+    place = list(LAWS).index("TP communication")
 
     def exchange(on: Machine, tensor: int) -> tuple[float, float]:
         one, letters = layer_time.layer_seconds(on, Layout(tensor=tensor, **wide))
-        whole = letters["tensor exchange"]["n"] * letters["tensor exchange"]["t_r"]
+        whole = letters["TP communication"]["n"] * letters["TP communication"]["t_r"]
         return one.parts[place], whole
 
     assert exchange(quick, 8)[0] == 0

@@ -49,9 +49,9 @@ def test_tensor_exchange_is_what_is_sent(recompute: str) -> None:
     sent = volumes.tensor_parallel(
         LLAMA, tensor=4, tokens=2048, micro_batches=3, recompute=recompute
     )
-    assert timed(lay).amount("tensor exchange") == pytest.approx(sent.total / LINK)
+    assert timed(lay).amount("TP communication") == pytest.approx(sent.total / LINK)
     hidden = timed(lay, rates=replace(PERFECT, tensor_hidden=0.75))
-    assert hidden.amount("tensor exchange") == pytest.approx(sent.total / LINK / 4)
+    assert hidden.amount("TP communication") == pytest.approx(sent.total / LINK / 4)
 
 
 def test_context_and_expert_exchanges_are_what_is_sent() -> None:
@@ -59,10 +59,10 @@ def test_context_and_expert_exchanges_are_what_is_sent() -> None:
     sent = volumes.context_parallel(
         LLAMA, context=4, tokens=2048, micro_batches=2, method="all-gather"
     )
-    assert timed(lay).amount("context exchange") == pytest.approx(sent.total / LINK)
+    assert timed(lay).amount("CP communication") == pytest.approx(sent.total / LINK)
     experts = Layout(data=8, expert=8, micro_batches=2)
     sent = volumes.expert_parallel("mixtral-8x7b", expert=8, tokens=2048, micro_batches=2)
-    found = timed(experts, "mixtral-8x7b").amount("expert exchange")
+    found = timed(experts, "mixtral-8x7b").amount("EP communication")
     assert found == pytest.approx(sent.total / LINK)
 
 
@@ -80,10 +80,10 @@ def test_data_exchange_is_what_is_sent(zero: int, shard: int) -> None:
         micro_batches=3,
         gradient_bytes=4,
     )
-    assert step.step(on, lay).amount("data exchange") == pytest.approx(sent.total / LINK)
+    assert step.step(on, lay).amount("DP communication") == pytest.approx(sent.total / LINK)
     hides = step.machine(LLAMA, NODE, replace(PERFECT, data_hidden=1), tokens=2048)
     found = step.step(hides, lay)
-    left = found.amount("data exchange") if "data exchange" in found else 0
+    left = found.amount("DP communication") if "DP communication" in found else 0
     assert left < sent.total / LINK
 
 
@@ -91,7 +91,7 @@ def test_data_exchange_is_what_is_sent(zero: int, shard: int) -> None:
 def test_the_bubble_is_that_of_the_schedule(p: int, v: int) -> None:
     lay = Layout(pipeline=p, chunks=v, micro_batches=16)
     found = timed(lay, rates=replace(PERFECT, sends=0))
-    busy = found.amount("products") + found.amount("attention")
+    busy = found.amount("matmuls") + found.amount("attention")
     loss = found.amount("loss on the last stage") / 16  # 32 layers divide: all of it is there
     mean = busy / 16 + loss / p
     idle = bubble.over_ideal(stages=p, micro_batches=16, chunks=v)
@@ -106,7 +106,7 @@ def test_what_grows_a_step() -> None:
     assert slow.amount("waiting for launches") > 10 * base.total
     assert base.amount("loss on the last stage") > 0
     uneven = timed(lay, LLAMA.but(layers=29, name="29 layers"))
-    assert uneven.amount("products") == base.amount("products")  # 7, 8, 7, 7 layers
+    assert uneven.amount("matmuls") == base.amount("matmuls")  # 7, 8, 7, 7 layers
     assert uneven.amount("loss on the last stage") < base.amount("loss on the last stage")
     for layers in range(4, 40):
         assert step._layers(lay, layers) == stage_sizes(layers, 4)[1:]
@@ -119,7 +119,7 @@ def test_every_part_of_a_step_has_its_letters() -> None:
     on = step.machine("mixtral-8x7b", find_cluster("dgx-h100"), rates, tokens=2048)
     lay = Layout(data=4, pipeline=4, chunks=2, zero=1, shard=2, micro_batches=8)
     letters, found = step.letters(on, lay), step.step(on, lay)
-    assert set(found) < set(letters) == set(step.NAMES) - {"exchange with the host"}
+    assert set(found) < set(letters) == set(step.NAMES) - {"offloading"}
     given = letters["optimizer"]
     own = step._held(on, lay)
     assert given["P"] == own.dense + own.experts + own.table and given["S"] == 2
@@ -165,7 +165,7 @@ def test_activations_travel_behind_computing_where_the_link_is_fast_enough() -> 
     slow = step.machine(LLAMA, NODE, PERFECT, tokens=2048, host=replace(HOST, link=1e9))
     sent = on.room.layer(lay) / 1e9
     computing = step.pass_seconds(on, lay).computing
-    waited = step.step(slow, lay, offload="activations").amount("exchange with the host")
+    waited = step.step(slow, lay, offload="activations").amount("offloading")
     assert waited == pytest.approx(4 * 32 * (2 * sent - computing))
     with pytest.raises(InputError, match="offload = 'both': expected a machine with a host"):
         step.step(step.machine(LLAMA, NODE, PERFECT), lay, offload="both")

@@ -48,7 +48,7 @@ def test_parts_that_the_fitted_rates_leave_out_have_formulas_too():
         lay = Layout(**{**vars(layout), "recompute": again, "sequence_parallel": True})
         laws = step_laws.seconds(on, lay)
         assert not unexplained(laws)
-        assert {"tensor exchange", "context exchange", "crowding"} <= {one.name for one in laws}
+        assert {"TP communication", "CP communication", "crowding"} <= {one.name for one in laws}
 
 
 @pytest.mark.parametrize("offload", ["states", "activations", "both"])

@@ -56,7 +56,7 @@ def doubled_reduce_scatter(ranks: int) -> float:
 
 
 def test_ours_sends_the_formulas_bytes(found):
-    for way in ("ZeRO-1", "ZeRO-1, small rows"):
+    for way in ("ZeRO-1", "ZeRO-1, small flat buffers"):
         assert sent(found, way) == pytest.approx(formula(1, PARAMETERS), rel=0.01)
     assert sent(found, "ZeRO-2") == pytest.approx(formula(2, PARAMETERS), rel=0.01)
     stays = formula(3, PARAMETERS - LAYERS, keep_gathered=True)
@@ -90,7 +90,8 @@ def test_zero_redundancy_holds_less_than_stage_one_that_packs_all_gradients_at_o
     the other ranks send arrives beside it: K more, and of small rows only two at a time. Stage 2
     sends them during backward, and needs least.
     """
-    theirs, small = held(found, "ZeroRedundancyOptimizer"), held(found, "ZeRO-1, small rows")
+    theirs = held(found, "ZeroRedundancyOptimizer")
+    small = held(found, "ZeRO-1, small flat buffers")
     assert held(found, "ZeRO-1") - theirs == pytest.approx(K, rel=0.05)
     assert 0.95 * theirs < small < theirs
     assert held(found, "ZeRO-2") < 0.8 * theirs
@@ -98,7 +99,7 @@ def test_zero_redundancy_holds_less_than_stage_one_that_packs_all_gradients_at_o
 
 def test_half_the_bytes_on_the_wire_cost_a_layers_gradients_in_memory(found):
     """All N pieces arrive at a rank that adds them up itself; a reduce-scatter leaves it one."""
-    theirs, ours = held(found, "FSDP2"), held(found, "ZeRO-3, one row on its way")
+    theirs, ours = held(found, "FSDP2"), held(found, "ZeRO-3, one flat buffer in flight")
     layer = NUMBER * LAYER
     assert ours - theirs == pytest.approx(layer * (N - 1) / N, abs=0.25 * layer)
     assert ours < held(found, "ZeRO-3")  # a second row on its way is one more in memory
@@ -109,7 +110,7 @@ def test_half_the_bytes_on_the_wire_cost_a_layers_gradients_in_memory(found):
 
 def test_what_mics_holds_above_hsdp_is_the_piece_that_it_gets_of_the_other_rank(found):
     """As with stage 3: of a sharding group of two, the half of a layer's gradients that arrives."""
-    ours, theirs = held(found, "MiCS, one row on its way"), held(found, "HSDP")
+    ours, theirs = held(found, "MiCS, one flat buffer in flight"), held(found, "HSDP")
     layer = NUMBER * LAYER
     assert ours - theirs == pytest.approx(layer / 2, abs=0.1 * layer)
 

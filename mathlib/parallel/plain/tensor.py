@@ -55,7 +55,7 @@ class AllReduceBackward(torch.autograd.Function):
 
 
 def own(n: int, group) -> range:
-    """Which of n heads, features or words are this rank's; at least one."""
+    """This rank's share of n heads, features or vocabulary entries; at least one."""
     r, t = ring.place(group)
     return range(n * r // t, max(n * (r + 1) // t, n * r // t + 1))
 

@@ -53,7 +53,7 @@ WHOLE = Cut()
 
 
 def share(count: int, rank: int, ranks: int) -> range:
-    """Which of so many heads, features or words a rank has: parts differ by one at most."""
+    """Which of so many heads, features or vocabulary entries a rank has; parts differ by 1."""
     if count < ranks:
         first = rank // sharers(count, ranks)
         return range(first, first + 1)

@@ -1,4 +1,4 @@
-"""An all-gather and a reduce-scatter in stages, for a group that spans nodes.
+"""A hierarchical all-gather and reduce-scatter, for a group that spans nodes.
 
 S ranks of the sharding group, node by node · g ranks inside a node · K bytes of the whole row
 The gather (Zhang et al. 2022, section 3.3):
@@ -114,7 +114,7 @@ def _stages(group: ProcessGroup, ranks_per_node: int) -> tuple[ProcessGroup, Pro
 
 
 def by_nodes(group: ProcessGroup, ranks_per_node: int) -> Gather:
-    """The way to gather in this group: in stages if it spans nodes."""
+    """The way to gather in this group: hierarchical if it spans nodes."""
     if not (stages := _stages(group, ranks_per_node)):
         return all_gather
 
@@ -125,7 +125,7 @@ def by_nodes(group: ProcessGroup, ranks_per_node: int) -> Gather:
 
 
 def scatter_by_nodes(group: ProcessGroup, ranks_per_node: int) -> Scatter:
-    """The way to scatter in this group: in stages if it spans nodes."""
+    """The way to scatter in this group: hierarchical if it spans nodes."""
     if not (stages := _stages(group, ranks_per_node)):
         return Scattering
 

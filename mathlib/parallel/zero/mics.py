@@ -43,8 +43,8 @@ class Mics(Zero3):
     whole_below      tensors with fewer elements stay whole on every rank, as in DDP
     bucket_elements  gradients wait for one another until they are so many, then leave together
     most_live        a gather ahead of its time waits while more weights would be whole than that
-    ranks_per_node   a sharding group larger than that scatters its gradients in stages, inside
-                     nodes first, and gathers its weights in stages, between nodes first (the
+    ranks_per_node   a sharding group larger than that scatters its gradients inside nodes first,
+                     and gathers its weights between nodes first (the
                      gather alone as one ring if `hierarchical` is False)
 
     The rest is as in Zero3: groups, clip, master, trace; prefetch, and fill for a model on the

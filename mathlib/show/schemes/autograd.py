@@ -28,7 +28,7 @@ LIVES = (
     "backward has passed every use of its parameter. All heights have one scale."
 )
 WORK = (
-    "Multiplications: in a box those that made the value, at an arrow those of the pull. A product "
+    "Multiplications: in a box those that made the value, at an arrow those of the VJP. A product "
     "is paid for once on the way up, and once for each of its two factors on the way down."
 )
 TURNS = "The number in a box is the place at which its node ran; parameters are coloured."

@@ -16,11 +16,6 @@ REPLICAS = (
     "The weights are equal on all ranks, the data are not: only gradients have to meet, and "
     "afterwards all ranks take the same step."
 )
-SENT = (
-    "What a rank sends, piece by piece: one piece less than all in each half, so that two ranks "
-    "send K each, more ranks send more, and no number of ranks makes it 2\u00a0K."
-)
-HALVES = {"partial sums": "communication", "finished pieces": "gradients"}
 VERSIONS = (
     "A sketch: many all-reduces pay latency, late ones waste time; buckets that leave at once do "
     "little of either."
@@ -74,34 +69,6 @@ def _replicas(width: float, ranks: int) -> str:
         f"{ranks} ranks with equal weights, each with its slice of the batch, find gradients of "
         "their own, take the mean of all, and update alike"
     )
-
-
-def sent_by_a_rank(*ranks: int, caption: str = SENT, name: str = "") -> Shown:
-    """A line for each number of ranks: N - 1 pieces of K/N in either half of an all-reduce."""
-    counts = [whole("ranks", n, least=2) for n in ranks or (2, 4, 8)]
-    return figure(partial(_sent_by_a_rank, counts=counts), caption=caption, name=name)
-
-
-def _sent_by_a_rank(width: float, counts: Sequence[int]) -> str:
-    page = Canvas(width, "What one rank sends in an all-reduce of K bytes")
-    colours = [(half, ROLES[role]) for half, role in HALVES.items()]
-    page.bottom = page.legend(colours, page.bottom)
-    told = {n: f"{n} ranks: {2 * (n - 1) / n:.3g} K" for n in counts}
-    left = max(page.wide(words) for words in told.values()) + 14
-    each = (width - left - 12) / 2  # as long as K
-    top = page.bottom + 22
-    for line, n in enumerate(counts):
-        x, y = left, top + 6 + 38 * line
-        page.text(0, y + 20, told[n])
-        for role in HALVES.values():
-            wide = each * (n - 1) / n
-            page.at(page.strip([("", 1, role)] * (n - 1), wide=wide, high=28), x, y)
-            x += wide
-    for times, words in ((1, "K"), (2, "2 K")):
-        x = left + times * each
-        page.line(f"M{place(x, top)}v{38 * len(counts) + 4}", dash="3 3", opacity=0.7)
-        page.text(x, top - 5, words, anchor="middle", size=page.small, bold=True)
-    return page.done("; ".join(told.values()) + ": always less than 2 K")
 
 
 LANES = {  # lengths as drawn, of a backward of 4

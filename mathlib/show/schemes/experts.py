@@ -1,5 +1,5 @@
 """Schemes of the experts chapter: who has which experts, where tokens go and come back from, and
-boxes that are too small for some.
+buffers that are too small for some.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ EXCHANGED = (
     "Dispatch brings visits to the ranks of their experts, combine brings the results home."
 )
 BOXES = (
-    "Visits of four experts, two choices of eight tokens. With boxes of equal size some rows are "
-    "empty and some visits are dropped; without boxes all matrices have sizes of their own."
+    "Visits of four experts, two choices of eight tokens. With a capacity limit some rows are "
+    "empty and some visits are dropped; dropless, all matrices have sizes of their own."
 )
 CHOSEN = ((0, 3), (1, 2), (0, 2), (3, 1), (0, 1), (2, 0), (0, 3), (1, 0))  # of 8 tokens, 2 of 4
 
@@ -124,18 +124,18 @@ def _some(visits: Sequence[tuple[int, int]]) -> str:
 
 
 def boxes(capacity: float = 1.0, *, caption: str = BOXES, name: str = "") -> Shown:
-    """What fits into boxes of one size, and what does not."""
+    """What fits into buffers of one size, and what does not."""
     visits = [sum(e in chosen for chosen in CHOSEN) for e in range(4)]
     room = -(-int(capacity * sum(visits)) // 4)
     return figure(partial(_boxes, visits=visits, C=room), caption=caption, name=name)
 
 
 def _boxes(width: float, visits: Sequence[int], C: int) -> str:
-    page = Canvas(width, "Boxes of one size, or rows as they are")
+    page = Canvas(width, "Buffers of one size, or rows as they are")
     looks = [("a visit", ROLES["activations"]), ("dropped", ROLES["gradients"])]
     page.bottom = page.legend(looks, page.bottom)
     cell, wide = min(24.0, (width - 90) / max(visits)), max(C, *visits)
-    for title, room in ((f"Boxes of {C} rows", C), ("No boxes", 0)):
+    for title, room in ((f"Capacity {C} rows", C), ("Dropless", 0)):
         lines = []
         for expert, n in enumerate(visits):
             kept = min(n, room) if room else n
@@ -147,4 +147,4 @@ def _boxes(width: float, visits: Sequence[int], C: int) -> str:
         page.row(page.words(title, bold=True), above=12)
         page.row(page.stacked(*lines, gap=5), above=6)
     lost = expert_load.dropped(visits=visits, room=C)
-    return page.done(f"Visits {visits}; boxes of {C} drop {lost:.0f} of {sum(visits)}")
+    return page.done(f"Visits {visits}; buffers of {C} drop {lost:.0f} of {sum(visits)}")

@@ -138,7 +138,7 @@ def dealt(layers: int = 8, stages: int = 4, *, caption: str = DEALT, name: str =
 
 
 def _dealt(width: float, L: int, p: int) -> str:
-    page = Canvas(width, f"{L} layers dealt out to {p} stages")
+    page = Canvas(width, f"{L} layers split over {p} stages")
     places = {
         "One chunk a stage": looped(stages=p),
         "Two, in rounds": looped(stages=p, chunks=2),

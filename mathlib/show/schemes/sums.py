@@ -104,7 +104,7 @@ def held_by_levels(ranks: int, node: int) -> list[list[list[Whose]]]:
 
 
 def levels(ranks: int = 8, node: int = 4, *, caption: str = LEVELS, name: str = "") -> Shown:
-    """An all-reduce in two levels: what every rank holds after each of its three steps."""
+    """A hierarchical all-reduce: what every rank holds after each of its three steps."""
     whole("node", node, least=2)
     if whole("ranks", ranks, least=4) % node:
         raise InputError(f"ranks = {ranks}: expected a multiple of node = {node}")
@@ -112,7 +112,7 @@ def levels(ranks: int = 8, node: int = 4, *, caption: str = LEVELS, name: str = 
 
 
 def _levels(width: float, ranks: int, node: int) -> str:
-    page = Canvas(width, f"Two levels: {ranks // node} nodes of {node} ranks")
+    page = Canvas(width, f"Hierarchical: {ranks // node} nodes of {node} ranks")
     page.bottom = rank_legend(page, ranks)
     turns = ["before", "1. inside", "2. across", "3. inside"]
     notes = ["", "reduce-scatter", "all-reduce", "all-gather"]

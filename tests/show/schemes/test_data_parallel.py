@@ -1,7 +1,7 @@
 """Replicas, bytes and accumulation, as the formulas have them."""
 
 import pytest
-from charts import SPACE, boxes, drawn, said, words
+from charts import SPACE, boxes, drawn, words
 
 from mathlib.show.schemes import data_parallel
 
@@ -11,21 +11,6 @@ def test_every_rank_has_all_but_the_exchange(ranks):
     written = words(drawn(data_parallel.replicas(ranks)))
     assert written.count("weights") == written.count("gradients") == ranks
     assert written.count("all-reduce: the mean") == 1
-
-
-def test_a_rank_sends_all_pieces_but_one_in_either_half():
-    chart = drawn(data_parallel.sent_by_a_rank(2, 5))
-    lines: dict[float, list[float]] = {}
-    for _, y, wide, high in (
-        tuple(float(box.get(k)) for k in ("x", "y", "width", "height"))
-        for box in chart.iter(f"{SPACE}rect")
-    ):
-        if high == 28:
-            lines.setdefault(y, []).append(wide)
-    two, five = lines.values()
-    assert (len(two), len(five)) == (2, 8)
-    assert sum(five) / sum(two) == pytest.approx(1.6, rel=0.01)
-    assert "5 ranks: 1.6 K" in said(chart) and {"K", "2 K"} <= set(words(chart))
 
 
 def test_without_sync_there_is_one_message():

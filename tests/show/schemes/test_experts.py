@@ -26,5 +26,5 @@ def test_dispatch_brings_every_visit_to_its_expert_and_combine_brings_it_home(ra
 
 
 def test_small_boxes_drop_and_large_ones_do_not():
-    assert "boxes of 4 drop 2 of 16" in said(drawn(experts.boxes()))
-    assert "boxes of 6 drop 0 of 16" in said(drawn(experts.boxes(1.5)))
+    assert "buffers of 4 drop 2 of 16" in said(drawn(experts.boxes()))
+    assert "buffers of 6 drop 0 of 16" in said(drawn(experts.boxes(1.5)))
