@@ -50,6 +50,7 @@ class Run:
     sent: Sequence[float]  # bytes
     messages: Sequence[int]
     waits_for: dict[int, int]  # for ever, since somebody died or sent nothing: rank, for which
+    done: Sequence[Sequence[float]] = ()  # seconds, when each step of its program was done
 
     @property
     def total(self) -> float:
@@ -81,7 +82,7 @@ def run(programs: Sequence[Program], cluster: Cluster, *, shared_ports: bool = F
             raise InputError(f"programs = ...{step!r}...: expected Work, Send or Wait")
     clock = _Clock(programs, cluster, flag("shared_ports", shared_ports))
     clock.run()
-    return Run(clock.now, clock.worked, clock.sent, clock.messages, clock.blocked)
+    return Run(clock.now, clock.worked, clock.sent, clock.messages, clock.blocked, clock.done)
 
 
 class _Clock:
@@ -97,6 +98,7 @@ class _Clock:
         self.came: dict[tuple, deque[float]] = {}
         self.waiting: dict[tuple, int] = {}  # rank, by the message
         self.blocked: dict[int, int] = {}
+        self.done: list[list[float]] = [[] for _ in range(n)]
 
     def run(self) -> None:
         turns = [(0.0, rank) for rank, program in enumerate(self.programs) if program]
@@ -114,11 +116,11 @@ class _Clock:
                     self.waiting[key], self.blocked[rank] = rank, step.source
                     continue
                 later = max(now, there.popleft())
-                self.place[rank] += 1
+                self._pass(rank, later)
             else:
                 later = now + step.seconds / self.cluster.speed(rank)
                 self.worked[rank] += later - now
-                self.place[rank] += 1
+                self._pass(rank, later)
             self.now[rank] = later
             if later > deaths.get(rank, math.inf):
                 self.now[rank] = deaths[rank]
@@ -132,7 +134,7 @@ class _Clock:
             self.paused[rank] = True
             return now + link.latency, None
         self.paused[rank] = False
-        self.place[rank] += 1
+        self._pass(rank, now)
         self.sent[rank] += step.size
         self.messages[rank] += 1
         arrival = self._through((rank, step.to), step.size / link.bandwidth, now)
@@ -142,6 +144,11 @@ class _Clock:
         key = rank, step.to, step.tag
         self.came.setdefault(key, deque()).append(arrival)
         return now, self._wake(key)
+
+    def _pass(self, rank: int, when: float) -> None:
+        """A step is done; on to the next."""
+        self.place[rank] += 1
+        self.done[rank].append(when)
 
     def _through(self, way: tuple[int, int], seconds: float, now: float) -> float:
         """When a message has passed what carries one at a time."""
@@ -153,8 +160,8 @@ class _Clock:
         rank = self.waiting.pop(key, None)
         if rank is not None:
             del self.blocked[rank]
-            self.place[rank] += 1
             self.now[rank] = max(self.now[rank], self.came[key].popleft())
+            self._pass(rank, self.now[rank])
             if self.place[rank] == len(self.programs[rank]):
                 return None
         return rank

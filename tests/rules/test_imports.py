@@ -24,9 +24,10 @@ ROOMS: dict[str, list[str]] = {
     **{room: ["plan"] for room in RUNS},  # a meter reads a model's config
     "show": RUNS,
     "explore": RUNS,
+    "workshop": [*RUNS, "plan", "show", "explore"],
     "cli": [*RUNS, "show", "explore"],
     "trials": ["cli"],
-    "main": [*RUNS, "show", "explore", "trials"],
+    "main": [*RUNS, "show", "explore", "workshop", "trials"],
 }
 HEAVY = {"torch", "matplotlib", "ipywidgets", "numpy", "IPython", "cloudpickle"}
 LATE = {  # only inside functions
@@ -137,6 +138,8 @@ def test_every_folder_is_a_room_of_the_list():
         ("show", "from mathlib.model import gpt"),
         ("show", "def f():\n    from mathlib.explore import memory"),
         ("explore", "from mathlib import launch"),
+        ("workshop", "from mathlib.launch import launcher"),
+        ("explore", "from mathlib.workshop import grade"),
         ("cli", "from mathlib.show import svg"),
         ("cli", "import yaml"),
         ("trials", "from mathlib.cli import parser"),
@@ -155,6 +158,8 @@ def test_the_rules_see_a_wrong_arrow(here, source):
         ("base", "import math, tomllib"),
         ("parallel", "from mathlib.compute import flops"),
         ("explore", "from mathlib.show import svg"),
+        ("workshop", "from mathlib.schedule import events"),
+        ("cli", "from mathlib.workshop import grade"),
         ("cli", "from mathlib.plan import bill"),
         ("cli", "def f():\n    import yaml"),
         ("main", "from mathlib.cli.parser import main"),
@@ -228,6 +233,10 @@ NEEDS = {  # a command: the rooms that its answer needs, and of the standard lib
     "comm all-reduce --payload 1GB --ranks 8 --bandwidth 300GB/s": ("cli traffic", ""),
     "groups --world 64 --tensor 8": ("cli traffic", "gc"),
     "prove --tensor 2": ("cli prover schedule traffic", "collections dataclasses gc random"),
+    "grade ring --start": (
+        "cli prover schedule traffic workshop",
+        "collections contextlib dataclasses gc importlib inspect pkgutil random",
+    ),
     "cost llama3-70b --train 15T --device h100-sxm --devices 8000": ("cli compute", ""),
     "time llama3-8b --cluster p5.48xlarge --data 8": ("cli compute memory plan", ""),
     "compare llama2-7b llama3-8b": ("cli compute memory", "json shlex"),

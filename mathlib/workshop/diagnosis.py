@@ -1,0 +1,114 @@
+"""What went wrong, told from the numbers alone: they are exact, so that a sum shows its terms.
+
+A number of the result is searched for as c_0 x_0 + ... + c_N-1 x_N-1, x_r what rank r has to give;
+the c_r say whose term is missing, and whose counts twice.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, reduce
+from itertools import groupby, product
+from operator import add
+from typing import Any
+
+from mathlib.prover.modular import PRIME, inverse
+from mathlib.workshop.tensor import Tensor
+
+MOST_TERMS = 8  # of a sum whose terms are looked for
+
+
+def total(parts: Sequence[Tensor]) -> Tensor:
+    """Their sum."""
+    return reduce(add, parts)
+
+
+def differs(got: Any, wanted: Tensor, known: Mapping[str, Tensor] | None = None) -> str:
+    """How a result differs from what is wanted; "" if it does not.  `known`: what a result is
+    called that equals one of these.
+    """
+    if not isinstance(got, Tensor):
+        return (
+            f"returns {type(got).__name__ if got is not None else 'nothing'}: expected a {wanted}"
+        )
+    if got.shape != wanted.shape:
+        return f"returns a {got}: expected a {wanted}"
+    if got == wanted:
+        return ""
+    for said, one in (known or {}).items():
+        if got == one:
+            return said
+    numbers, right = flat(got), flat(wanted)
+    if sorted(numbers) == sorted(right):
+        return "has the right numbers in the wrong places"
+    wrong = [i for i, (a, b) in enumerate(zip(numbers, right, strict=True)) if a != b]
+    return f"is wrong in {len(wrong)} of {len(right)} numbers, first in {_place(wrong[0], got)}"
+
+
+def sum_differs(got: Any, parts: Sequence[Tensor], what: str, rank: int, mean: bool = False) -> str:
+    """The same for a sum or mean over ranks, by its terms."""
+    n = len(parts)
+    wanted = total(parts) / n if mean else total(parts)
+    named = {f"still has its own {what}": parts[rank], f"has a {what} of nothing but 0": wanted * 0}
+    named |= {f"has the mean of all {what}s: expected their sum": wanted / n} if not mean else {}
+    named |= {f"has the sum of all {what}s: expected their mean": wanted * n} if mean else {}
+    plain = differs(got, wanted, named)
+    if not plain.startswith("is wrong") or n > MOST_TERMS:
+        return plain
+    scale = inverse(n) if mean else 1
+    said = [terms(*one, scale) for one in zip(flat(got), *map(flat, parts), strict=True)]
+    places = [(text, [i for i, _ in run]) for text, run in _runs(said)]
+    for text, where in places:
+        if text:
+            return f"numbers {where[0]} to {where[-1]}: {text.replace('term', what)}"
+    return plain
+
+
+def terms(number: int, *rest: int) -> str:
+    """Whose terms a wrong number has; "" where it is right, or no such sum."""
+    *parts, scale = rest
+    n = len(parts)
+    for counts in _counts(n):
+        if sum(c * x for c, x in zip(counts, parts, strict=True)) * scale % PRIME == number:
+            lacks = [r for r, c in enumerate(counts) if c == 0]
+            twice = [r for r, c in enumerate(counts) if c == 2]
+            said = [f"the term of {ranks(lacks)} is missing"] if lacks else []
+            said += [f"the term of {ranks(twice)} counts twice"] if twice else []
+            return "; ".join(said)
+    return ""
+
+
+@cache
+def _counts(n: int) -> list[tuple[int, ...]]:
+    """How often each term may be there, the fewest mistakes first; of many, none twice."""
+    each = (1, 0, 2) if n <= 5 else (1, 0)
+    return sorted(product(each, repeat=n), key=lambda counts: sum(c != 1 for c in counts))
+
+
+def ranks(some: Sequence[int]) -> str:
+    """rank 1; ranks 1, 2 and 5."""
+    *first, last = map(str, some)
+    return f"ranks {', '.join(first)} and {last}" if first else f"rank {last}"
+
+
+def flat(x: Tensor) -> list[int]:
+    """Its numbers, row by row."""
+    return [number for row in x.rows for number in row]
+
+
+def each_rank(results: Sequence[Any], says: Any) -> Iterator[str]:
+    """What `says(rank, result)` finds wrong, with the rank before it."""
+    for rank, result in enumerate(results):
+        said = says(rank, result)
+        if said:
+            yield (
+                f"rank {rank} {said}" if not said.startswith("numbers") else f"rank {rank}, {said}"
+            )
+
+
+def _runs(said: Sequence[str]) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Neighbouring numbers with the same words."""
+    for text, run in groupby(enumerate(said), key=lambda pair: pair[1]):
+        yield text, list(run)
+
+
+def _place(i: int, x: Tensor) -> str:
+    return f"number {i}" if len(x.shape) == 1 else f"row {i // x.shape[1]}"
