@@ -43,18 +43,31 @@ def differs(got: Any, wanted: Tensor, known: Mapping[str, Tensor] | None = None)
     return f"is wrong in {len(wrong)} of {len(right)} numbers, first in {_place(wrong[0], got)}"
 
 
-def sum_differs(got: Any, parts: Sequence[Tensor], what: str, rank: int, mean: bool = False) -> str:
-    """The same for a sum or mean over ranks, by its terms."""
+def sum_differs(
+    got: Any,
+    parts: Sequence[Tensor],
+    what: str,
+    own: int,
+    mean: bool = False,
+    of: Sequence[int] = (),
+    who: str = "rank",
+) -> str:
+    """The same for a sum or mean over ranks, by its terms; `own`: which one is the rank's own.
+
+    `of`: the ranks whose terms these are, if not all; `who`: what has a term, if not a rank.
+    """
     n = len(parts)
     wanted = total(parts) / n if mean else total(parts)
-    named = {f"still has its own {what}": parts[rank], f"has a {what} of nothing but 0": wanted * 0}
+    named = {f"still has its own {what}": parts[own], f"has a {what} of nothing but 0": wanted * 0}
     named |= {f"has the mean of all {what}s: expected their sum": wanted / n} if not mean else {}
     named |= {f"has the sum of all {what}s: expected their mean": wanted * n} if mean else {}
     plain = differs(got, wanted, named)
     if not plain.startswith("is wrong") or n > MOST_TERMS:
         return plain
     scale = inverse(n) if mean else 1
-    said = [terms(*one, scale) for one in zip(flat(got), *map(flat, parts), strict=True)]
+    names = [*(of or range(n))]
+    rows = zip(flat(got), zip(*map(flat, parts), strict=True), strict=True)
+    said = [terms(number, row, scale, names, who) for number, row in rows]
     places = [(text, [i for i, _ in run]) for text, run in _runs(said)]
     for text, where in places:
         if text:
@@ -62,16 +75,14 @@ def sum_differs(got: Any, parts: Sequence[Tensor], what: str, rank: int, mean: b
     return plain
 
 
-def terms(number: int, *rest: int) -> str:
+def terms(number: int, parts: Sequence[int], scale: int, names: Sequence[int], who: str) -> str:
     """Whose terms a wrong number has; "" where it is right, or no such sum."""
-    *parts, scale = rest
-    n = len(parts)
-    for counts in _counts(n):
+    for counts in _counts(len(parts)):
         if sum(c * x for c, x in zip(counts, parts, strict=True)) * scale % PRIME == number:
-            lacks = [r for r, c in enumerate(counts) if c == 0]
-            twice = [r for r, c in enumerate(counts) if c == 2]
-            said = [f"the term of {ranks(lacks)} is missing"] if lacks else []
-            said += [f"the term of {ranks(twice)} counts twice"] if twice else []
+            lacks = [r for r, c in zip(names, counts, strict=True) if c == 0]
+            twice = [r for r, c in zip(names, counts, strict=True) if c == 2]
+            said = [f"the term of {listed(who, lacks)} is missing"] if lacks else []
+            said += [f"the term of {listed(who, twice)} counts twice"] if twice else []
             return "; ".join(said)
     return ""
 
@@ -83,10 +94,14 @@ def _counts(n: int) -> list[tuple[int, ...]]:
     return sorted(product(each, repeat=n), key=lambda counts: sum(c != 1 for c in counts))
 
 
-def ranks(some: Sequence[int]) -> str:
+def listed(who: str, some: Sequence[int]) -> str:
     """rank 1; ranks 1, 2 and 5."""
     *first, last = map(str, some)
-    return f"ranks {', '.join(first)} and {last}" if first else f"rank {last}"
+    return (
+        f"{who}{'es' if who[-1] == 'h' else 's'} {', '.join(first)} and {last}"
+        if first
+        else f"{who} {last}"
+    )
 
 
 def flat(x: Tensor) -> list[int]:

@@ -91,6 +91,9 @@ def tried(trial: Trial, defined: dict[str, Any]) -> Result:
         return Result(trial.says, str(fault), {}, trial.budgets)
     took = {name: measure(outcome) for name, (measure, _) in MEASURES.items()}
     wrong = next(trial.wrong(outcome), "") or over(trial, took)
+    if trial.then and not wrong:
+        after = tried(trial.then(outcome), defined)
+        return Result(trial.says, after.wrong, after.took, after.budgets)
     return Result(trial.says, wrong, took, trial.budgets)
 
 

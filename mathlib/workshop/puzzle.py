@@ -49,6 +49,7 @@ class Trial:
     wrong: Callable[[Outcome], Iterator[str]]  # what is wrong, in the subject's words
     budgets: tuple[Budget, ...] = ()
     entry: str = "program"  # the function that ranks run
+    then: Callable[[Outcome], "Trial"] | None = None  # what goes on from what came of this
 
 
 @dataclass(frozen=True)

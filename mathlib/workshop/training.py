@@ -5,16 +5,25 @@ from typing import Any
 
 from mathlib.prover.modular import inverse
 from mathlib.workshop.diagnosis import differs, each_rank, sum_differs
+from mathlib.workshop.draw import drawn
 from mathlib.workshop.network import Batch, Network
 from mathlib.workshop.tensor import Tensor, join
 
 
 class Training:
-    """N ranks that take some steps, each with its own batch at every step."""
+    """N ranks that take some steps, each with its own batch at every step; `beta`: of momentum."""
 
     rate = inverse(7)  # of learning
 
-    def __init__(self, ranks: int, steps: int, tokens: int = 3, model: Network | None = None):
+    def __init__(
+        self,
+        ranks: int,
+        steps: int,
+        tokens: int = 3,
+        model: Network | None = None,
+        beta: int = 0,
+    ):
+        self.beta = beta
         self.ranks, self.steps, self.model = ranks, steps, model or Network()
         self.batches = [
             [self.model.batch(f"rank {r}, step {s}", tokens) for s in range(steps)]
@@ -22,9 +31,11 @@ class Training:
         ]
         self.weights = join(self.model.weights())
         self.after = [self.weights]  # of one process, before and after each step
+        self.momenta = [drawn("momentum", self.numbers)]
         for s in range(steps):
             gradient = self.model.whole_gradient(self.after[-1], self.of_all(s))
-            self.after.append(self.after[-1] - gradient * self.rate)
+            self.momenta.append(self.momenta[-1] * beta + gradient)
+            self.after.append(self.after[-1] - self.momenta[-1] * self.rate)
 
     @property
     def numbers(self) -> int:
@@ -53,5 +64,5 @@ class Training:
             return said
         before = self.after[step]
         own = [self.model.whole_gradient(before, of[step]) for of in self.batches]
-        used = (before - got[step]) * inverse(self.rate)
+        used = (before - got[step]) * inverse(self.rate) - self.momenta[step] * self.beta
         return sum_differs(used, own, "gradient", rank, mean=True)
