@@ -1,7 +1,6 @@
 """mathlib grade: a puzzle's task and start, a program graded, a folder of programs graded."""
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError, one_of
@@ -11,6 +10,8 @@ from mathlib.cli.text import columns, show, wrapped
 from mathlib.cli.typed import Typed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mathlib.workshop.grade import Report, Result
     from mathlib.workshop.puzzle import Puzzle
 
@@ -56,8 +57,10 @@ def grade_command(args: Typed) -> None:
     show(args, report_words(puzzle, report), report_data(report))
 
 
-def text_of(file: str | Path) -> str:
+def text_of(file: str) -> str:
     """What a file says."""
+    from pathlib import Path  # only a file needs it
+
     try:
         return Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -143,6 +146,8 @@ def list_puzzles(args: Typed) -> None:
 
 def grade_folder(args: Typed) -> None:
     """Every solution of a course: a program of its own for each, so that none stops the others."""
+    from pathlib import Path
+
     from mathlib.workshop import grade
 
     folder, known = Path(args.all), grade.names()
@@ -167,7 +172,7 @@ def grade_folder(args: Typed) -> None:
     show(args, f"{table}\n\n{wrapped(told)}", {"solutions": data, "left_out": left})
 
 
-def alone(name: str, path: Path) -> dict[str, Any]:
+def alone(name: str, path: "Path") -> dict[str, Any]:
     """A program graded by a process of its own, in its words."""
     import json
     import subprocess

@@ -1,7 +1,6 @@
 """Collectives from nothing but send and receive, for programs whose subject is another.
 
-N ranks of a group, in its order · K numbers of the tensor
-A ring: reduce-scatter and all-gather send K (N-1)/N each, all-reduce both, one after the other.
+A ring: reduce-scatter and all-gather each send all shards but one, all-reduce does both.
 """
 
 from collections.abc import Sequence

@@ -13,6 +13,7 @@ from typing import Any
 from mathlib.prover.modular import PRIME, inverse
 from mathlib.workshop.tensor import Tensor
 
+MOST_FACTOR = 13  # above and below the line, of a factor that is looked for
 MOST_TERMS = 8  # of a sum whose terms are looked for
 
 
@@ -39,6 +40,8 @@ def differs(got: Any, wanted: Tensor, known: Mapping[str, Tensor] | None = None)
     numbers, right = flat(got), flat(wanted)
     if sorted(numbers) == sorted(right):
         return "has the right numbers in the wrong places"
+    if factor := _factor(numbers, right):
+        return f"has {factor} times what is expected"
     wrong = [i for i, (a, b) in enumerate(zip(numbers, right, strict=True)) if a != b]
     return f"is wrong in {len(wrong)} of {len(right)} numbers, first in {_place(wrong[0], got)}"
 
@@ -47,7 +50,7 @@ def sum_differs(
     got: Any,
     parts: Sequence[Tensor],
     what: str,
-    own: int,
+    own: int | None,
     mean: bool = False,
     of: Sequence[int] = (),
     who: str = "rank",
@@ -58,10 +61,11 @@ def sum_differs(
     """
     n = len(parts)
     wanted = total(parts) / n if mean else total(parts)
-    named = {f"still has its own {what}": parts[own], f"has a {what} of nothing but 0": wanted * 0}
+    named = {f"has a {what} of nothing but 0": wanted * 0}
+    named |= {} if own is None else {f"still has its own {what}": parts[own]}
     named |= {f"has the mean of all {what}s: expected their sum": wanted / n} if not mean else {}
     named |= {f"has the sum of all {what}s: expected their mean": wanted * n} if mean else {}
-    plain = differs(got, wanted, named)
+    plain = differs(got, wanted, named).replace("times what", f"times the {what} that")
     if not plain.startswith("is wrong") or n > MOST_TERMS:
         return plain
     scale = inverse(n) if mean else 1
@@ -84,6 +88,15 @@ def terms(number: int, parts: Sequence[int], scale: int, names: Sequence[int], w
             said = [f"the term of {listed(who, lacks)} is missing"] if lacks else []
             said += [f"the term of {listed(who, twice)} counts twice"] if twice else []
             return "; ".join(said)
+    return ""
+
+
+def _factor(got: Sequence[int], right: Sequence[int]) -> str:
+    """The small fraction by which all numbers differ, -1 or 2/3; "" if there is none."""
+    for over, under, sign in product(range(1, MOST_FACTOR), range(1, MOST_FACTOR), (1, -1)):
+        a, b = sign * over, under
+        if all((x * b - y * a) % PRIME == 0 for x, y in zip(got, right, strict=True)):
+            return f"{a}/{b}" if b > 1 else f"{a}"
     return ""
 
 

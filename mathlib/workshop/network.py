@@ -1,8 +1,8 @@
 """A network for the puzzles, in which every function is a polynomial, so that gradients are exact.
 
-h width · f inner width · L layers
-A layer is y = x + ((x G^T) * (x U^T)) D^T, its weights G, U, D one vector of 3 h f numbers; rows of
-x are tokens.  The loss of a token is the sum of (y - target)^2.
+h width · f width inside a layer · L layers
+A layer is y = x + ((x G^T) * (x U^T)) D^T; its weights G, U, D are one vector of 3 h f numbers.
+Tokens are rows.  The loss of a token is the sum of (y - target)^2.
 """
 
 from __future__ import annotations

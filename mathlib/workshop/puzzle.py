@@ -6,7 +6,6 @@ formula of a chapter says that it takes; a right program that takes more is not 
 
 import inspect
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -75,8 +74,7 @@ class Puzzle:
 
 def text_of(*functions: Callable[..., Any]) -> str:
     """Their source, as a reader's file has it: without the name that says which version it is."""
-    texts = [textwrap.dedent(inspect.getsource(f)) for f in functions]
-    whole = "\n\n".join(texts)
+    whole = "\n\n".join(map(inspect.getsource, functions))
     for word in ("start", "solution"):
         whole = whole.replace(f"def {word}(", "def program(").replace(f"def {word}_", "def ")
     return whole

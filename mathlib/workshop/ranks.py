@@ -14,7 +14,7 @@ from mathlib.prover.ranks import RECEIVE, SEND, Ranks, Request, Stuck
 from mathlib.schedule import events
 from mathlib.schedule.cluster import Cluster
 from mathlib.workshop.steps import Fault, Steps
-from mathlib.workshop.tensor import Live, Tensor, held_by
+from mathlib.workshop.tensor import Live, Tensor, described, held_by
 
 NUMBER = 4  # bytes of a number on the wire
 MOST_TURNS = 20_000  # of one rank: more is an endless loop
@@ -81,7 +81,8 @@ def packed(payload: Any) -> Any:
         return [packed(one) for one in payload]
     if payload is None or isinstance(payload, (int, str)):
         return payload
-    raise InputError(f"a message of {payload!r}: expected a tensor, a number, or a list of them")
+    said = described(payload)
+    raise InputError(f"a message of {said}: expected a tensor, a number, or a list of them")
 
 
 def unpacked(payload: Any) -> Any:
@@ -195,7 +196,7 @@ def run(
 
 def _started(program: Program, me: Me, inputs: Callable[[Me], Sequence[Any]]) -> _Turns:
     """A rank before its first line; it alone holds what it was given."""
-    with held_by(me.live):
+    with held_by(me.live), Steps(f"rank {me.rank}").counted():
         coroutine = program(me, *inputs(me))
     if not hasattr(coroutine, "send"):
         raise Fault("program is no coroutine: expected `async def program(me, ...)`")

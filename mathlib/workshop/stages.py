@@ -65,7 +65,7 @@ def gradient_differs(got: Tensor | None, parts: Sequence[Tensor]) -> str:
         return "has no term"
     if len(parts) > 8:
         return differs(got, total(parts))
-    return sum_differs(got, parts, "term", 0, who="micro-batch")
+    return sum_differs(got, parts, "term", None, who="micro-batch")
 
 
 class Stage:

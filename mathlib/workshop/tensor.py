@@ -97,7 +97,7 @@ class Tensor:
     def __truediv__(self, number: int) -> Tensor:
         """Exactly: times what gives 1 when multiplied with the number."""
         if not isinstance(number, int) or number % PRIME == 0:
-            raise InputError(f"/ {_said(number)}: expected a whole number other than 0")
+            raise InputError(f"/ {described(number)}: expected a whole number other than 0")
         return Tensor(times(self.rows, inverse(number)), self.shape)
 
     def __matmul__(self, other: Tensor) -> Tensor:
@@ -157,11 +157,11 @@ class Tensor:
 
 def _tensor(sign: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
-        raise InputError(f"{sign} {_said(value)}: expected a tensor")
+        raise InputError(f"{sign} {described(value)}: expected a tensor")
     return value
 
 
-def _said(value: Any) -> str:
+def described(value: Any) -> str:
     """A thing that is no tensor, and what was perhaps forgotten."""
     if hasattr(value, "__await__"):
         return f"{value!r} without await"

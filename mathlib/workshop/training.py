@@ -63,6 +63,14 @@ class Training:
         if not said or not isinstance(got[step], Tensor) or len(got[step]) != self.numbers:
             return said
         before = self.after[step]
+        moved = (before - got[step]) * inverse(self.rate)
+        mean = self.momenta[step + 1] - self.momenta[step] * self.beta
+        known = {
+            "forgets the momentum": mean,
+            "does not multiply the momentum by beta": self.momenta[step] + mean,
+        }
+        if self.beta and moved in known.values():
+            return differs(moved, self.momenta[step + 1], known)
         own = [self.model.whole_gradient(before, of[step]) for of in self.batches]
-        used = (before - got[step]) * inverse(self.rate) - self.momenta[step] * self.beta
+        used = moved - self.momenta[step] * self.beta
         return sum_differs(used, own, "gradient", rank, mean=True)

@@ -40,9 +40,8 @@ def changes(node):
             yield "exchange left out", lambda n: become(n, n.value.args[1])
         if len(node.value.args) > 2:
             yield "group left out", lambda n: n.value.args.pop()
-    if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
-        if isinstance(node.ctx, ast.Load):
-            yield "order", lambda n: n.elts.reverse()
+    if isinstance(node, (ast.List, ast.Tuple)) and isinstance(node.ctx, ast.Load) and node.elts[1:]:
+        yield "order", lambda n: n.elts.reverse()
 
 
 def become(n, other):

@@ -235,7 +235,7 @@ NEEDS = {  # a command: the rooms that its answer needs, and of the standard lib
     "prove --tensor 2": ("cli prover schedule traffic", "collections dataclasses gc random"),
     "grade ring --start": (
         "cli prover schedule traffic workshop",
-        "collections contextlib dataclasses gc importlib inspect pkgutil random",
+        "collections contextlib dataclasses gc heapq importlib inspect pkgutil random",
     ),
     "cost llama3-70b --train 15T --device h100-sxm --devices 8000": ("cli compute", ""),
     "time llama3-8b --cluster p5.48xlarge --data 8": ("cli compute memory plan", ""),

@@ -136,7 +136,7 @@ SENDS = "async def program(me):\n    if me.rank == 0: {}"
         ("await me.send(1, 1)", "rank 0 sends a message to rank 1 that rank 1 never receives"),
         ("await me.send(3, 1)", "line 2: me.send(3, ...): expected a rank, 0 to 2"),
         ("await me.send(0, 1)", "me.send(0, ...): a rank has no link to itself"),
-        ("await me.send(1, {1})", "a message of {1}: expected a tensor, a number, or a list"),
+        ("await me.send(1, {1})", "a message of set {1}: expected a tensor, a number, or a list"),
         ("raise KeyError(3)", "rank 0, line 2: KeyError: 3"),
         (
             "\n        while True: pass",

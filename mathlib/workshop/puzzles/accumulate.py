@@ -97,10 +97,10 @@ PUZZLE = Puzzle(
     grade=2,
     task="""\
 Each rank accumulates the gradients of some micro-batches, and then all take one step together.
-Micro-batches have unequal numbers of tokens, `len(batch[0])`. The step must be that of one
-process whose loss is the mean over all tokens of all ranks. `model.whole_gradient(weights,
-batch)` is the gradient of the mean over the tokens of one batch. Return the new weights, and
-send one all-reduce of the gradient and a few numbers.""",
+Micro-batches have unequal numbers of tokens, `len(batch[0])`. `model.whole_gradient(weights,
+batch)` is the gradient of the mean over the tokens of one batch. The step must be that of one
+process whose loss is the mean over all tokens of all ranks. Return the new weights, and send
+one all-reduce of the gradient and a few numbers.""",
     hints=(
         "A mean of means weighs a token of a small micro-batch more than one of a large one.",
         "Times its number of tokens, a batch's mean gradient is the sum over its tokens.",

@@ -90,10 +90,11 @@ PUZZLE = Puzzle(
     grade=2,
     task="""\
 Some ranks save a checkpoint, a file each, and another number of ranks goes on from it. `save`
-gets a rank's shard, the place of its first number in the whole, and how many numbers there are in
-all; what it returns is the rank's file. `load` reads a file by `read(i)`, for i below `files`, and
-returns the shard of the new rank r: the numbers from P r // N to P (r+1) // N. A rank that loads
-has no room for all weights: read one file after the other, and keep what is yours.""",
+gets a rank's shard, the place of its first number in the whole, and how many numbers there are
+in all; what it returns is the rank's file. `load` reads a file by `read(i)`, for i below
+`files`. It returns the shard of the new rank r: the numbers from P r // N to P (r+1) // N. A
+rank that loads has no room for all weights: read one file after the other, and keep what is
+yours.""",
     hints=(
         "A file must say which numbers it holds: save the place and the total, too.",
         "Old and new shards overlap from the larger first place to the smaller end.",

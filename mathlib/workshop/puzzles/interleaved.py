@@ -77,12 +77,13 @@ PUZZLE = Puzzle(
     chapter="schedules",
     grade=3,
     task="""\
-Each stage has v chunks of the model: chunk c of stage s is part c p + s, so that a micro-batch goes
-round all stages v times. A chunk's forward takes 1/v s and its backward 2/v s; the start does all
-forwards and then all backwards, and tags its messages, since some cross. Interleaving takes p
-micro-batches through the first chunk, the same through the next one, and then the next p; stage s
-does 2 (p - 1 - s) + (v - 1) p forwards first, then one forward and one backward in turn. Idle
-time must shrink to a v-th, with no more inputs held than this order holds.""",
+Each stage has v chunks of the model: chunk c of stage s is part c p + s, so that a micro-batch
+goes round all stages v times. A chunk's forward takes 1/v s and its backward 2/v s; the start
+does all forwards and then all backwards, and tags its messages, since some cross. Interleaving
+takes p micro-batches through the first chunk, the same through the next one, and so on, and
+then the next p. Stage s does 2 (p - 1 - s) + (v - 1) p forwards first, then one forward and one
+backward in turn. Idle time must shrink to a v-th, with no more inputs held than this order
+holds.""",
     hints=(
         "Number its forwards k = 0, 1, ...: chunk k // p % v, micro-batch k // (p v) p + k % p.",
         "Backwards go through the chunks the other way round: chunk v - 1 - k // p % v.",

@@ -109,11 +109,12 @@ PUZZLE = Puzzle(
     chapter="links",
     grade=2,
     task="""\
-Over slow links ranks meet only now and then: in a round each takes some steps of gradient descent
-alone. `rounds` has a list of batches for each round. At its end a rank has moved from the weights
-of the round's beginning, and the mean of all ranks' moves goes through an outer momentum:
-momentum = beta * momentum + move, weights = weights + momentum. Momentum begins with zeros. Return
-the list of weights after each round, all ranks the same, with one all-reduce a round.""",
+Over slow links ranks meet only now and then: in a round, a list of batches, each takes its
+steps of gradient descent alone. At the round's end a rank has moved from the weights of its
+beginning, and all ranks take the mean of their moves. The mean goes through an outer momentum
+that begins with zeros: momentum = beta * momentum + move, weights = weights + momentum. All
+ranks begin the next round with the same weights. Return the list of weights after each round,
+with one all-reduce a round.""",
     hints=(
         "Keep the weights of the round's beginning beside the local ones.",
         "A move is local - weights; its mean is an all-reduce over `me.size`.",

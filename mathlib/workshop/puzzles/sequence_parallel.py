@@ -78,7 +78,7 @@ def wrong(rank: int, got: Any, parts: Sequence[Sequence[Tensor]]) -> str:
         rows = name in ("dup", "ddown")
         said = differs(got[i], parts[rank][i]) if rows else sum_differs(got[i], terms, "part", rank)
         if said:
-            return f"{name}: {said}"
+            return f"{said}, in {name}"
     return ""
 
 

@@ -61,9 +61,9 @@ def wrong(rank: int, got: Any, parts: Sequence[Sequence[Tensor]]) -> str:
         return f"returns {got!r}: expected {', '.join(NAMES)}"
     for i, name in enumerate(NAMES):
         own = [part[i] for part in parts]
-        said = sum_differs(got[i], own, name, rank) if i < 2 else differs(got[i], own[rank])
+        said = sum_differs(got[i], own, "part", rank) if i < 2 else differs(got[i], own[rank])
         if said:
-            return f"{name}: {said.replace(f'still has its own {name}', 'still has its own part')}"
+            return f"{said}, in {name}"
     return ""
 
 

@@ -126,12 +126,13 @@ PUZZLE = Puzzle(
     chapter="sequences",
     grade=3,
     task="""\
-A query sees the keys of its own and of earlier tokens only, so that late tokens have more work than
-early ones; each rank chooses the places of its tokens, as many as every other, and reads them once:
-`q, k, v = read(places)`. `attend(q, k, v, places, seen)` is the part of the result that keys at the
-places `seen` give to queries at `places`, and takes a second for each pair that is seen. The start
-gives each rank a block of tokens in order, and its ring is right, but the last rank has most of the
-work. Choose places so that all ranks have the same, and return the places and their results.""",
+A query sees the keys of its own and of earlier tokens only, so that late tokens have more work
+than early ones. Each rank chooses the places of its tokens, as many as every other, and reads
+them once: `q, k, v = read(places)`. `attend(q, k, v, places, seen)` is the part of the result
+that keys at the places `seen` give to queries at `places`, and takes a second for each pair
+that is seen. The start gives each rank a block of tokens in order, and its ring is right, but
+the last rank has most of the work. Choose places so that all ranks have the same, and return
+the places and their results.""",
     hints=(
         "Pair an early piece of the sequence with a late one.",
         "Cut the sequence into 2 N pieces; rank r has the r-th piece and the r-th last one.",
