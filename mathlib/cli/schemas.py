@@ -132,6 +132,8 @@ TASK = of(
     grade=WHOLE,  # 1 to 3
 )
 MARK = of(
+    ("real",),
+    real=many(of(says=TEXT, wrong=either(TEXT, NULL), sent=FACT)),  # on processes
     puzzle=TEXT,
     right=FLAG,
     first=either(TEXT, NULL),  # what is wrong

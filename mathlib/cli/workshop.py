@@ -23,6 +23,12 @@ def grade_options(parser: ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", help="your program; without it, the task is shown")
     parser.add_argument("--start", action="store_true", help="prints the program to start from")
     parser.add_argument("--hint", metavar="1-3", type=int, help="shows one of three hints")
+    parser.add_argument(
+        "--real",
+        metavar="N",
+        type=int,
+        help="runs a right program's tests for N ranks on real processes, too (needs PyTorch)",
+    )
     parser.add_argument("--list", action="store_true", help="lists all puzzles")
     parser.add_argument(
         "--all",
@@ -52,9 +58,36 @@ def grade_command(args: Typed) -> None:
     puzzle = grade.find(args.puzzle)
     if not args.file:
         return show_task(args, puzzle)
-    report = grade.graded(args.puzzle, text_of(args.file))
+    text, real = text_of(args.file), args.real
+    report = grade.graded(args.puzzle, text)
     args.status = int(not report.right)
-    show(args, report_words(puzzle, report), report_data(report))
+    said, data = report_words(puzzle, report), report_data(report)
+    if real is not None and report.right:
+        more, rows = really(args, text, real)
+        said, data = f"{said}\n\n{more}", data | {"real": rows}
+    show(args, said, data)
+
+
+def really(args: Typed, text: str, ranks: int) -> tuple[str, list[dict[str, Any]]]:
+    """The same on real processes, beside the virtual ranks."""
+    from mathlib.workshop.real import on_processes
+
+    found = on_processes(args.puzzle, text, ranks)
+    args.status = int(any(one.wrong for one in found))
+    rows = [
+        {
+            "says": one.says,
+            "wrong": one.wrong or None,
+            "sent": {"value": max(one.bytes, default=0), "unit": "byte"},
+        }
+        for one in found
+    ]
+    told = [
+        f"{one.says}, on {ranks} processes: {one.wrong or 'the same results'}"
+        + (f", {max(one.bytes):,} bytes of numbers sent by a rank" if one.bytes else "")
+        for one in found
+    ]
+    return wrapped("\n".join(told)), rows
 
 
 def text_of(file: str) -> str:

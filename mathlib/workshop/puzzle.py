@@ -49,6 +49,7 @@ class Trial:
     budgets: tuple[Budget, ...] = ()
     entry: str = "program"  # the function that ranks run
     then: Callable[[Outcome], "Trial"] | None = None  # what goes on from what came of this
+    kept: Callable[[Me], Any] = lambda me: None  # what a rank has at its end, besides its result
 
 
 @dataclass(frozen=True)

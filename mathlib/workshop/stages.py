@@ -1,6 +1,7 @@
 """A pipeline's stage, as a program uses it: forward and backward of a micro-batch through a chunk.
 
-p stages · v chunks a stage · m micro-batches · F, B seconds of a micro-batch on a stage
+p stages · v chunks a stage · m micro-batches
+A micro-batch takes F seconds forward and B seconds backward on a stage, a v-th of them on a chunk.
 Chunk c of stage s is layer c p + s of the model.  A stage keeps an input until its backward.
 """
 

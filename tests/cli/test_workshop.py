@@ -46,6 +46,25 @@ def test_a_right_one_says_what_it_took(run, file):
     assert data["tests"][0]["most"]["time"] == {"value": 24.0, "unit": "second"}
 
 
+def test_a_right_one_runs_on_real_processes(run, file):
+    path = file("my_ring.py", edited("ring"))
+    code, out, err = run(f"grade ring {path} --real 2")
+    assert (code, err) == (0, "")
+    told = (
+        "2 ranks, 5 numbers, on 2 processes: the same results, 80 bytes of numbers sent by a rank"
+    )
+    assert out.endswith(f"{told}\n")
+    (row,) = answer_of(run, f"grade ring {path} --real 2")["real"]
+    assert row == {
+        "says": "2 ranks, 5 numbers",
+        "wrong": None,
+        "sent": {"value": 80, "unit": "byte"},
+    }
+    assert "--real 9: ring has tests of these numbers" in run(f"grade ring {path} --real 9")[2]
+    wrong = file("wrong.py", grade.find("ring").start)
+    assert run(f"grade ring {wrong} --real 2")[0] == 1
+
+
 def test_a_syntax_error_is_a_wrong_program(run, file):
     code, out, _ = run(f"grade ring {file('my.py', 'x = (')}")
     assert code == 1 and "line 1: SyntaxError: '(' was never closed" in out
@@ -93,6 +112,7 @@ def test_a_program_of_a_folder_that_does_not_end_is_stopped(monkeypatch, file):
         ("", "no puzzle: expected a name of `mathlib grade --list`"),
         ("rings", "puzzle rings: did you mean ring"),
         ("ring nosuch.py", "nosuch.py: No such file"),
+        ("ring --real 2", "--real: no effect"),
         ("ring --hint 4", "--hint 4: expected one of 1, 2, 3"),
         ("--all nosuch", "--all nosuch: expected a folder"),
         ("--list --hint 1", "--hint: no effect"),

@@ -68,6 +68,7 @@ def trial(p: int, m: int, v: int) -> Trial:
         lambda me: [pipe.stage(me), m, v],
         lambda out: pipe.wrong("interleaved"),
         (Budget("time", pipe.seconds, "m (F + B) + (p - 1) (F + B) / v"),),
+        kept=lambda me: pipe.stages[me.rank].gradients,
     )
 
 

@@ -60,6 +60,7 @@ def trial(p: int, m: int) -> Trial:
         lambda me: [pipe.stage(me), m],
         lambda out: pipe.wrong("1f1b"),
         (Budget("time", pipe.seconds, "(m + p - 1) (F + B)"),),
+        kept=lambda me: pipe.stages[me.rank].gradients,
     )
 
 
