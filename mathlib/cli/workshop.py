@@ -109,7 +109,9 @@ def show_task(args: Typed, puzzle: "Puzzle") -> None:
         return show(args, puzzle.start.rstrip(), data)
     if args.hint is not None:
         hint = puzzle.hints[one_of("hint", args.hint, (1, 2, 3)) - 1]
-        return show(args, wrapped(hint), data | {"hint": hint})
+        head = terminal.paint(puzzle.title, "strong")
+        said = wrapped(f"Hint {args.hint} of {len(puzzle.hints)}: {hint}")
+        return show(args, f"{head}\n\n{said}", data | {"hint": hint})
     given = f"A program finds: {', '.join(sorted({**puzzle.given}))}." if puzzle.given else ""
     tests = [f"test: {trial.says}{budget_words(trial.budgets)}" for trial in puzzle.trials()]
     parts = [

@@ -72,7 +72,10 @@ def test_a_syntax_error_is_a_wrong_program(run, file):
 
 def test_hints_and_the_list(run):
     for n, hint in enumerate(grade.find("ring").hints, 1):
-        assert run(f"grade ring --hint {n}")[:2] == (0, f"{hint}\n")
+        assert run(f"grade ring --hint {n}")[:2] == (
+            0,
+            f"Ring all-reduce\n\nHint {n} of 3: {hint}\n",
+        )
     listed = answer_of(run, "grade --list")["puzzles"]
     assert {one["name"] for one in listed} == set(grade.names())
     assert [one["grade"] for one in listed] == sorted(one["grade"] for one in listed)
