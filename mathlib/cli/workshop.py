@@ -200,11 +200,14 @@ def grade_folder(args: Typed) -> None:
     args.status = int(not all(row["right"] for row in data))
     rows = [(d["file"], "right" if d["right"] else "wrong", d["first"] or "") for d in data]
     right = sum(row["right"] for row in data)
-    told = f"{right} of {len(data)} right"
     left = [path.relative_to(folder).as_posix() for path, name in named if name not in known]
-    told += f"; not called as a puzzle is: {', '.join(left)}" if left else ""
+    more = f"; not called as a puzzle is: {', '.join(left)}" if left else ""
     table = columns(("file", "verdict", "what is wrong"), rows)
-    show(args, f"{table}\n\n{wrapped(told)}", {"solutions": data, "left_out": left})
+    show(
+        args,
+        f"{table}\n\n{wrapped(f'{right} of {len(data)} right{more}')}",
+        {"solutions": data, "left_out": left},
+    )
 
 
 def alone(name: str, path: "Path") -> dict[str, Any]:

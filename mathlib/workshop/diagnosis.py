@@ -61,22 +61,25 @@ def sum_differs(
     """
     n = len(parts)
     wanted = total(parts) / n if mean else total(parts)
-    named = {f"has a {what} of nothing but 0": wanted * 0}
-    named |= {} if own is None else {f"still has its own {what}": parts[own]}
-    named |= {f"has the mean of all {what}s: expected their sum": wanted / n} if not mean else {}
-    named |= {f"has the sum of all {what}s: expected their mean": wanted * n} if mean else {}
-    plain = differs(got, wanted, named).replace("times what", f"times the {what} that")
+    plain = differs(got, wanted, _known(wanted, what, n, mean, None if own is None else parts[own]))
+    plain = plain.replace("times what", f"times the {what} that")
     if not plain.startswith("is wrong") or n > MOST_TERMS:
         return plain
-    scale = inverse(n) if mean else 1
-    names = [*(of or range(n))]
+    names, scale = [*(of or range(n))], inverse(n) if mean else 1
     rows = zip(flat(got), zip(*map(flat, parts), strict=True), strict=True)
     said = [terms(number, row, scale, names, who) for number, row in rows]
-    places = [(text, [i for i, _ in run]) for text, run in _runs(said)]
-    for text, where in places:
-        if text:
-            return f"numbers {where[0]} to {where[-1]}: {text.replace('term', what)}"
-    return plain
+    told = [(where, text.replace("term", what)) for text, where in _runs(said) if text]
+    return f"numbers {told[0][0][0]} to {told[0][0][-1]}: {told[0][1]}" if told else plain
+
+
+def _known(wanted: Tensor, what: str, n: int, mean: bool, own: Tensor | None) -> dict[str, Tensor]:
+    """What a wrong sum or mean is often, by what it is called."""
+    named = {f"has a {what} of nothing but 0": wanted * 0}
+    if own is not None:
+        named[f"still has its own {what}"] = own
+    if mean:
+        return named | {f"has the sum of all {what}s: expected their mean": wanted * n}
+    return named | {f"has the mean of all {what}s: expected their sum": wanted / n}
 
 
 def terms(number: int, parts: Sequence[int], scale: int, names: Sequence[int], who: str) -> str:
@@ -132,10 +135,10 @@ def each_rank(results: Sequence[Any], says: Any) -> Iterator[str]:
             )
 
 
-def _runs(said: Sequence[str]) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """Neighbouring numbers with the same words."""
+def _runs(said: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+    """Neighbouring numbers with the same words: these, and which numbers."""
     for text, run in groupby(enumerate(said), key=lambda pair: pair[1]):
-        yield text, list(run)
+        yield text, [i for i, _ in run]
 
 
 def _place(i: int, x: Tensor) -> str:

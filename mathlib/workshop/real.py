@@ -149,12 +149,20 @@ def beside_virtual(name: str, text: str, which: int, trial: Trial) -> Real:
         return trial.inputs(me)
 
     virtual = run(compiled(find(name), text)[trial.entry], trial.cluster, inputs)
+    ends = [
+        (plain(virtual.results[r]), plain(trial.kept(me)), int(virtual.run.sent[r]) // NUMBER)
+        for r, me in enumerate(everyone)
+    ]
     found = launcher.run(rank_of, trial.cluster.ranks)
-    for r, (result, kept, sent) in enumerate(found):
-        if (result, kept) != (plain(virtual.results[r]), plain(trial.kept(everyone[r]))):
-            return Real(trial.says, f"rank {r} ends with other numbers on real processes", [])
-        numbers = int(virtual.run.sent[r]) // NUMBER
-        if sent != WIDE * numbers:
-            said = f"rank {r} sent {sent} bytes of numbers: expected {WIDE} for each of {numbers}"
-            return Real(trial.says, said, [])
-    return Real(trial.says, "", [sent for *_, sent in found])
+    wrong = next(filter(None, map(unlike, range(len(ends)), found, ends)), "")
+    return Real(trial.says, wrong, [] if wrong else [sent for *_, sent in found])
+
+
+def unlike(rank: int, found: tuple[Any, ...], there: tuple[Any, ...]) -> str:
+    """How a real rank's end differs from the virtual one's; sent: bytes here, numbers there."""
+    *ends, sent = found
+    *wanted, numbers = there
+    if ends != wanted:
+        return f"rank {rank} ends with other numbers on real processes"
+    said = f"rank {rank} sent {sent} bytes of numbers: expected {WIDE} for each of {numbers}"
+    return "" if sent == WIDE * numbers else said

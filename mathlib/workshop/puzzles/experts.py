@@ -40,10 +40,6 @@ def trial(*chosen: Sequence[int]) -> Trial:
         join([expert(e, of[i]) for i, e in enumerate(row)])
         for of, row in zip(tokens, chosen, strict=True)
     ]
-    away = [
-        sum(e != r for e in row) + sum(o.count(r) for s, o in enumerate(chosen) if s != r)
-        for r, row in enumerate(chosen)
-    ]
     return Trial(
         f"{n} ranks, tokens for experts {' | '.join(' '.join(map(str, row)) for row in chosen)}",
         budgets.alone(n),
@@ -51,14 +47,18 @@ def trial(*chosen: Sequence[int]) -> Trial:
         lambda out: each_rank(
             out.results, lambda r, x: differs(x, wanted[r], mistakes(tokens, chosen, r))
         ),
-        (
-            Budget(
-                "bytes sent",
-                NUMBER * WIDTH * max(away),
-                "h numbers of each token that leaves a rank, there and back",
-            ),
-        ),
+        (most(chosen),),
     )
+
+
+def most(chosen: Sequence[Sequence[int]]) -> Budget:
+    """A token that goes to another rank, and the result of one that came."""
+    away = [
+        sum(e != r for e in row) + sum(o.count(r) for s, o in enumerate(chosen) if s != r)
+        for r, row in enumerate(chosen)
+    ]
+    each = "h numbers of each token that leaves a rank, there and back"
+    return Budget("bytes sent", NUMBER * WIDTH * max(away), each)
 
 
 def mistakes(

@@ -41,8 +41,19 @@ def trial(nodes: int, size: int) -> Trial:
     n, weights = nodes * size, join(MODEL.weights())
     batches = [MODEL.batch(f"rank {r}", 2) for r in range(n)]
     gradients = [MODEL.whole_gradient(weights, batch) for batch in batches]
+    return Trial(
+        f"{nodes} nodes of {size} ranks",
+        Cluster((size,) * nodes, inside=INSIDE, between=BETWEEN),
+        lambda me: [MODEL, weights.shards(size)[me.rank % size], batches[me.rank], RATE, size],
+        lambda out: wrong(out.results, weights, gradients, size),
+        most(n, size, len(weights)),
+    )
+
+
+def most(n: int, size: int, numbers: int) -> tuple[Budget, ...]:
+    """Weights are gathered once and stay, so that a step sends 2 P inside a node."""
     sent = volumes.zero(
-        parameters=len(weights),
+        parameters=numbers,
         data=n,
         stage=3,
         shard=size,
@@ -50,19 +61,10 @@ def trial(nodes: int, size: int) -> Trial:
         weight_bytes=NUMBER,
         gradient_bytes=NUMBER,
     )
-    return Trial(
-        f"{nodes} nodes of {size} ranks",
-        Cluster((size,) * nodes, inside=INSIDE, between=BETWEEN),
-        lambda me: [MODEL, weights.shards(size)[me.rank % size], batches[me.rank], RATE, size],
-        lambda out: wrong(out.results, weights, gradients, size),
-        (
-            Budget("bytes sent", sent.total, "2 P (S-1)/S + 2 (P/S) (N/S - 1)/(N/S)"),
-            Budget(
-                "bytes between nodes",
-                n * sent.amount("gradients, replicas"),
-                "an all-reduce of a shard among its replicas",
-            ),
-        ),
+    across = n * sent.amount("gradients, replicas")
+    return (
+        Budget("bytes sent", sent.total, "2 P (S-1)/S + 2 (P/S) (N/S - 1)/(N/S)"),
+        Budget("bytes between nodes", across, "an all-reduce of a shard among its replicas"),
     )
 
 

@@ -1,6 +1,7 @@
 """ZeRO-2: gradients are sharded as soon as backward has them.  N ranks, P parameters, L layers."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mathlib.prover.modular import inverse
 from mathlib.traffic import volumes
@@ -56,32 +57,29 @@ def backward(weights: Sequence[Tensor], batch: Batch) -> Iterator[tuple[int, Ten
 
 def trial(n: int, m: int) -> Trial:
     """m micro-batches a rank, and the weights of one process after a step."""
-    weights, size = MODEL.weights(), MODEL.layer_numbers
+    weights = MODEL.weights()
     batches = [[MODEL.batch(f"rank {r}, {i}", 1) for i in range(m)] for r in range(n)]
     means = [mean_gradient(weights, row) for row in batches]
-    sent = volumes.zero(
-        parameters=MODEL.layers * size,
-        data=n,
-        stage=2,
-        micro_batches=m,
-        weight_bytes=NUMBER,
-        gradient_bytes=NUMBER,
-    ).total
-    whole = MODEL.layers * size
-    inside = 2 * m * MODEL.width + MODEL.layers * MODEL.width
     return Trial(
         f"{n} ranks, {m} micro-batches each",
         budgets.alone(n),
         lambda me: [backward, [w[:] for w in weights], copies(batches[me.rank]), RATE],
         lambda out: each_rank(out.results, lambda r, x: wrong(x, weights, means, r)),
-        (
-            Budget("bytes sent", sent, f"(m + 1) P (N-1)/N for m = {m} micro-batches"),
-            Budget(
-                "live numbers",
-                whole + whole / n + ROOM * size + inside,
-                f"P + P/N, activations and {ROOM} layers' worth of what is in flight",
-            ),
-        ),
+        most(n, m),
+    )
+
+
+def most(n: int, m: int) -> tuple[Budget, ...]:
+    """Bytes of ZeRO-2, and all that a rank holds at its fullest."""
+    P = MODEL.layers * MODEL.layer_numbers
+    bytes_: dict[str, Any] = {"weight_bytes": NUMBER, "gradient_bytes": NUMBER}
+    sent = volumes.zero(parameters=P, data=n, stage=2, micro_batches=m, **bytes_).total
+    inside = 2 * m * MODEL.width + MODEL.layers * MODEL.width
+    live = P + P / n + ROOM * MODEL.layer_numbers + inside
+    held = f"P + P/N, activations and {ROOM} layers' worth of what is in flight"
+    return (
+        Budget("bytes sent", sent, f"(m + 1) P (N-1)/N for m = {m} micro-batches"),
+        Budget("live numbers", live, held),
     )
 
 

@@ -39,14 +39,9 @@ async def solution(me, model, shards, batch, rate):
 
 def trial(n: int, tokens: int) -> Trial:
     """The weights of one process after a step, a shard on each rank."""
-    weights, size = MODEL.weights(), MODEL.layer_numbers
-    whole = MODEL.layers * size
+    weights = MODEL.weights()
     batches = [MODEL.batch(f"rank {r}", tokens) for r in range(n)]
     gradients = [join(MODEL.gradient(weights, batch)) for batch in batches]
-    sent = volumes.zero(
-        parameters=whole, data=n, stage=3, weight_bytes=NUMBER, gradient_bytes=NUMBER
-    ).total
-    acts = (MODEL.layers + 3) * tokens * MODEL.width
     return Trial(
         f"{n} ranks, {tokens} tokens each",
         budgets.alone(n),
@@ -57,14 +52,19 @@ def trial(n: int, tokens: int) -> Trial:
             RATE,
         ],
         lambda out: wrong(out.results, weights, gradients),
-        (
-            Budget("bytes sent", sent, "3 P (N-1)/N"),
-            Budget(
-                "live numbers",
-                whole / n + ROOM * size + acts,
-                f"P/N, activations and {ROOM} layers' worth",
-            ),
-        ),
+        most(n, tokens),
+    )
+
+
+def most(n: int, tokens: int) -> tuple[Budget, ...]:
+    """Bytes of ZeRO-3, and all that a rank holds at its fullest."""
+    P = MODEL.layers * MODEL.layer_numbers
+    bytes_: dict[str, Any] = {"weight_bytes": NUMBER, "gradient_bytes": NUMBER}
+    sent = volumes.zero(parameters=P, data=n, stage=3, **bytes_).total
+    live = P / n + ROOM * MODEL.layer_numbers + (MODEL.layers + 3) * tokens * MODEL.width
+    return (
+        Budget("bytes sent", sent, "3 P (N-1)/N"),
+        Budget("live numbers", live, f"P/N, activations and {ROOM} layers' worth"),
     )
 
 
