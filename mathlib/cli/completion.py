@@ -13,14 +13,20 @@ from mathlib.layout import RECOMPUTE
 from mathlib.prover.case import FLUSHED, ORDERS
 from mathlib.prover.faults import every
 from mathlib.specs import table
+from mathlib.workshop.grade import names as puzzles
 
 LISTED = {  # what an option or an argument takes: the data file that names it
     **{"model": "models", "one": "models", "other": "models", "device": "devices"},
     **{"cluster": "clusters", "recipe": "recipes", "config": "models"},
 }
 KINDS = {"recompute": RECOMPUTE, "positions": POSITIONS, "norm": NORMS, "zero": "0123"}
-KINDS |= {"context_order": ORDERS, "schedule": tuple(FLUSHED), "fault": tuple(every())}
-FILES = ("config", "cluster", "bridge", "deepspeed", "accelerate", "torchtitan")  # or files
+KINDS |= {
+    "puzzle": tuple(puzzles()),
+    "context_order": ORDERS,
+    "schedule": tuple(FLUSHED),
+    "fault": tuple(every()),
+}
+FILES = ("all", "config", "cluster", "bridge", "deepspeed", "accelerate", "torchtitan")  # or files
 NAMED = ("models", "devices", "clusters", "recipes")  # commands that take one of their own names
 BASH = """_mathlib() {{
     local cur=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} list

@@ -23,6 +23,7 @@ MODULES = {  # of each command, in the order of the help
     "comm": "traffic",
     "groups": "traffic",
     "prove": "proofs",
+    "grade": "workshop",
     "time": "steps",
     "mfu": "mfu",
     "cost": "costs",

@@ -126,6 +126,24 @@ PROOF = of(
     chance=NUMBER,  # that a wrong layout looks right
 )
 WRONG = of(**dict.fromkeys(("name", "axis", "says", "first", "source"), TEXT))
+TASK = of(
+    ("hint",),
+    **dict.fromkeys(("name", "title", "chapter", "task", "start", "hint"), TEXT),
+    grade=WHOLE,  # 1 to 3
+)
+MARK = of(
+    ("real",),
+    real=many(of(says=TEXT, wrong=either(TEXT, NULL), sent=FACT)),  # on processes
+    puzzle=TEXT,
+    right=FLAG,
+    first=either(TEXT, NULL),  # what is wrong
+    tests=many(of(says=TEXT, wrong=either(TEXT, NULL), took=each(FACT), most=each(FACT))),
+)
+MARKS = of(
+    solutions=many(of(file=TEXT, puzzle=TEXT, right=FLAG, first=either(TEXT, NULL))),
+    left_out=many(TEXT),  # files that are not called as a puzzle is
+)
+PUZZLES = of(puzzles=many(of(name=TEXT, grade=WHOLE, chapter=TEXT, title=TEXT)))
 SCHEMAS: dict[str, Schema] = {
     "params": SUM,
     "flops": SUM,
@@ -136,6 +154,7 @@ SCHEMAS: dict[str, Schema] = {
     "comm": either(SUM, each(FACT) | {"properties": {"flags": FLAGS}}),
     "groups": of(unit=TEXT, sizes=each(WHOLE), groups=each(many(many(WHOLE)))),
     "prove": either(PROOF, of(faults=many(WRONG))),
+    "grade": either(TASK, MARK, MARKS, PUZZLES),
     "mfu": of(("flags",), title=TEXT, also=each(FACT), conventions=many(COUNTED), flags=FLAGS),
     "cost": of(("flags",), title=TEXT, also=each(FACT), flags=FLAGS),
     "fit": of(("flags",), answers=many(ANSWER), flags=FLAGS),

@@ -62,6 +62,7 @@ class Run:
     messages: Sequence[int]
     waits_for: dict[int, int]  # for ever, since somebody died or sent nothing: rank, for which
     spans: Sequence[Span] = ()  # where they were asked for
+    done: Sequence[Sequence[float]] = ()  # seconds, when each step of its program was done
 
     @property
     def total(self) -> float:
@@ -106,7 +107,7 @@ def run(
     clock.spans = [] if flag("record", record) else None
     clock.run()
     made = clock.now, clock.worked, clock.sent, clock.messages, clock.blocked
-    return Run(*made, sorted(clock.spans or (), key=lambda span: span.start))
+    return Run(*made, sorted(clock.spans or (), key=lambda span: span.start), clock.done)
 
 
 class _Clock:
@@ -125,6 +126,7 @@ class _Clock:
         self.waiting: dict[tuple, int] = {}  # rank, by the message
         self.blocked: dict[int, int] = {}
         self.spans: list[Span] | None = None
+        self.done: list[list[float]] = [[] for _ in range(n)]
 
     def run(self) -> None:
         turns = [(0.0, rank) for rank, program in enumerate(self.programs) if program]
@@ -145,12 +147,12 @@ class _Clock:
                     continue
                 later = max(now, there.popleft())
                 self._waited(rank, step.source, now, later)
-                self.place[rank] += 1
+                self._pass(rank, later)
             else:
                 later = now + step.seconds / self.cluster.speed(rank)
                 self.worked[rank] += later - now
                 self._keep("compute", "compute", rank, now, later, rank)
-                self.place[rank] += 1
+                self._pass(rank, later)
             self.now[rank] = later
             if later > deaths.get(rank, math.inf):
                 self.now[rank] = deaths[rank]
@@ -164,7 +166,7 @@ class _Clock:
             self.paused[rank] = True
             return now + pause, None
         self.paused[rank] = False
-        self.place[rank] += 1
+        self._pass(rank, now)
         self.sent[rank] += step.size
         self.messages[rank] += 1
         key = rank, step.to, step.tag
@@ -185,6 +187,11 @@ class _Clock:
         self._keep(f"to rank {to}", "communication", rank, now, arrival, to)
         self.came.setdefault(key, deque()).append(arrival)
 
+    def _pass(self, rank: int, when: float) -> None:
+        """A step is done; on to the next."""
+        self.place[rank] += 1
+        self.done[rank].append(when)
+
     def _through(self, way: tuple[int, int], seconds: float, now: float) -> float:
         """When a message has passed what carries one at a time."""
         self.free[way] = max(now, self.free.get(way, 0.0)) + seconds
@@ -195,9 +202,9 @@ class _Clock:
         rank = self.waiting.pop(key, None)
         if rank is not None:
             del self.blocked[rank]
-            self.place[rank] += 1
             began, self.now[rank] = self.now[rank], max(self.now[rank], self.came[key].popleft())
             self._waited(rank, key[0], began, self.now[rank])
+            self._pass(rank, self.now[rank])
             if self.place[rank] == len(self.programs[rank]):
                 return None
         return rank

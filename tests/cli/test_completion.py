@@ -28,6 +28,7 @@ CASES = {  # what is typed, the last word begun: all that it can become
     "compare llama3-8": ["llama3-8b"],
     "devices h200": ["h200-sxm"],
     "schema pl": ["plan"],
+    "grade scat": ["scatter-gather"],
 }
 SCRIPT = cache(completion.script)
 ASKED = {  # how a shell is asked

@@ -22,6 +22,7 @@ BASES = {  # lines that answer, one for each way a command goes
         "--tensor 2 --data 4 --pipeline 2 --zero 1 --sequence-parallel",
         "--context-parallel 2 --data 2",
     ],
+    "grade": ["", "ring"],
     "time": [
         "llama2-7b --cluster dgx-a100 --data 8 --tensor 2 --pipeline 2 --zero 1",
         "llama2-7b --cluster dgx-a100 --data 8 --offload states",
@@ -74,6 +75,7 @@ VALUES = {  # words that each option takes; 2 where it is a number
     "--host-memory": "1TB",
     "--offload": "states",
     "--fault": "tied-sum",
+    "--all": "tests/helpers",
     "--context-order": "plain",
     "--schedule": "gpipe",
     "--rent": "lambda-a100-sxm",
