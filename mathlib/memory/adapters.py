@@ -278,17 +278,17 @@ def sharded(
     devices: int,
     rank: int,
     whole_bits: bool = False,
-    **how: Any,
+    **options: Any,
 ) -> Parts:
     """Bytes of one of some devices that share frozen weights and adapters as FSDP does:
     an equal part of each, one gathered layer, and its own activations.
 
     `whole_bits`: 4-bit matrices are kept in integers, which FSDP does not shard; a
-    layer is then gathered without them. `how` goes to `training`.
+    layer is then gathered without them. `options` go to `training`.
 
     Chapter: after (eq-adapters-sharded)
     """
-    many, parts = whole("devices", devices), dict(training(model, rank=rank, **how))
+    many, parts = whole("devices", devices), dict(training(model, rank=rank, **options))
     packed = ("matrices in 4 bits", "scales")
     stays = packed if flag("whole_bits", whole_bits) else ()
     body = sum(parts.get(name, 0) for name in packed)  # type: ignore[misc]
@@ -299,8 +299,8 @@ def sharded(
         parts["adapters"] = own.scaled(1 / many, "adapters")
     m = find_model(model)
     if many > 1 and not (body and stays):
-        e = positive("bytes_per_element", how.get("bytes_per_element", 2))
+        e = positive("bytes_per_element", options.get("bytes_per_element", 2))
         matrices = sum(one.parameters for one in params.matrices(m)[:-1])
         parts["gathered layer"] = (body or e * matrices) / m.layers
     title = f"{m.title} with adapters, on one of {many} devices that share it"
-    return Parts(title, "byte", parts, how.get("binary", False))
+    return Parts(title, "byte", parts, options.get("binary", False))

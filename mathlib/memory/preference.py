@@ -96,7 +96,7 @@ def split(
     writers: int,
     sequences: int = 1,
     tensor: int = 1,
-    **how: Any,
+    **options: Any,
 ) -> dict[str, Parts]:
     """The phases where some of n devices only write, and the others only score and
     train: a writer keeps its weights and a cache of more sequences, and nobody rests
@@ -113,16 +113,16 @@ def split(
             f"writers = {writers}, method = {method!r}: expected fewer than "
             f"devices = {n}, and a method of {', '.join(WRITES)}"
         )
-    e = positive("bytes_per_element", how.get("bytes_per_element", 2))
+    e = positive("bytes_per_element", options.get("bytes_per_element", 2))
     of = {"tensor": tensor, "bytes_per_element": e}
-    of |= {"sequences": ceil_div(sequences * n, writers)}
-    tokens = policy.context if how.get("tokens") is None else how["tokens"]
+    of |= {"sequences": ceil_div(whole("sequences", sequences) * n, writers)}
+    tokens = policy.context if options.get("tokens") is None else options["tokens"]
     parts: dict[str, Part] = {
         "weights to write with": e * params.total(policy) / whole("tensor", tensor),
         "cache": inference.kv_cache(policy, tokens=tokens, **of),  # type: ignore
     }
     found = {"writing": Parts(f"writing, on one of {writers} devices", "byte", parts)}
-    rest = phases(policy, method=method, devices=n - writers, **how)
+    rest = phases(policy, method=method, devices=n - writers, **options)
     return found | {name: phase for name, phase in rest.items() if name != "writing"}
 
 
