@@ -30,11 +30,17 @@ from mathlib.parallel.zero.stage1 import Zero1
 WRITING = ".writing"  # what a folder's name ends with until all of it is there
 
 
-def save(zero: Zero1, folder: str | PathLike, step: int, progress: Any = None) -> Path:
+def save(
+    zero: Zero1,
+    folder: str | PathLike,
+    step: int,
+    progress: Any = None,
+    writer: type[dcp.FileSystemWriter] = dcp.FileSystemWriter,
+) -> Path:
     """Save weights, optimizer states, each rank's random generators and its `progress`, whatever
     else the run must know; right after a step.
     """
-    return write(state_of(zero, step, progress), Path(folder), step, zero.everyone)
+    return write(state_of(zero, step, progress), Path(folder), step, zero.everyone, writer)
 
 
 def latest(folder: str | PathLike) -> Path | None:
@@ -136,7 +142,13 @@ class Background:
             self.worker.shutdown()
 
 
-def write(state: dict[str, Any], folder: Path, step: int, group: ProcessGroup | None) -> Path:
+def write(
+    state: dict[str, Any],
+    folder: Path,
+    step: int,
+    group: ProcessGroup | None,
+    writer: type[dcp.FileSystemWriter] = dcp.FileSystemWriter,
+) -> Path:
     """Write beside, all ranks together, then give it its name."""
     final = folder / f"step-{step:08d}"
     beside = final.with_name(final.name + WRITING)
@@ -150,8 +162,8 @@ def write(state: dict[str, Any], folder: Path, step: int, group: ProcessGroup | 
             shutil.rmtree(broken)
         beside.mkdir()
     dist.barrier(group)
-    writer = dcp.FileSystemWriter(beside, sync_files=True)
-    dcp.save(state, storage_writer=writer, planner=SaveBoxes(), process_group=group)
+    files = writer(beside, sync_files=True)
+    dcp.save(state, storage_writer=files, planner=SaveBoxes(), process_group=group)
     if first:  # every rank's files are on the disk
         _to_disk(beside)
         beside.rename(final)

@@ -5,7 +5,9 @@ N ranks · K bytes that are summed · B sequences of a step
 The team trains a model of 8 billion parameters with ZeRO 1, and one of 34 as a pipeline.
 """
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -52,6 +54,8 @@ FAULTS = {
     "one GPU is hot": cluster(old=False, port=False),
     "all three": cluster(),
 }
+BACK = dict.fromkeys(itertools.product(range(EACH, N), range(EACH)), SLOW)  # into the old node
+BOTH_WAYS = replace(FAULTS["one port is slow"], slow=BACK)
 
 
 @cache
@@ -118,9 +122,9 @@ def layer_bytes() -> tuple[float, float]:
     return states, each.total
 
 
-def rooms() -> list[float]:
+def rooms(new: float = NEW.memory) -> list[float]:
     """Bytes of each GPU for layers; the first and the last also hold an embedding."""
-    left = [(1 - RESERVE) * one.memory for one in (OLD, NEW) for _ in range(EACH)]
+    left = [(1 - RESERVE) * memory for memory in (OLD.memory, new) for _ in range(EACH)]
     once = activations.layer(LARGE, tokens=TOKENS, micro_batch=B // M).total  # computed again
     left = [room - once for room in left]
     for end in (0, -1):
@@ -177,8 +181,8 @@ def many(n: int, slow: float = 0.25, *, hierarchical: bool = False) -> float:
     return took[1] / took[0]
 
 
-def communication(way: str, fault: str) -> float:
-    """How many times longer the team's sum takes with a fault, without the work before it."""
-    both = (FAULTS[name] for name in (fault, "sixteen new GPUs"))
-    slow, usual = (events.run(summed(way), on, shared_ports=True).total for on in both)
+def communication(way: str, on: Cluster) -> float:
+    """How many times longer an all-reduce takes than on sixteen new GPUs."""
+    both = (on, FAULTS["sixteen new GPUs"])
+    slow, usual = (events.run(summed(way), one, shared_ports=True).total for one in both)
     return slow / usual

@@ -15,10 +15,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint import FileSystemWriter
 
 from mathlib import launch
 from mathlib.launch import launcher
@@ -28,7 +29,8 @@ from mathlib.parallel.zero.stage3 import Zero3
 
 SHAPE = gpt.small(layers=2, width=16, context=8, vocab=len(data.vocabulary()))
 SEQUENCES = 4
-MOMENTS = ("backward", "step", "save", "saved")  # in which a rank is killed
+# In which a rank is killed; "save": when its file is written, and the checkpoint has no name yet.
+MOMENTS = ("backward", "step", "save", "saved")
 
 
 class Death(NamedTuple):
@@ -95,10 +97,23 @@ def train(plan: Plan, folder: Path, life: int | None = None) -> None:
 
         loss = _step(zero, step, lives)
         _write(folder, life, step + 1, loss.hex())
-        lives("save")
         if (step + 1) % plan.every == 0:
-            checkpoint.save(zero, folder / "saves", step + 1)
+            checkpoint.save(zero, folder / "saves", step + 1, writer=_writer(lives))
+        lives("save")  # in a step that ends without a save
         lives("saved")
+
+
+def _writer(lives: Callable[[str], None]) -> type[FileSystemWriter]:
+    class Writer(FileSystemWriter):
+        """Writes this rank's file, and may die before the others hear of it."""
+
+        def write_data(self, *args: Any) -> Any:
+            written = super().write_data(*args)
+            written.wait()
+            lives("save")
+            return written
+
+    return Writer
 
 
 def _step(zero: Zero3, step: int, lives: Callable[[str], None]) -> float:

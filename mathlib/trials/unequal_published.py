@@ -34,7 +34,7 @@ def goodputs() -> list[Goodput]:
 
 
 class Restart(NamedTuple):
-    """A job that goes on after a failure: queued anew, or updated where it stands."""
+    """A job that goes on with new code: queued anew, or updated where it stands."""
 
     gpus: int
     requeue: float  # seconds
@@ -43,18 +43,18 @@ class Restart(NamedTuple):
     goodput_update: float
 
 
+def left(gpus: int, seconds: float) -> float:
+    """Share of the time that trains, if GPUs fail like Llama 3's and each failure takes so long."""
+    return goodput.shares(
+        devices=gpus,
+        device_time_between_failures=find_record(META).device_time_between_failures,
+        time_per_save=SAVE,
+        time_per_failure=seconds,
+    ).amount("compute")
+
+
 def restarts() -> list[Restart]:
     """ByteRobust's Table 7, and what each of its times leaves of a run."""
-    between = find_record(META).device_time_between_failures
-
-    def left(gpus: int, seconds: float) -> float:
-        return goodput.shares(
-            devices=gpus,
-            device_time_between_failures=between,
-            time_per_save=SAVE,
-            time_per_failure=seconds,
-        ).amount("compute")
-
     return [
         Restart(gpus, slow, fast, left(gpus, slow), left(gpus, fast))
         for gpus, slow, fast in ROWS["restarts"]

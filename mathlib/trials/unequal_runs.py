@@ -31,7 +31,7 @@ PACE = Times(forward=NAP, backward=2 * NAP, size=MESSAGE)
 ORDER = orders.make("1f1b", stages=RANKS, micro_batches=MICRO_BATCHES)
 ALIKE: dict[str, Any] = {"inside": FAST, "between": FAST}
 CLUSTERS = {
-    "alike": Cluster((2, 2), **ALIKE),
+    "nothing": Cluster((2, 2), **ALIKE),
     "one slow port": Cluster((2, 2), **ALIKE, ports={0: SLOW}),
     "one slow link inside": Cluster((2, 2), **ALIKE, slow={(0, 1): SLOW}),
     "one slow rank": Cluster((2, 2), **ALIKE, speeds={1: 0.5}),
@@ -117,9 +117,9 @@ def modelled(name: str, on: Cluster, shared_ports: bool = False) -> float:
 
 
 def slower(name: str) -> dict[str, float]:
-    """How many times longer a step takes than with all alike, by the event model."""
+    """How many times longer a step takes than with nothing slow, by the event model."""
     took = {what: modelled(name, on) for what, on in CLUSTERS.items()}
-    return {what: one / took["alike"] for what, one in took.items()}
+    return {what: one / took["nothing"] for what, one in took.items()}
 
 
 def watched(rounds: int) -> stragglers.Watch:

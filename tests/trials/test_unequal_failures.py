@@ -2,6 +2,9 @@
 
 from functools import partial
 
+import pytest
+
+from mathlib import launch
 from mathlib.parallel import checkpoint
 from mathlib.trials.unequal_failures import (
     Death,
@@ -19,20 +22,30 @@ from mathlib.trials.unequal_failures import (
 
 
 def test_a_killed_run_ends_with_the_losses_of_one_that_nobody_kills(tmp_path):
-    deaths = [Death(4, "save", 1), Death(2, "backward", 0)]
+    deaths = [Death(5, "save", 1), Death(2, "backward", 0)]
     plan = Plan(steps=8, every=3, deaths=deaths)
     whole = uninterrupted(plan, tmp_path / "whole")
     killed = under_torchrun(plan, tmp_path / "killed")
-    assert whole.lives == [(0, 8)] and killed.lives == played_out(plan) == [(0, 5), (3, 5), (3, 8)]
+    assert whole.lives == [(0, 8)] and killed.lives == played_out(plan) == [(0, 6), (3, 5), (3, 8)]
     assert killed.losses == whole.losses and killed.alike
     assert len(set(whole.losses[0].values())) == 8
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_dies_between_its_file_and_the_checkpoints_name(rank, tmp_path):
+    with pytest.raises(launch.RankError, match="SIGKILL"):
+        plan = Plan(steps=2, every=2, deaths=[Death(1, "save", rank)])
+        launch.run(train, 2, plan, tmp_path, 0, echo=False)
+    (beside,) = (tmp_path / "saves").iterdir()
+    assert beside.name == "step-00000002.writing"
+    assert (beside / f"__{rank}_0.distcp").stat().st_size > 0
 
 
 def test_a_save_counts_when_it_has_its_name():
     for moment, end, begin in [
         ("backward", 5, 3),
         ("step", 5, 3),
-        ("save", 6, 3),  # of step 6, which is due but not begun
+        ("save", 6, 3),  # of step 6, which has no name yet
         ("saved", 6, 6),
     ]:
         plan = Plan(steps=9, every=3, deaths=[Death(5, moment, 0)])

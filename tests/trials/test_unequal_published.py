@@ -23,6 +23,14 @@ def test_a_hot_update_is_ten_times_faster_than_a_place_in_the_queue():
     assert many.requeue / few.requeue == pytest.approx(1.69, abs=0.01)
 
 
+def test_twice_the_gpus_train_less_only_if_a_repair_takes_longer_than_they_live():
+    def work(gpus, hours):
+        return gpus * unequal_published.left(gpus, hours * 3600)
+
+    gains = [work(16_384, hours) / work(8_192, hours) for hours in (1, 4, 12)]
+    assert gains == pytest.approx([1.66, 1.02, 0.28], abs=0.01)
+
+
 def test_a_gpu_of_llama_3_lives_six_times_as_long_as_one_of_the_research_clusters():
     llama, research = unequal_published.lives()
     assert (llama.hours, research.hours) == pytest.approx((3.09, 7.9), abs=0.005)

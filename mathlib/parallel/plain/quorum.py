@@ -9,7 +9,7 @@ vote   the last yes commits, the first error aborts; the store keeps which came 
 
 g = sum t_i g_i / sum t_i is the gradient of exactly the tokens that were counted. A
 replica keeps its gradient until a round commits it: a death costs the dead one's share.
-So does torchft (github.com/meta-pytorch/torchft), whose survivors compute theirs anew.
+torchft (github.com/meta-pytorch/torchft) votes alike, and drops an aborted step.
 
     torchrun --nproc-per-node 4 -m mathlib.parallel.plain.quorum
 """
