@@ -81,7 +81,8 @@ class LocalSteps:
         trained = [p for p in module.parameters() if p.requires_grad]  # a tied one comes once
         if min(self.H, len(trained)) < many:
             raise InputError(
-                f"fragments = {many}: expected at most steps = {steps}, and {len(trained)} parameters"
+                f"fragments = {fragments}: expected at most steps = {steps}, "
+                f"and {len(trained)} trained parameters"
             )
         self.inner, self.group, self.number = inner, group, 0
         for tensor in (*module.parameters(), *module.buffers()):
