@@ -149,7 +149,10 @@ def over_seeds() -> dict[str, list[float]]:
 
 def seed_rows() -> list[list[str]]:
     """The same, to be printed."""
-    return [[name, *(f"{more:+.3f}" for more in found)] for name, found in over_seeds().items()]
+    return [
+        [name, *(f"{round(more, 2) + 0:.2f}" for more in found)]
+        for name, found in over_seeds().items()
+    ]
 
 
 def loss_rows() -> list[list[str]]:
