@@ -56,10 +56,11 @@ class Ahead(compression.Compressed):
     """Momentum of each rank's own gradients, which is then coded."""
 
     def average(self) -> None:
+        grads = [p.grad for p in self.parameters if p.grad is not None]
         if not hasattr(self, "speeds"):
-            self.speeds = [torch.zeros_like(p) for p in self.parameters]
-        for p, speed in zip(self.parameters, self.speeds, strict=True):
-            p.grad = speed.mul_(0.9).add_(p.grad).clone()
+            self.speeds = [torch.zeros_like(grad) for grad in grads]
+        for p, speed, grad in zip(self.parameters, self.speeds, grads, strict=True):
+            p.grad = speed.mul_(0.9).add_(grad).clone()
         super().average()
 
 
