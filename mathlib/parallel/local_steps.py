@@ -1,6 +1,6 @@
 """Local steps for any module and inner optimizer: ranks train alone and meet every few steps.
 
-N ranks · H steps from one meeting of a fragment to the next · F fragments
+N ranks · H steps from one meeting of a fragment to the next
 Beside the plain file (`plain.local_sgd`): frozen and tied parameters, fragments of like sizes, what
 does not go together is refused, and a run can be saved and resumed between meetings.
 """
@@ -71,7 +71,7 @@ class LocalSteps:
         own: float = 0.0,
         group: ProcessGroup | None = None,
     ):
-        self.H, F = whole("steps", steps), whole("fragments", fragments)
+        self.H, many = whole("steps", steps), whole("fragments", fragments)
         positive("rate", rate)
         self.late, self.own = whole("late", late, least=0), _kept(own, late)
         if self.late >= self.H:
@@ -79,14 +79,15 @@ class LocalSteps:
         if not 0 <= non_negative("momentum", momentum) < 1:
             raise InputError(f"momentum = {momentum}: expected less than 1")
         trained = [p for p in module.parameters() if p.requires_grad]  # a tied one comes once
-        if min(self.H, len(trained)) < F:
+        if min(self.H, len(trained)) < many:
             raise InputError(
-                f"fragments = {F}: expected at most steps = {steps}, and {len(trained)} parameters"
+                f"fragments = {fragments}: expected at most steps = {steps}, "
+                f"and {len(trained)} trained parameters"
             )
         self.inner, self.group, self.number = inner, group, 0
         for tensor in (*module.parameters(), *module.buffers()):
             dist.broadcast(tensor.data, group=group, group_src=0)
-        self.fragments = [Fragment(part, rate, momentum) for part in _cut(trained, F)]
+        self.fragments = [Fragment(part, rate, momentum) for part in _cut(trained, many)]
 
     def step(self) -> None:
         self.inner.step()

@@ -36,7 +36,7 @@ def largest(*, kept: float, ranks: int, number_bytes: float = 4) -> float:
 
 
 def low_rank(*, shapes: Iterable[tuple[int, int]], rank: int, ranks: int) -> float:
-    """PowerSGD: of each m x n matrix the sums of P, m x r, and Q, n x r: 2 * 4 r (m + n) (N-1)/N.
+    """PowerSGD: of each m x n matrix the sums of U, m x r, and V, n x r: 2 * 4 r (m + n) (N-1)/N.
 
     Chapter: links (eq-links-lowrank)
     """
@@ -65,18 +65,19 @@ def local_steps(
     return {"on average": whole_bytes / H, "at most": whole_bytes / parts}
 
 
-def break_even(*, full: float, less: float, seconds: float) -> float:
+def break_even(*, full: float, less: float, seconds: float, hidden: float = 0) -> float:
     """Bandwidth below which a code pays: the bytes it saves over the seconds to code,
-    (full - less) / seconds.
+    (full - less) / seconds; or full / (hidden + seconds), if that is less.
 
-    It supposes that neither is hidden behind backward.
+    hidden: seconds of sending, not of coding, that hide behind backward.
 
     Chapter: links (eq-links-even)
     """
     saved = positive("full", full) - non_negative("less", less)
     if saved <= 0:
         raise InputError(f"less = {less:g}: expected fewer bytes than full = {full:g}")
-    return saved / positive("seconds", seconds)
+    took = positive("seconds", seconds)
+    return min(saved / took, full / (non_negative("hidden", hidden) + took))
 
 
 def utilization(*, compute: float, sending: float, steps: int = 1) -> float:

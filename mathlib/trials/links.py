@@ -31,6 +31,7 @@ CODES: dict[str, type[Full]] = {
     "PowerSGD": PowerSGD,
 }
 FORGETS = ", no feedback"
+LOSSY = ("int8", "sign", "top-k", "PowerSGD")
 
 
 def code_of(name: str) -> type[Full]:
@@ -46,14 +47,25 @@ def code_of(name: str) -> type[Full]:
     return type(kind.__name__, (kind,), {"__call__": __call__})
 
 
-def sgd(rate: float) -> Callable[[Any], torch.optim.Optimizer]:
-    """With momentum."""
-    return lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+def sgd(rate: float, momentum: float = 0.9) -> Callable[[Any], torch.optim.Optimizer]:
+    """Momentum adds up what has arrived."""
+    return lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=momentum)
 
 
-def _model() -> gpt.GPT:
-    torch.manual_seed(0)
-    return gpt.GPT(SHAPE)
+class Ahead(compression.Compressed):
+    """Momentum of each rank's own gradients, which is then coded."""
+
+    def average(self) -> None:
+        grads = [p.grad for p in self.parameters if p.grad is not None]
+        if not hasattr(self, "speeds"):
+            self.speeds = [torch.zeros_like(grad) for grad in grads]
+        for p, speed, grad in zip(self.parameters, self.speeds, grads, strict=True):
+            p.grad = speed.mul_(0.9).add_(grad).clone()
+        super().average()
+
+
+def _model(seed: int = 0) -> gpt.GPT:
+    return gpt.GPT(SHAPE, seed=seed)
 
 
 def _train(model: nn.Module, step: Callable[[], object], steps: int) -> list[float]:
@@ -70,23 +82,29 @@ def _train(model: nn.Module, step: Callable[[], object], steps: int) -> list[flo
     return found
 
 
-def _coded(names: Sequence[str], steps: int, rate: float) -> dict[str, list[float]]:
+def _coded(
+    names: Sequence[str], steps: int, rate: float, momentum: float, seed: int, ahead: bool
+) -> dict[str, list[float]]:
     found = {}
     for name in names:
-        model = _model()
-        way = compression.Compressed(model, sgd(rate), code=code_of(name))
+        model, kind = _model(seed), Ahead if ahead else compression.Compressed
+        way = kind(model, sgd(rate, momentum), code=code_of(name))
         found[name] = _train(model, way.step, steps)
     return found
 
 
 @cache
 def losses(
-    names: tuple[str, ...] = (*CODES, "top-k" + FORGETS, "PowerSGD" + FORGETS, "sign" + FORGETS),
+    names: tuple[str, ...] = (*CODES, *(name + FORGETS for name in LOSSY)),
     steps: int = STEPS,
     rate: float = 0.1,
+    momentum: float = 0.9,
+    seed: int = 0,
+    ahead: bool = False,
 ) -> dict[str, list[float]]:
-    """By code, the loss before each step of SGD."""
-    return launch.run(_coded, RANKS, names, steps, rate, timeout=300)[0]
+    """By code, the loss before each step of SGD; ahead: momentum of 0.9 before the code."""
+    options = names, steps, rate, momentum, seed, ahead
+    return launch.run(_coded, RANKS, *options, timeout=300)[0]
 
 
 def late(course: Sequence[float]) -> float:
@@ -94,17 +112,48 @@ def late(course: Sequence[float]) -> float:
     return sum(course[-LATE:]) / LATE
 
 
-SLOWER = (0.1, 0.03, 0.01)
+SIGNS: dict[str, dict[str, Any]] = {
+    "0.1, momentum 0.9": {},
+    "0.01, momentum 0.9": {"rate": 0.01},
+    "0.1, 0.9 before the code": {"momentum": 0.0, "ahead": True},
+    "0.1, no momentum": {"momentum": 0.0},
+    "1.0, no momentum": {"rate": 1.0, "momentum": 0.0},
+}
 
 
-def sign_rows(rates: Sequence[float] = SLOWER) -> list[list[str]]:
-    """By learning rate: the late loss of fp32, of signs with feedback, and without."""
-    rows = []
-    for rate in rates:
-        names = ("fp32", "sign", "sign" + FORGETS)
-        found = losses() if rate == SLOWER[0] else losses(names, rate=rate)
-        rows.append([f"{rate:g}", *(f"{late(found[name]):.2f}" for name in names)])
-    return rows
+@cache
+def signs() -> dict[str, list[float]]:
+    """By learning rate and momentum: the late loss of fp32, of signs with feedback, and without."""
+    names = ("fp32", "sign", "sign" + FORGETS)
+    return {
+        case: [late(found[name]) for name in names]
+        for case, options in SIGNS.items()
+        for found in [losses(names, **options)]
+    }
+
+
+def sign_rows() -> list[list[str]]:
+    """The same, to be printed."""
+    return [[case, *(f"{loss:.2f}" for loss in found)] for case, found in signs().items()]
+
+
+SEEDS = (0, 1, 2, 3)
+
+
+@cache
+def over_seeds() -> dict[str, list[float]]:
+    """By code, the late loss beyond that of fp32 for each seed of the weights."""
+    names = ("int8", "int8" + FORGETS, "top-k", "top-k" + FORGETS, "sign" + FORGETS)
+    found = [losses(("fp32", *names), seed=seed) for seed in SEEDS]
+    return {name: [late(one[name]) - late(one["fp32"]) for one in found] for name in names}
+
+
+def seed_rows() -> list[list[str]]:
+    """The same, to be printed."""
+    return [
+        [name, *(f"{round(more, 2) + 0:.2f}" for more in found)]
+        for name, found in over_seeds().items()
+    ]
 
 
 def loss_rows() -> list[list[str]]:

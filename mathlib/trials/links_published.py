@@ -3,6 +3,7 @@
 N ranks · K payload, bytes · H steps between meetings · W bandwidth
 """
 
+import math
 from typing import Any
 
 from mathlib import specs
@@ -94,13 +95,30 @@ def fewer(steps: int = 100, bits: float = 4, full: float = 16) -> tuple[float, f
 
 # Scaling Laws for DiLoCo, Table 6: Gbit/s for half of the time computing
 
+GRID = 10 ** (4 / 49)  # its bandwidths are of 50 between 0.1 and 1,000 Gbit/s
 
-def narrower(hidden: float = 2 / 3) -> dict[str, tuple[float, float]]:
+
+def on_grid(gigabits: float) -> float:
+    """The point of the grid that was printed."""
+    return 0.1 * GRID ** round(math.log(gigabits / 0.1, GRID))
+
+
+def narrower(hidden: float = 0.5) -> dict[str, tuple[float, float, float]]:
     """How many times less bandwidth than data parallel a model needs that meets every H steps: both
-    hide a share of one step behind it; (H + hidden)/(1 + hidden), and as printed.
+    hide a share of one step behind it; (H + hidden)/(1 + hidden).  And as published: at least and
+    at most, since the bandwidth that just suffices lies up to a step of the grid below.
     """
-    full = ROWS["half"][0][1]
+    full = on_grid(ROWS["half"][0][1])
     return {
-        f"H = {H}": ((H + hidden) / (1 + hidden), full / gigabits)
+        f"H = {H}": ((H + hidden) / (1 + hidden), ratio / GRID, ratio * GRID)
         for H, gigabits in ROWS["half"][1:]
+        for ratio in [full / on_grid(gigabits)]
     }
+
+
+def narrower_rows(shares: tuple[float, ...] = (0, 0.5, 2 / 3)) -> list[list[str]]:
+    """By H: the model's ratio for shares of a step that hide, and what was published."""
+    return [
+        [H, *(f"{narrower(x)[H][0]:.3g}" for x in shares), f"{low:.2g} to {high:.2g}"]
+        for H, (_, low, high) in narrower().items()
+    ]

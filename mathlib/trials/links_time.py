@@ -22,7 +22,6 @@ from mathlib.parallel.plain import compression
 from mathlib.plan import rent
 from mathlib.schedule import events, programs
 from mathlib.schedule.cluster import Cluster, Link
-from mathlib.show import says
 from mathlib.traffic import compressed
 from mathlib.trials import links
 
@@ -70,35 +69,41 @@ def coding(name: str) -> float:
 NAMES = ("fp32", "bf16", "int8", "sign", "top-k", "PowerSGD", "H = 100")
 
 
-def share(name: str, bandwidth: float) -> float:
-    """Of the time in which GPUs compute the model; nothing is hidden."""
-    idle = sends(name) / bandwidth + coding(name)
-    return compressed.utilization(compute=COMPUTE, sending=idle)
+HIDES = 2 / 3 * COMPUTE  # seconds of sending behind a step's backward
+
+
+def share(name: str, bandwidth: float, hidden: float = 0.0) -> float:
+    """Of the time in which GPUs compute the model, if so many seconds of sending, but not of
+    coding, hide behind a step in which the ranks meet.
+    """
+    H = int(name.removeprefix("H = ")) if name.startswith("H = ") else 1
+    idle = max(0.0, H * sends(name) / bandwidth - hidden) + coding(name)
+    return compressed.utilization(compute=COMPUTE, sending=idle, steps=H)
 
 
 def rows() -> list[list[str]]:
-    """By name: GB of a step, and the share of the time that computes by port."""
+    """By name: GB of a step, and by port the share of the time that computes: nothing hidden, and
+    as much as backward hides.
+    """
     return [
         [
             name,
             f"{sends(name) / 1e9:.2f}",
-            *(f"{share(name, W):.0%}" for W in PORTS.values()),
+            *(f"{100 * share(name, W):.0f} / {share(name, W, HIDES):.0%}" for W in PORTS.values()),
         ]
         for name in NAMES
     ]
 
 
-def pays_below(name: str, beside: str = "bf16") -> float:
-    """Bandwidth of a node's port below which coding pays."""
-    return compressed.break_even(full=sends(beside), less=sends(name), seconds=coding(name))
-
-
-LOSSY = ("int8", "sign", "top-k", "PowerSGD")
+def pays_below(name: str, hidden: float = 0.0) -> float:
+    """Bandwidth of a node's port below which coding pays beside bf16."""
+    of = {"full": sends("bf16"), "less": sends(name)}
+    return compressed.break_even(**of, seconds=coding(name), hidden=hidden)
 
 
 def coding_rows() -> list[list[str]]:
     """By code: bytes moved for a number, milliseconds of a GPU, GB/s of a port below which it
-    pays.
+    pays if nothing is hidden, and if backward hides sending.
     """
     return [
         [
@@ -106,18 +111,9 @@ def coding_rows() -> list[list[str]]:
             f"{links.moved()[name]:.0f}",
             f"{1e3 * coding(name):.0f}",
             f"{pays_below(name) / 1e9:,.0f}",
+            f"{pays_below(name, HIDES) / 1e9:.2f}",
         ]
-        for name in LOSSY
-    ]
-
-
-def pays_rows() -> list[list[str]]:
-    """By code: the break-even, and whether it pays at 100 Gbit/s, with a card, with eight."""
-    ports = (PORTS["100 Gbit/s"], DGX / 8, DGX)
-    return [
-        [name, says.rate(pays_below(name))]
-        + ["yes" if pays_below(name) > port else "no" for port in ports]
-        for name in LOSSY
+        for name in links.LOSSY
     ]
 
 
@@ -143,12 +139,12 @@ def halved(name: str = "int8", beside: str = "bf16") -> float:
 
 def worth(name: str, bandwidth: float, price: float, fast: float = DGX) -> float:
     """What an hour of a GPU behind a slow port may cost at most, if one whose node has all its
-    cards sends bf16 at this price.
+    cards sends bf16 at this price; backward hides what it can.
     """
     return rent.even_price(
         price_per_hour=price,
-        goodput=share("bf16", fast),
-        goodput_with_withdrawals=share(name, bandwidth),
+        goodput=share("bf16", fast, HIDES),
+        goodput_with_withdrawals=share(name, bandwidth, HIDES),
     )
 
 

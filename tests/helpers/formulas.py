@@ -363,7 +363,7 @@ OWN: dict[str, dict[str, object]] = {
     "waits.flushed": {"seconds": (1.0, 2.0), "micro_batches": 4},
     "shares.by_room": {"numbers": 8, "rooms": (1.0, 2.0)},
     "compressed.low_rank": {"rank": 2},
-    "compressed.break_even": {"full": 4e9, "less": 1e9, "seconds": 0.1},
+    "compressed.break_even": {"full": 4e9, "less": 1e9, "seconds": 0.1, "hidden": 0.5},
     "compressed.utilization": {"compute": 1.0, "sending": 2.0},
     "compressed.local_steps": {"fragments": 2},
     "compressed.largest": {"kept": 1e4, "number_bytes": 2},

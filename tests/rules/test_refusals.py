@@ -56,6 +56,7 @@ ZERO_IS_FINE = {
     "time_per_failure",
     ("bubble.idle", "weight"),
     ("compressed.break_even", "less"),
+    ("compressed.break_even", "hidden"),
     ("compressed.utilization", "sending"),
     ("partition.by_time", "embedding"),
     ("partition.stage_times", "embedding"),

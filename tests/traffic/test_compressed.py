@@ -36,6 +36,10 @@ def test_at_the_break_even_both_take_as_long():
     full, less, coding = 4e9, 1e9, 0.02
     W = compressed.break_even(full=full, less=less, seconds=coding)
     assert math.isclose(full / W, less / W + coding)
+    W = compressed.break_even(full=full, less=less, seconds=coding, hidden=0.5)
+    assert less / W < 0.5 and math.isclose(full / W - 0.5, coding), "the code hides entirely"
+    W = compressed.break_even(full=full, less=less, seconds=20, hidden=0.5)
+    assert less / W > 0.5 and math.isclose(full / W, less / W + 20), "as much of both hides"
 
 
 @pytest.mark.parametrize(

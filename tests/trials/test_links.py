@@ -26,8 +26,37 @@ def test_codes_of_eight_bits_and_more_train_alike_and_strong_ones_need_feedback(
     assert all(abs(late[name] - late["fp32"]) < 0.005 for name in ("fp16", "int8"))
     for name in ("top-k", "PowerSGD"):
         assert late["fp32"] < late[name] < late[name + links.FORGETS]
-    assert late["sign"] > late["fp32"] + 1, "its leftovers are old, and the rate is large"
-    assert [row[2] == "" for row in links.loss_rows()] == [True] * 3 + [False] * 3
+    assert late["int8" + links.FORGETS] == pytest.approx(late["fp32"], abs=0.005)
+    assert [row[2] == "" for row in links.loss_rows()] == [True] * 2 + [False] * 4
+
+
+def test_signs_with_feedback_diverge_by_the_momentum_behind_them():
+    found = dict(links.signs())
+    fp32, sign, none = found.pop("0.1, momentum 0.9")
+    assert sign > fp32 + 1 > none
+    assert all(one[1] < one[0] + 0.5 for one in found.values())
+    fp32, sign, none = found["1.0, no momentum"]
+    assert sign < min(fp32, none), "as long a step"
+    assert [row[0] for row in links.sign_rows()] == list(links.SIGNS)
+
+
+def test_momentum_ahead_of_fp32_is_momentum_behind_it():
+    behind, ahead = (
+        links.losses(("fp32",), 5, **options)["fp32"]
+        for options in ({}, {"momentum": 0.0, "ahead": True})
+    )
+    assert ahead == pytest.approx(behind, rel=1e-5)
+    assert links.losses(("fp32",), 5, momentum=0.0)["fp32"] != pytest.approx(behind, rel=1e-3)
+
+
+def test_four_seeds_agree_on_eight_bits_and_on_feedback_of_top_k():
+    found = links.over_seeds()
+    assert all(
+        abs(more) < 0.005 for name in ("int8", "int8" + links.FORGETS) for more in found[name]
+    )
+    pairs = zip(found["top-k"], found["top-k" + links.FORGETS], strict=True)
+    assert all(0 < with_it < without for with_it, without in pairs)
+    assert len(set(found["top-k"])) == len(links.SEEDS) == len(links.seed_rows()[0]) - 1
 
 
 def test_ranks_that_meet_rarely_are_a_little_behind_and_send_a_tenth():

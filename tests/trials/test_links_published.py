@@ -48,8 +48,17 @@ def test_streaming_printed_the_right_ratio_and_hours_that_do_not_fit():
 
 
 def test_less_than_h_times_narrower_since_a_step_hides_a_part():
-    assert published.narrower(0) == {
-        "H = 10": (10, pytest.approx(6.55)),
-        "H = 100": (100, pytest.approx(74.857, rel=1e-4)),
-    }
+    assert pytest.approx(1e4) == published.GRID**49
+    for _, printed in published.ROWS["half"]:
+        assert round(published.on_grid(printed), 1) == printed
+    for H, (law, low, high) in published.narrower(0).items():
+        assert law == int(H.removeprefix("H = ")) > high > low
+    assert all(low < law < high for law, low, high in published.narrower().values())
     assert published.narrower(1)["H = 10"][0] == 5.5
+    inside = [
+        x / 100
+        for x in range(101)
+        if all(low <= law <= high for law, low, high in published.narrower(x / 100).values())
+    ]
+    assert (min(inside), max(inside)) == (0.31, 0.6)
+    assert published.narrower_rows()[0] == ["H = 10", "10", "7", "6.4", "5.4 to 7.9"]

@@ -30,14 +30,29 @@ def test_at_the_break_even_both_take_as_long():
     for name in ("int8", "sign", "top-k", "PowerSGD"):
         W = times.pays_below(name)
         assert times.share(name, W) == pytest.approx(times.share("bf16", W))
+        W = times.pays_below(name, times.HIDES)
+        for port, gains in ((0.99 * W, True), (1.01 * W, False)):
+            shares = [times.share(n, port, times.HIDES) for n in (name, "bf16")]
+            assert (shares[0] > shares[1]) == gains
+        assert 7.3e9 < W < 7.54e9, "where bf16 hides entirely"
     assert times.planned("fp32", times.even()) == pytest.approx(times.planned("int8", times.even()))
+
+
+def test_a_step_hides_a_part_and_local_steps_hide_it_once_in_h_steps():
+    meeting = times.sends("bf16") / 1.25e9
+    for name, H in (("bf16", 1), ("H = 100", 100)):
+        idle = (meeting - 2 / 3 * times.COMPUTE) / H
+        u = times.COMPUTE / (times.COMPUTE + idle)
+        assert times.share(name, 1.25e9, times.HIDES) == pytest.approx(u)
+    assert times.share("bf16", 1e12, times.HIDES) == 1
+    assert times.share("int8", 1e12, times.HIDES) < 1, "coding does not hide"
 
 
 def test_an_hour_behind_a_slow_port_is_worth_its_useful_share():
     same = times.worth("bf16", times.DGX, price=5.0)
     assert same == pytest.approx(5)
     assert times.worth("bf16", 1.25e9, 5.0) == pytest.approx(
-        5 * times.share("bf16", 1.25e9) / times.share("bf16", times.DGX)
+        5 * times.share("bf16", 1.25e9, times.HIDES)
     )
     assert [row[0] for row in times.rent_rows()] == ["bf16", "int8", "top-k", "H = 100"]
 

@@ -7,7 +7,7 @@ fp16      half the bits, which add up on their way       2 K/2 (N-1)/N sent
 int8      a byte each, a scale for 256; in two passes    2 (K/4 + K/256) (N-1)/N
 sign      a bit each, a scale for 256; in two passes     2 (K/32 + K/256) (N-1)/N
 top-k     the k largest and their places, to everybody   8 k (N-1)
-PowerSGD  of an m x n matrix P (m x r) and Q (n x r)     8 r (m + n) (N-1)/N
+PowerSGD  of an m x n matrix U (m x r) and V (n x r)     8 r (m + n) (N-1)/N
 
 Codes of a byte or a bit cannot be added on their way round a ring.  So a rank owns a
 chunk: everybody sends it his code of it, it sends everybody a code of the mean.  What a
@@ -111,19 +111,19 @@ class TopK(Int8):
 
 
 class PowerSGD(Full):
-    rank_of_matrix, Q = 4, None
+    rank_of_matrix, V = 4, None
 
     def __call__(self, x: Tensor) -> Tensor:
         if x.dim() != 2:  # biases and norms, too few to matter
             return super().__call__(x)
         whole, r = x + self.left, min(self.rank_of_matrix, *x.shape)
-        if self.Q is None:  # the same on all ranks; later the last step's
+        if self.V is None:  # the same on all ranks; later the last step's
             draw = torch.Generator().manual_seed(0)
-            self.Q = torch.randn(x.shape[1], r, generator=draw).to(x)
-        P = torch.linalg.qr(self.summed(whole @ self.Q / self.ranks)).Q
-        self.Q = self.summed(whole.T @ P / self.ranks)
-        self.left = whole - P @ self.Q.T
-        return P @ self.Q.T
+            self.V = torch.randn(x.shape[1], r, generator=draw).to(x)
+        U = torch.linalg.qr(self.summed(whole @ self.V / self.ranks)).Q
+        self.V = self.summed(whole.T @ U / self.ranks)
+        self.left = whole - U @ self.V.T
+        return U @ self.V.T
 
 
 class Compressed(ddp.Naive):
