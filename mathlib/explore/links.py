@@ -56,7 +56,7 @@ def send_less(model: str, link: float, code: str, steps: int, nodes: int) -> str
         ["pays below", _even(full, less, _coding(shape, code) / H)],
     ]
     facts = table(["a step on average", "nothing hidden"], rows)._repr_html_()
-    return say + facts + _curve(shape, code, nodes, H)
+    return say + facts + _curve(shape, code, nodes, H, link)
 
 
 def _compute(shape: specs.Model) -> float:
@@ -90,7 +90,7 @@ def _even(full: float, less: float, seconds: float) -> str:
         return "no link: it sends more"
 
 
-def _curve(shape: specs.Model, code: str, nodes: int, H: int) -> str:
+def _curve(shape: specs.Model, code: str, nodes: int, H: int, link: float) -> str:
     compute = _compute(shape)
     seconds = {"bf16, every step": (0.0, _sent(shape, "bf16", nodes, 1))}
     seconds["chosen"] = _coding(shape, code) / H, _sent(shape, code, nodes, H)
@@ -109,4 +109,6 @@ def _curve(shape: specs.Model, code: str, nodes: int, H: int) -> str:
         show_x=says.short,
         show_y=says.short,
         log_x=True,
+        mark=8 * link / 1e9,
+        mark_label="your link",
     )

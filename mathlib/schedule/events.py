@@ -107,7 +107,8 @@ def run(
     clock.spans = [] if flag("record", record) else None
     clock.run()
     made = clock.now, clock.worked, clock.sent, clock.messages, clock.blocked
-    return Run(*made, sorted(clock.spans or (), key=lambda span: span.start), clock.done)
+    spans = sorted(clock.spans or (), key=lambda span: span.start)
+    return Run(*made, spans, clock.done)
 
 
 class _Clock:

@@ -81,7 +81,7 @@ def all_reduce_ends(
     A node's g ranks send at once between nodes: each is taken to have W / g of a shared
     port, which is exact without latency where all begin together and ports are equal.
 
-    Chapter: unequal
+    Chapter: unequal (eq-unequal-ring, eq-unequal-levels)
     """
     n, K = instance("cluster", cluster, Cluster).ranks, non_negative("payload", payload)
     ends = [0.0] * n if begins is None else listed("begins", begins)

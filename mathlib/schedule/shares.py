@@ -14,7 +14,7 @@ def by_speed(*, things: int, speeds: Sequence[float]) -> list[int]:
     """How many of some equal things each device takes: the least max n_i / v_i, one by one to who
     would be ready first.
 
-    Chapter: unequal
+    Chapter: unequal (eq-unequal-shares)
     """
     rates = [positive("speeds", speed) for speed in listed("speeds", speeds)]
     counts = [0] * len(rates)

@@ -63,7 +63,10 @@ class Shared(NamedTuple):
 def shared(
     name: str, sequences: Sequence[int] = (2, 2, 4, 4), rooms: Sequence[float] = (1, 1, 3, 3)
 ) -> Shared:
-    """Sequences by speed, states by room."""
+    """Sequences by speed, states by room; a rank's mean counts as its share of the batch.
+
+    Chapter: unequal (eq-unequal-mean)
+    """
     return _compared(name, sequences, shares.by_room(numbers=NUMBERS, rooms=rooms), False)
 
 
