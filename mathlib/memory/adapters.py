@@ -283,8 +283,8 @@ def sharded(
     """Bytes of one of some devices that share frozen weights and adapters as FSDP does:
     an equal part of each, one gathered layer, and its own activations.
 
-    `whole_bits`: 4-bit matrices are kept in integers, which FSDP does not shard; a
-    layer is then gathered without them. `how` goes to `training`.
+    `whole_bits`: 4-bit matrices lie in buffers, which FSDP leaves whole; a layer is
+    then gathered without them. `how` goes to `training`.
 
     Chapter: after (eq-adapters-sharded)
     """
