@@ -141,7 +141,7 @@ def growth(tokens: Sequence[int], devices: int = 8) -> dict[str, list[tuple[floa
         needed = [
             fit.training(EIGHT, layout, tokens=s),
             *(adapters.training(EIGHT, quantised=q, **own) for q in (False, True)),  # type: ignore[arg-type]
-            adapters.sharded(EIGHT, devices=devices, **own),
+            adapters.sharded(EIGHT, devices=devices, **own),  # type: ignore[arg-type]
         ]
         for line, one in zip(lines.values(), needed, strict=True):
             line.append((s, one.total / 1e9))
