@@ -115,7 +115,7 @@ def split(
         )
     e = positive("bytes_per_element", how.get("bytes_per_element", 2))
     of = {"tensor": tensor, "bytes_per_element": e}
-    of |= {"sequences": ceil_div(sequences * n, writers)}
+    of |= {"sequences": ceil_div(whole("sequences", sequences) * n, writers)}
     tokens = policy.context if how.get("tokens") is None else how["tokens"]
     parts: dict[str, Part] = {
         "weights to write with": e * params.total(policy) / whole("tensor", tensor),
