@@ -286,7 +286,7 @@ def lora(
     targets: names as in `matrices`; the paper adapts query and value. `magnitude`: DoRA adds one
     number for each output (Liu et al. 2024, section 4.1).
 
-    Chapter: memory
+    Chapter: after (eq-adapter-size)
     """
     model, r, magnitude = find_model(model), whole("rank", rank), flag("magnitude", magnitude)
     body = matrices(model)[:-1]

@@ -236,7 +236,7 @@ def training(
     head stay as they are (peft's prepare_model_for_kbit_training makes them fp32, twice as much). A
     fused loss writes its gradient over the probabilities.
 
-    Chapter: memory
+    Chapter: after (eq-adapter-bytes)
     """
     widths = bytes_per_element, adapter_bytes
     how = _checked(
@@ -283,8 +283,8 @@ def sharded(
     """Bytes of one of some devices that share frozen weights and adapters as FSDP does:
     an equal part of each, one gathered layer, and its own activations.
 
-    `whole_bits`: 4-bit matrices are kept in integers, which FSDP does not shard; a
-    layer is then gathered without them. `options` go to `training`.
+    `whole_bits`: 4-bit matrices lie in buffers, which FSDP leaves whole; a layer is
+    then gathered without them. `options` go to `training`.
 
     Chapter: after (eq-adapters-sharded)
     """

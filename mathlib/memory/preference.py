@@ -52,7 +52,7 @@ def phases(
     by `tensor` devices that share the weights they write with, gathered for it. DPO's micro-batch
     counts pairs. `bytes_per_element`: of frozen weights, of those to write with, of the cache.
 
-    Chapter: memory
+    Chapter: after (eq-roles-at-rest)
     """
     policy = find_model(model)
     if one_of("method", method, METHODS) not in WRITES and (sequences, tensor) != (1, 1):
@@ -138,7 +138,7 @@ def apart(
     """Bytes where others write: of one of n devices that train GRPO's policy, while it hands its
     weights over as one row, and of a writer, who keeps them beside the cache.
 
-    Chapter: memory
+    Chapter: after (eq-writer)
     """
     policy, n = find_model(model), whole("devices", devices)
     e = positive("bytes_per_element", bytes_per_element)

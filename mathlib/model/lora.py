@@ -90,6 +90,8 @@ class _FromBits(torch.autograd.Function):
 class Nf4Linear(nn.Module):
     """A frozen linear layer in nf4: two numbers a byte, a scale for 64 of them, which has 8 bits
     below a scale for 256 scales (Dettmers et al. 2023, arXiv:2305.14314, section 3).
+
+    Chapter: after (eq-nf4)
     """
 
     in_features: int
@@ -155,6 +157,8 @@ def adapt(
     """A Llama whose weights are frozen, with an adapter beside each matrix named in `targets`, and
     with `magnitude` DoRA's; `quantised` puts all matrices of its layers into 4 bits, as QLoRA does:
     embedding, norms and head stay.
+
+    Chapter: after (eq-adapter)
     """
     for name in targets:
         one_of("targets", name, PLACES)

@@ -17,7 +17,7 @@ def coded(*, numbers: float, ranks: int, bits: float, block: int | None = 256) -
     Codes do not add up on their way round a ring: they go to the owner of their
     chunk, and the mean's code goes to all.
 
-    Chapter: links (eq-links-coded)
+    Chapter: links (eq-links-coded, eq-links-int8)
     """
     scale = 4 / whole("block", block) if block is not None else 0
     each = positive("bits", bits) / 8 + scale
@@ -38,7 +38,7 @@ def largest(*, kept: float, ranks: int, number_bytes: float = 4) -> float:
 def low_rank(*, shapes: Iterable[tuple[int, int]], rank: int, ranks: int) -> float:
     """PowerSGD: of each m x n matrix the sums of U, m x r, and V, n x r: 2 * 4 r (m + n) (N-1)/N.
 
-    Chapter: links (eq-links-lowrank)
+    Chapter: links (eq-links-lowrank, eq-links-powersgd)
     """
     numbers = sum(
         min(whole("rank", rank), m, n) * (whole("rows", m) + whole("columns", n)) for m, n in shapes
@@ -84,7 +84,7 @@ def utilization(*, compute: float, sending: float, steps: int = 1) -> float:
     """Share of the time in which a rank computes: H c / (H c + s). Steps take c, and a
     meeting after H of them takes s, none of it hidden.
 
-    Chapter: links (eq-links-utilization)
+    Chapter: links (eq-links-utilization, eq-links-share)
     """
     computing = whole("steps", steps) * positive("compute", compute)
     return computing / (computing + non_negative("sending", sending))

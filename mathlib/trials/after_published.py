@@ -23,16 +23,21 @@ QWEN = specs.find_model("llama2-7b").but(
 # One GPU: tables
 
 
+STEEP = 2  # the first length whose peak is the loss's: at 256 and 512 tokens QLoRA takes the same
+
+
 class Slope(NamedTuple):
-    """Gigabytes by length, by the formula and as printed; MB a token of each."""
+    """Gigabytes by length, by the formula and as printed; MB a token of each, from 1,024 tokens to
+    the longest.
+    """
 
     formula: list[float]
     printed: list[float]
 
     @property
     def a_token(self) -> tuple[float, float]:
-        span = (ROWS["tokens"][-1] - ROWS["tokens"][0]) / 1e3
-        ends = [(one[-1] - one[0]) / span for one in self]
+        span = (ROWS["tokens"][-1] - ROWS["tokens"][STEEP]) / 1e3
+        ends = [(one[-1] - one[STEEP]) / span for one in self]
         return ends[0], ends[1]
 
 
@@ -46,29 +51,18 @@ def qwen(method: str) -> Slope:
 def logit_bytes(method: str) -> tuple[float, float]:
     """Bytes a logit that the slopes leave when the layers' inputs are taken off; by the formula, in
     the printed numbers.
+
+    Chapter: after (eq-logit-bytes)
     """
     inputs = 2 * (QWEN.layers + 1) * QWEN.width
     ours, printed = ((1e6 * each - inputs) / QWEN.padded_vocab for each in qwen(method).a_token)
     return ours, printed
 
 
-def packed(tokens: int = 256) -> dict[str, tuple[float, float, float]]:
-    """GB of QLoRA of four sizes of Qwen: by formula, the same with embedding and head in 32 bits as
-    peft's preparation leaves them, as printed.
-    """
-    found = {}
-    for name, (*shape, vocab, printed) in ROWS["short"].items():
-        fields = dict(zip(("layers", "width", "heads", "ffn_width"), shape, strict=True))
-        model = QWEN.but(**fields, kv_heads=fields["heads"], head_dim=128, vocab=vocab)
-        how: dict[str, Any] = {"rank": 64, "recompute": "full", "dropout": True}
-        needed = adapters.training(model, tokens=tokens, quantised=True, **how).total
-        wider = 2 * 2 * model.padded_vocab * model.width
-        found[f"Qwen {name}"] = needed / 1e9, (needed + wider) / 1e9, printed
-    return found
-
-
 def sixty_five() -> dict[str, tuple[float, float]]:
-    """GB of LLaMA 65B: full with 12 bytes a parameter, QLoRA of rank 64 on 512 tokens; printed."""
+    """GB of LLaMA 65B: full with 12 bytes a parameter, QLoRA of rank 64 on 512 tokens; as printed,
+    which is a bound.
+    """
     full = (2 + 2 + 8) * params.total("llama-65b")  # weights, gradients, two moments
     how = {"rank": 64, "tokens": 512, "recompute": "full", "quantised": True}
     packed = adapters.training("llama-65b", **how).total  # type: ignore[arg-type]
@@ -139,15 +133,17 @@ def answer(needed: float) -> str:
 
 def growth(tokens: Sequence[int], devices: int = 8) -> dict[str, list[tuple[float, float]]]:
     """GB of a GPU over the length of its one sequence, nothing recomputed: full fine-tuning in
-    shards on all GPUs, adapters with the whole model on each.
+    shards on all GPUs, adapters with the whole model on each, LoRA in shards as well.
     """
     layout = Layout(data=devices, zero=3)
-    lines: dict[str, list[tuple[float, float]]] = {"full, in 8 shards": [], "LoRA": [], "QLoRA": []}
+    names = (f"full, in {devices} shards", "LoRA", "QLoRA", f"LoRA, in {devices} shards")
+    lines: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for s in tokens:
         own = {"rank": 16, "tokens": s}
         needed = [
             fit.training(EIGHT, layout, tokens=s),
             *(adapters.training(EIGHT, quantised=q, **own) for q in (False, True)),  # type: ignore[arg-type]
+            adapters.sharded(EIGHT, devices=devices, **own),  # type: ignore[arg-type]
         ]
         for line, one in zip(lines.values(), needed, strict=True):
             line.append((s, one.total / 1e9))
@@ -183,11 +179,13 @@ def lora_parts(*tokens: int) -> dict[str, dict[str, float]]:
 TOKENS, REPLY, REPLIES = 2048, 1024, 64  # of prompt and reply; of a reply; of a GPU at once
 
 
-def phases(method: str, place: str = "together", devices: int = 8) -> dict[str, Parts]:
-    """A GPU's phases, with 64 replies at once where it writes."""
+def phases(
+    method: str, place: str = "together", devices: int = 8, rounds: int = 1
+) -> dict[str, Parts]:
+    """A GPU's phases, with 64 replies where it writes, all at once or in rounds."""
     how: dict[str, Any] = {"method": method, "devices": devices, "tokens": TOKENS}
     if method in preference.WRITES:
-        how["sequences"] = REPLIES
+        how["sequences"] = REPLIES // rounds
     if place == "apart":
         return preference.split(EIGHT, writers=2, **how)
     return preference.phases(EIGHT, offload=place == "offloaded", **how)
@@ -206,17 +204,19 @@ def phase_bars(method: str, place: str = "together") -> dict[str, dict[str, floa
 
 
 def placements(method: str = "ppo") -> list[list[str]]:
-    """Each placement's fullest GPU."""
+    """Each placement's fullest GPU, apart in four rounds of replies as well."""
     rows = []
-    for place in ("together", "apart", "offloaded"):
-        name, most = max(phases(method, place).items(), key=lambda one: one[1].total)
-        rows.append([place, name, f"{most.total / 1e9:.1f} GB", answer(most.total)])
+    for place, rounds in (("together", 1), ("apart", 1), ("apart", 4), ("offloaded", 1)):
+        found = phases(method, place, rounds=rounds)
+        name, most = max(found.items(), key=lambda one: one[1].total)
+        title = f"{place}, {rounds} rounds" if rounds > 1 else place
+        rows.append([title, name, f"{most.total / 1e9:.1f} GB", answer(most.total)])
     return rows
 
 
 def seconds(achieved: float = 0.4) -> dict[str, float]:
-    """Of a GRPO step on one of eight A100s with 64 replies: writing at the device's limit; scoring
-    by one model and training at 40% of the peak; weights gathered over NVLink.
+    """Of a GRPO step on one of eight A100s with 64 replies: writing at the device's limit; reading
+    the prompts, scoring by one model and training at 40% of the peak; weights gathered over NVLink.
     """
     speed = achieved * CARD.flops_per_second("bf16")
     read = [
@@ -224,8 +224,10 @@ def seconds(achieved: float = 0.4) -> dict[str, float]:
         for i in (0, REPLY // 2, REPLY - 1)
     ]
     forward = flops.forward(EIGHT, sequences=REPLIES, tokens=TOKENS).total / speed
+    prompts = flops.forward(EIGHT, sequences=REPLIES, tokens=TOKENS - REPLY).total / speed
     weights = 2 * params.total(EIGHT)
     return {
+        "reading the prompts": prompts,
         "writing": REPLY * sum(read) / len(read),
         "scoring": forward,
         "training, recomputed": 4 * forward,

@@ -88,7 +88,10 @@ def _sent() -> dict[str, tuple[float, float]]:
 
 
 def replicas(ranks: int) -> dict[str, Sent]:
-    """Data parallel: the gradients of what is trained, 2 K (N-1)/N, in the mean of all ranks."""
+    """Data parallel: the gradients of what is trained, 2 K (N-1)/N, in the mean of all ranks.
+
+    Chapter: after (eq-adapter-sent)
+    """
     of_ranks = launch.run(_sent, ranks)
     found = {}
     for method in METHODS:
@@ -129,6 +132,8 @@ def _sharded() -> dict[str, Sharded]:
 def sharded(ranks: int) -> dict[str, Sharded]:
     """What the first rank of FSDP counts: layers are gathered forward and backward, the rest once;
     gradients are scattered of what is trained alone.
+
+    Chapter: after (eq-adapters-gathered)
     """
     return launch.run(_sharded, ranks)[0]
 

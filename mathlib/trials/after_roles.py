@@ -88,6 +88,10 @@ class Found(NamedTuple):
 
 
 def run(N: int, M: int = 0, optimizer: str = "Adam", stale: bool = False) -> Found:
+    """Both roles on ranks: the weights after every step beside those of one process.
+
+    Chapter: after (eq-grpo)
+    """
     courses = launch.run(_course, N + M, N, optimizer, stale)
     wanted, first = one_process(N, optimizer), oracle.flat_weights(built())
     far, wrote = [], [0.0]
@@ -115,6 +119,8 @@ def _zero() -> tuple[float, float]:
 def told(N: int, M: int = 0) -> list[float]:
     """Bytes that each rank sends in a step: ZeRO-3's, a gather of all weights, and apart a copy of
     them from M trainers, one to each writer; writers send texts.
+
+    Chapter: after (eq-reshard)
     """
     zero, K = launch.run(_zero, N)[0]
     exact = 8 * len(oracle.flat_weights(built()))

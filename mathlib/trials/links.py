@@ -274,7 +274,10 @@ def misses(
     names: tuple[str, ...] = ("sign", "sign" + FORGETS, "top-k", "top-k" + FORGETS),
     backwards: int = 100,
 ) -> dict[str, list[float]]:
-    """By code, how far the mean of what it gave is from the gradient, relative to that."""
+    """By code, how far the mean of what it gave is from the gradient, relative to that.
+
+    Chapter: links (eq-links-feedback, eq-links-telescope)
+    """
     return launch.run(_left, RANKS, names, backwards, timeout=120)[0]
 
 
