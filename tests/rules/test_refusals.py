@@ -97,8 +97,6 @@ FREE = {  # an argument that no check can refuse by its name, and why
     "run_": "comes from the data",
     "binary": "of units.show, which prints",
     "digits": "of units.show, which prints",
-    ("adapters.sharded", "how"): "keywords, checked by training",
-    ("preference.split", "how"): "keywords, checked by phases",
     ("units.parse", "name"): "the word that a refusal uses",
     ("units.parse", "value"): "text is parsed; tests/base/test_units.py",
     ("units.show", "value"): "prints what it is given",

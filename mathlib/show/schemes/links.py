@@ -42,7 +42,10 @@ def _feedback(width: float) -> str:
     page.arrow(gradient, whole_)
     page.arrow(whole_, code)
     page.arrow(code, rest)
-    page.arrow(rest, whole_, "next step", bend=-60 if page.narrow else 0)
+    if page.narrow:  # round the code
+        page.arrow(rest, whole_, bend=-1.1)
+    else:
+        page.arrow(rest, whole_, "next step", side=-1)
     return page.done(
         "The gradient and what was left over are added; the code of the sum is sent; the sum minus "
         "its code is left over for the next step"
