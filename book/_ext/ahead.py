@@ -24,7 +24,7 @@ from mathlib.show.experiments import Experiment, Line, Named, registry
 
 COMPILER = ("precompile.mjs", "precompile.py", "unpack.mjs")
 NOT_IN_BROWSER = {  # real runs, and data that no experiment reads; of the rest, what none imports
-    *("launch", "meters", "model", "parallel", "cli", "trials", "__pycache__"),
+    *("launch", "meters", "model", "parallel", "cli", "trials", "workshop", "__pycache__"),
     *("__main__.py", "claims.toml", "configurations.toml", "launches.toml", "sweeps.toml"),
     *("conventions.toml", "printed.toml", "published"),
 }
