@@ -61,11 +61,11 @@ def _course(N: int, optimizer: str, stale: bool) -> Course:
     return Course(found, counts.program, counts.system)
 
 
-def one_process(N: int, optimizer: str) -> list[Tensor]:
+def one_process(N: int, optimizer: str, steps: int = STEPS) -> list[Tensor]:
     """Weights after every step on the prompts of all."""
     model, first, found = built(), built(), []
     made = oracle.OPTIMIZERS[optimizer](model.parameters())
-    for number in range(STEPS):
+    for number in range(steps):
         prompts, dice = (torch.cat(of) for of in script.replies(N, number))
         text = grpo.write(model, prompts, dice)
         earned = script.vowels(text[:, -dice.shape[1] :]).view(-1, G)

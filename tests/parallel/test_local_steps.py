@@ -6,6 +6,7 @@ import pytest
 import sharding
 import torch
 import torch.distributed as dist
+from local_replicas import STEPS, by_hand
 
 from mathlib import launch
 from mathlib.checks import InputError
@@ -15,7 +16,6 @@ from mathlib.parallel import local_steps
 from mathlib.parallel.plain import local_sgd
 from mathlib.traffic import compressed
 
-STEPS = 9
 DILOCO = {"rate": 0.7, "momentum": 0.9}
 CASES = [
     {"steps": 3},
@@ -65,36 +65,6 @@ def test_one_fragment_is_the_plain_file(name):
             assert far(ours, theirs) < oracle.EQUAL
         alone = launch.run(trained, 3, name, {"steps": STEPS + 1}, plain=True)
         assert far(found[0][0], alone[0][0]) > 1e-6, "without a meeting"
-
-
-def by_hand(name, sizes, ranks, steps, rate=1.0, momentum=0.0, fragments=1, late=0, own=0.0):
-    """Replicas in one process; the outer momentum is written out."""
-    models = [sharding.build("odd", 0) for _ in range(ranks)]
-    made = [oracle.OPTIMIZERS[name](model.parameters()) for model in models]
-    mine = [[p for p in model.parameters() if p.requires_grad] for model in models]
-    met = [p.detach().clone() for p in mine[0]]
-    speed, flying, history = [0 * p for p in met], {}, [[] for _ in models]
-    for number in range(1, STEPS + 1):
-        x, y = sharding.odd_batch(number - 1)
-        parts = zip(x.chunk(ranks), y.chunk(ranks), strict=True)
-        for model, optimizer, (a, b) in zip(models, made, parts, strict=True):
-            sharding.mse(model, a, b).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        for f in range(fragments):
-            since = number - (f + 1) * steps // fragments
-            for i in range(sum(sizes[:f]), sum(sizes[: f + 1])):
-                if since >= 0 and since % steps == 0:
-                    flying[i] = met[i] - sum(one[i].detach() for one in mine) / ranks
-                if since >= late and (since - late) % steps == 0:
-                    way = flying.pop(i)
-                    speed[i] = momentum * speed[i] + way
-                    met[i] = met[i] - rate * (way + momentum * speed[i])
-                    for replica in mine:
-                        replica[i].data = (1 - own) * met[i] + own * replica[i].data
-        for kept, model in zip(history, models, strict=True):
-            kept.append(oracle.flat_weights(model).clone())
-    return history
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

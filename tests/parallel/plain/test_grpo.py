@@ -9,35 +9,13 @@ import torch.distributed as dist
 
 from mathlib import launch
 from mathlib.meters import wire
-from mathlib.model import gpt, oracle
+from mathlib.model import oracle
 from mathlib.parallel.plain import grpo, script
 from mathlib.parallel.plain.zero import Zero
+from mathlib.trials.after_roles import built, one_process
 
 STEPS, G = 3, 4
 SHAPE = script.MODEL
-
-
-def built():
-    model = gpt.GPT(SHAPE).double()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(4 if weight.dim() > 1 else 1)  # so that what it writes depends on it
-    return model
-
-
-def one_process(N, optimizer):
-    """Weights and texts after every step on the prompts of all."""
-    model, first = built(), built()
-    made, history = oracle.OPTIMIZERS[optimizer](model.parameters()), []
-    for number in range(STEPS):
-        prompts, dice = (torch.cat(of) for of in script.replies(N, number))
-        text = grpo.write(model, prompts, dice)
-        earned = script.vowels(text[:, -dice.shape[1] :]).view(-1, G)
-        grpo.loss(model, first, text, earned, dice.shape[1]).backward()
-        made.step()
-        made.zero_grad()
-        history.append(oracle.flat_weights(model).clone())
-    return history
 
 
 def by_ranks(N, optimizer):
@@ -69,7 +47,7 @@ def test_weights_after_every_step_are_those_of_one_process(N, writers):
 
     found = launch.run(run, N + writers)
     for name in oracle.OPTIMIZERS:
-        wanted, first = one_process(N, name), oracle.flat_weights(built())
+        wanted, first = one_process(N, name, STEPS), oracle.flat_weights(built())
         for step in range(STEPS):
             now = [found[r][name][step] for r in range(N)]
             assert oracle.distance(now, wanted[step]) < oracle.EQUAL, (name, step)
@@ -86,7 +64,7 @@ def test_a_writer_with_old_weights_is_seen():
         )
         return by_ranks(2, "SGD")[0]
 
-    found, wanted = launch.run(stale, 3), one_process(2, "SGD")
+    found, wanted = launch.run(stale, 3), one_process(2, "SGD", STEPS)
     assert oracle.distance([found[0][0]], wanted[0]) < oracle.EQUAL, "the first replies are right"
     assert oracle.distance([found[0][-1]], wanted[-1]) > 1e-6
 

@@ -1,11 +1,13 @@
 """Local steps, beside replicas that one process moves by hand."""
 
 import copy
+from itertools import pairwise
 
 import pytest
 import sharding
 import torch
 import torch.distributed as dist
+from local_replicas import STEPS, by_hand
 
 from mathlib import launch
 from mathlib.meters import wire
@@ -13,7 +15,6 @@ from mathlib.model import oracle
 from mathlib.parallel.plain.local_sgd import LocalSteps, mean, nesterov
 from mathlib.traffic import compressed
 
-STEPS = 9
 CASES = [
     {"steps": 3},
     {"outer": nesterov, "steps": 2},
@@ -39,41 +40,19 @@ def by_ranks(options):
     return history
 
 
-def by_hand(ranks, outer=mean, steps=1, fragments=1, late=0, own=0.0):
-    """Each replica is a list of tensors; momentum is written out."""
-    rate, memory = (0.7, 0.9) if outer is nesterov else (1.0, 0.0)
-    models = [sharding.build("odd", 0) for _ in range(ranks)]
-    made = [oracle.OPTIMIZERS["SGD"](model.parameters()) for model in models]
-    mine = [list(model.parameters()) for model in models]
-    met = [p.detach().clone() for p in mine[0]]
-    speed, on_its_way = [0 * p for p in met], {}
-    cut = [len(met) * f // fragments for f in range(fragments + 1)]
-    history = [[] for _ in models]
-    for number in range(STEPS):
-        for model, optimizer, (x, y) in zip(models, made, parts(number, ranks), strict=True):
-            sharding.mse(model, x, y).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        for f in range(fragments):
-            for i in range(cut[f], cut[f + 1]):
-                since = number + 1 - (f + 1) * steps // fragments
-                if since >= 0 and since % steps == 0:
-                    on_its_way[i] = met[i] - sum(own[i].detach() for own in mine) / ranks
-                if since >= late and (since - late) % steps == 0:
-                    way = on_its_way.pop(i)
-                    speed[i] = memory * speed[i] + way
-                    met[i] = met[i] - rate * (way + memory * speed[i])
-                    for replica in mine:
-                        replica[i].data = (1 - own) * met[i] + own * replica[i].data
-        for kept, model in zip(history, models, strict=True):
-            kept.append(oracle.flat_weights(model).clone())
-    return history
+def moved_by_hand(ranks, outer=mean, fragments=1, **options):
+    rate, momentum = (0.7, 0.9) if outer is nesterov else (1.0, 0.0)
+    many = len(list(sharding.build("odd", 0).parameters()))
+    cut = [many * f // fragments for f in range(fragments + 1)]
+    sizes = [b - a for a, b in pairwise(cut)]
+    outer_step = {"rate": rate, "momentum": momentum, "fragments": fragments, "frozen": True}
+    return by_hand("SGD", sizes, ranks, **outer_step, **options)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_weights_after_every_step_are_those_by_hand(ranks):
     for options in CASES:
-        found, wanted = launch.run(by_ranks, ranks, options), by_hand(ranks, **options)
+        found, wanted = launch.run(by_ranks, ranks, options), moved_by_hand(ranks, **options)
         for ours, theirs in zip(found, wanted, strict=True):
             assert oracle.distance([torch.cat(ours)], torch.cat(theirs)) < oracle.EQUAL, options
 
