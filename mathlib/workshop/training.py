@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mathlib.prover.modular import inverse
+from mathlib.schedule.cluster import Cluster
 from mathlib.workshop.diagnosis import differs, each_rank, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.network import Batch, Network
+from mathlib.workshop.puzzle import Budget, Trial
 from mathlib.workshop.tensor import Tensor, join
 
 
@@ -74,3 +76,17 @@ class Training:
         own = [self.model.whole_gradient(before, of[step]) for of in self.batches]
         used = moved - self.momenta[step] * self.beta
         return sum_differs(used, own, "gradient", rank, mean=True)
+
+
+def gradient_sum(
+    title: str, cluster: Cluster, numbers: int, most: tuple[Budget, ...], *more: Any
+) -> Trial:
+    """Every rank has another gradient, and must end with the sum; `more` is given to each."""
+    parts = [drawn(f"gradient of rank {r}", numbers) for r in range(cluster.ranks)]
+    return Trial(
+        title,
+        cluster,
+        lambda me: [parts[me.rank][:], *more],
+        lambda out: each_rank(out.results, lambda r, x: sum_differs(x, parts, "gradient", r)),
+        most,
+    )

@@ -3,10 +3,9 @@
 from mathlib.schedule.cluster import Cluster, Link
 from mathlib.traffic import comm
 from mathlib.workshop.collectives import all_gather, all_reduce, reduce_scatter
-from mathlib.workshop.diagnosis import each_rank, sum_differs
-from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.training import gradient_sum
 
 INSIDE, BETWEEN = Link(40.0, 0.1), Link(4.0, 1.0)  # ten times slower between nodes
 
@@ -27,16 +26,9 @@ async def solution(me, gradient, node_size):
 
 
 def trial(nodes: int, g: int, numbers: int) -> Trial:
-    """Every rank has another gradient, and must end with the sum."""
-    n = nodes * g
-    parts = [drawn(f"gradient of rank {r}", numbers) for r in range(n)]
-    return Trial(
-        f"{nodes} nodes of {g} ranks, {numbers} numbers",
-        Cluster((g,) * nodes, inside=INSIDE, between=BETWEEN),
-        lambda me: [parts[me.rank][:], g],
-        lambda out: each_rank(out.results, lambda r, x: sum_differs(x, parts, "gradient", r)),
-        most(nodes, g, NUMBER * numbers),
-    )
+    title = f"{nodes} nodes of {g} ranks, {numbers} numbers"
+    cluster = Cluster((g,) * nodes, inside=INSIDE, between=BETWEEN)
+    return gradient_sum(title, cluster, numbers, most(nodes, g, NUMBER * numbers), g)
 
 
 def most(nodes: int, g: int, payload: int) -> tuple[Budget, ...]:

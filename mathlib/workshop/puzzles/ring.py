@@ -1,10 +1,9 @@
 """Ring all-reduce.  N ranks, K bytes of a gradient."""
 
 from mathlib.workshop import budgets
-from mathlib.workshop.diagnosis import each_rank, sum_differs
-from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.tensor import join
+from mathlib.workshop.training import gradient_sum
 
 
 async def start(me, gradient):
@@ -28,15 +27,8 @@ async def solution(me, gradient):
 
 
 def trial(n: int, numbers: int) -> Trial:
-    """Every rank has another gradient, and must end with the sum."""
-    parts = [drawn(f"gradient of rank {r}", numbers) for r in range(n)]
-    return Trial(
-        f"{n} ranks, {numbers} numbers",
-        budgets.alone(n),
-        lambda me: [parts[me.rank][:]],
-        lambda out: each_rank(out.results, lambda r, x: sum_differs(x, parts, "gradient", r)),
-        most(n, numbers) if numbers % n == 0 else (),
-    )
+    held_to = most(n, numbers) if numbers % n == 0 else ()
+    return gradient_sum(f"{n} ranks, {numbers} numbers", budgets.alone(n), numbers, held_to)
 
 
 def most(n: int, numbers: int) -> tuple[Budget, ...]:
