@@ -1,4 +1,4 @@
-"""One device by all meters, recorded as data: products, streams, a step's memory, flash, decoding.
+"""One device by all meters, recorded as data: matmuls, streams, a step's memory, flash, decoding.
 
     python bench/device.py                            on a CPU: tries the path, keeps nothing
     python bench/device.py --device cuda --keep       on a GPU: also writes bench/results/
@@ -33,7 +33,7 @@ KERNELS = {"plain": "standard", "flash": "flash"}  # the model's word: the formu
 
 
 def shape(quick: bool) -> Model:
-    """A model whose products fill a GPU, or one that a CPU steps through in a moment."""
+    """A model whose matmuls fill a GPU, or one that a CPU steps through in a moment."""
     sizes = {"layers": 2, "width": 64, "heads": 4, "context": 32}
     if not quick:
         sizes = {"layers": 12, "width": 2048, "heads": 16, "context": 1024}
@@ -49,14 +49,14 @@ def on(device: str, sequences: int, context: int) -> list[torch.Tensor]:
     return [tokens.to(device) for tokens in data.batch(sequences, context)]
 
 
-def products(device: str, quick: bool) -> Iterator[dict]:
+def matmuls(device: str, quick: bool) -> Iterator[dict]:
     """FLOP/s by size and type: square ones, and thin ones as decoding has them."""
     sizes = [64, 128] if quick else [256, 512, 1024, 2048, 4096, 8192, 16384]
     wide = sizes[-2]
     shapes = [(n, n, n) for n in sizes]
     shapes += [(rows, wide, wide) for rows in ([1, 8] if quick else [1, 4, 16, 64, 256])]
     for name, dtype in TYPES.items():
-        found = rates.product_rates(shapes, dtype=dtype, device=device, repeat=2 if quick else 9)
+        found = rates.matmul_rates(shapes, dtype=dtype, device=device, repeat=2 if quick else 9)
         for (r, i, o), rate in zip(shapes, found, strict=True):
             yield {"dtype": name, "rows": r, "inner": i, "columns": o, "flop_per_second": rate}
 
@@ -118,10 +118,10 @@ def memory(device: str, quick: bool) -> Iterator[dict]:
 
 
 def as_measured(device: str, quick: bool) -> Device:
-    """A device with the rate of a large square product and that of a long stream."""
+    """A device with the rate of a large square matmul and that of a long stream."""
     n, size = (128, 2**16) if quick else (8192, 2**30)
     dtype = TYPES[works_in(device)]
-    (multiplies,) = rates.product_rates([(n, n, n)], dtype=dtype, device=device)
+    (multiplies,) = rates.matmul_rates([(n, n, n)], dtype=dtype, device=device)
     (moves,) = rates.stream_rates([size], device=device)
     return Device("here", {"bf16": multiplies}, 1, moves, 0, 0)
 
@@ -155,7 +155,7 @@ def decode(device: str, quick: bool) -> Iterator[dict]:
         }
 
 
-SECTIONS = (products, streams, kept, memory, decode)
+SECTIONS = (matmuls, streams, kept, memory, decode)
 
 
 def record(device: str, quick: bool) -> dict:

@@ -1,4 +1,4 @@
-"""How a model is spread over devices, and which layers and slices of products that gives a device.
+"""How a model is spread over devices, and which layers and slices of matmuls that gives a device.
 
 p pipeline · t tensor · dp data · v chunks a stage · b micro_batch · m micro_batches · L layers
 cp context · ep expert
@@ -17,12 +17,12 @@ RECOMPUTE = ("none", "selective", "full")
 class Layout:
     """How a model is spread over devices. World size = data * context * tensor * pipeline.
 
-    Experts are dealt out over ranks that are there for other reasons: of the ranks of a stage,
+    Experts are distributed over ranks that are there for other reasons: of the ranks of a stage,
     `expert` * `expert_split` hold all experts of its layers once.
     """
 
     data: int = 1  # dp, replicas that see different data
-    tensor: int = 1  # t, devices that share every matrix product
+    tensor: int = 1  # t, devices that share every matmul
     pipeline: int = 1  # p, stages
     chunks: int = 1  # v, model chunks a stage holds (interleaving); 1: plain
     zero: int = 0  # ZeRO stage
@@ -33,9 +33,9 @@ class Layout:
     micro_batch: int = 1  # b, sequences a forward pass takes
     micro_batches: int = 1  # m, micro-batches a step
     recompute: str = "none"  # none, selective, full
-    context: int = 1  # cp, devices that share every sequence, each a piece of it
-    expert: int = 1  # ep, devices over which the experts of a layer are dealt out
-    expert_tensor: int = 0  # devices that share the products of an expert; 0: as tensor
+    context: int = 1  # cp, devices that share every sequence, each a shard of it
+    expert: int = 1  # ep, devices over which the experts of a layer are distributed
+    expert_tensor: int = 0  # devices that share the matmuls of an expert; 0: as tensor
 
     def __post_init__(self) -> None:
         keep_whole(self, 1, "data", "tensor", "pipeline", "chunks", "micro_batch", "micro_batches")
@@ -73,7 +73,7 @@ class Layout:
 
     @property
     def expert_split(self) -> int:
-        """Devices that share the products of an expert."""
+        """Devices that share the matmuls of an expert."""
         return self.expert_tensor or self.tensor
 
     @property

@@ -116,7 +116,7 @@ class Device:
 
     @property
     def half(self) -> float:
-        """Dense peak for products of 16-bit numbers: bf16, or fp16 where the device has no bf16."""
+        """Dense peak for matmuls of 16-bit numbers: bf16, or fp16 where the device has no bf16."""
         return self.peak["bf16"] if "bf16" in self.peak else self.peak["fp16"]
 
     @property

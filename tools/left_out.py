@@ -36,7 +36,7 @@ STAND_INS = {  # of a program that no other source ran: what its user would name
     **dict.fromkeys(("jax", "tpu"), "fsdp"),
 }
 STAND_IN = "megatron-core"
-SHARE = 0.8  # that eight of ten are
+SHARE = 0.8  # of the measured times, inside the interval
 
 
 @dataclass(frozen=True)

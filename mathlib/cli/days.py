@@ -96,7 +96,7 @@ def run_of(
 
 
 def sentence(run: Run, low: float = 0.0, high: float = 0.0) -> str:
-    """The run in words; low and high: what multiples of its time eight of ten such runs take."""
+    """The run in words; low and high: its 80% prediction interval, as multiples of its time."""
     took, whole = shown(run.training, "second"), run.time.total
     stops = f"one every {shown(run.between, 'second')} on {run.devices:,} devices{run.told}"
     told = f"{shown(run.tokens, 'token')} tokens take {took} of training and "
@@ -104,7 +104,7 @@ def sentence(run: Run, low: float = 0.0, high: float = 0.0) -> str:
     told += f"{shown(run.save, 'second')} a save, {shown(run.restart, 'second')} a restart)"
     if high:
         ends = (shown(times * whole, "second") for times in (low, high))
-        told += f", between {' and '.join(ends)} if steps take what eight of ten do"
+        told += f", 80% prediction interval {' to '.join(ends)}"
     return told + "".join(f"; {mode} {paid:,.0f}" for mode, paid in run.prices.items())
 
 
@@ -116,8 +116,8 @@ def facts(run: Run, low: float = 0.0, high: float = 0.0) -> list[Fact]:
         ("with saves and failures", whole, "second"),
     ]
     if high:
-        found.append(("eight of ten whole runs from", low * whole, "second"))
-        found.append(("whole runs to", high * whole, "second"))
+        found.append(("80% interval of whole runs, from", low * whole, "second"))
+        found.append(("80% interval of whole runs, to", high * whole, "second"))
     return [
         *found,
         ("a failure every", run.between, "second"),

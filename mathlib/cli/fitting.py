@@ -102,7 +102,7 @@ def _between(on: "Machine", one: "Answer") -> str:
         return ""
     at = _interval(on, one, one.choice)
     low, high = shown(at.low, "second"), shown(at.high, "second")
-    like = f"eight of ten runs like it were measured between {low} and {high}"
+    like = f"80% prediction interval {low} to {high}"
     return f"\n{like}\n{one.choice.risk:.0%} of runs predicted like it are too much for the memory"
 
 

@@ -254,7 +254,7 @@ def _recomputed(typed: Typed, flags: Flags, model: Named) -> None:
 
 
 def _fp8(typed: Typed, flags: Flags, model: Named) -> None:
-    """Products of 8 bits, for a step's time; what they keep is not modelled."""
+    """Matmuls of 8 bits, for a step's time; what they keep is not modelled."""
     if typed.knows("precision"):
         typed.take("precision", "fp8", "--fp8-format")
     else:

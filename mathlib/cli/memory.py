@@ -282,7 +282,7 @@ def planned(args: Typed, model: Model, lay: Layout) -> Counted:
 
 def counted_as(model: Model, recipe: str) -> str:
     """By whose conventions memory was counted, and where others are used."""
-    gate = ", a gate's product not fused" if model.gated else ""
+    gate = ", a gate's matmul not fused" if model.gated else ""
     other = "`mathlib plan`, `time` and `fit` count the kernels and copies of a --program, and say "
     other += "how often such a run is too much"
     return f"memory counted as PyTorch's own operations fill it: {recipe}{gate}\n{other}"

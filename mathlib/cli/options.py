@@ -37,11 +37,11 @@ KINDS = {
 }
 DEGREES = {
     "data": "replicas that see different data",
-    "tensor": "devices that share every product",
+    "tensor": "devices that share every matmul",
     "pipeline": "pipeline stages",
     "chunks": "model chunks a stage holds (interleaving)",
     "expert": "devices over which the experts of a layer are distributed",
-    "expert_tensor": "devices that share the products of an expert; tensor's if not given",
+    "expert_tensor": "devices that share the matmuls of an expert; tensor's if not given",
     "shard": "ranks over which ZeRO shards; all of data x context if not given",
     "micro_batch": "sequences of a forward pass",
     "micro_batches": "micro-batches a step; as many as stages if not given",

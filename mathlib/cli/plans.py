@@ -250,7 +250,7 @@ def told(found: "Ranking", fits: str) -> str:
         lines.append(f"too much for the others: {causes}")
     if found.between:
         low, high = (shown(t, "second") for t in (found.between.low, found.between.high))
-        lines.append(f"eight of ten runs like the first were measured between {low} and {high}")
+        lines.append(f"80% prediction interval of the first: {low} to {high}")
         if found.choices[0].offload != "none":
             lines.append("no run behind that interval keeps anything in the host's memory")
         lines.append(f"{OOM}: the chance of running out of memory, by runs predicted like it")

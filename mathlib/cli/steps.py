@@ -75,7 +75,7 @@ def add_machine(parser: ArgumentParser) -> None:
         "--precision",
         default="half",
         metavar="KIND",
-        help="of the products: half, fp8 or fp4; half if not given",
+        help="of the matmuls: half, fp8 or fp4; half if not given",
     )
 
 
@@ -214,8 +214,8 @@ def time_command(args: Typed) -> None:
         ("tokens a second of a device", tokens / parts.total / lay.world, "token"),
         (f"MFU{of_peak(on)}", step.utilization(on, lay, **away), ""),
         (f"HFU{of_peak(on)}", step.utilization(on, lay, executed=True, **away), ""),
-        ("eight of ten runs from", between.low, "second"),
-        ("to", between.high, "second"),
+        ("80% interval, from", between.low, "second"),
+        ("80% interval, to", between.high, "second"),
     ]
     verdict, held = _memory(args, on, lay)
     facts += held

@@ -81,7 +81,7 @@ def _recomputed(typed: Typed, said: dict[str, Any]) -> None:
 
 
 def _numbers(typed: Typed, said: dict[str, Any]) -> None:
-    """Weights, gradients and states of training.dtype; products of 8 bits by a converter."""
+    """Weights, gradients and states of training.dtype; matmuls of 8 bits by a converter."""
     word = said.get("training.dtype", "float32")
     recipe = "adam-bf16" if word == "bfloat16" else "adam-fp32"
     typed.take("recipe", recipe, f"training.dtype {word}")

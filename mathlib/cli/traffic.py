@@ -150,7 +150,7 @@ def step_bytes(model: Model, lay: Layout, own: Parts, tokens: int | None) -> Par
 
 
 def _data_bytes(lay: Layout, own: Parts) -> dict[str, Parts]:
-    """Gradients and weights; experts have ranks of their own where they are dealt out."""
+    """Gradients and weights; experts have ranks of their own where they are distributed."""
     from mathlib.traffic import volumes
 
     how: dict[str, Any] = {"stage": lay.zero, "micro_batches": lay.micro_batches}

@@ -152,7 +152,7 @@ def _of_flops(args: Typed) -> Iterator[Formula]:
     rest = 3 * (forward.total - core)
     place = "compute.flops.training (eq-train, eq-6pd)"
     text = "6 * P * B * s"
-    yield line("products with weights", text, size, rest, "FLOP", place)
+    yield line("matmuls with weights", text, size, rest, "FLOP", place)
     half = "6" if args.causal else "12"
     back = args.attention_backward
     text = f"{half} * L * B * s^2 * a * d"
@@ -181,7 +181,7 @@ def _of_memory(args: Typed) -> Iterator[Formula]:
     }
     yield from _layer(model, lay, {name: how[name] for name in how if how[name] is not None})
     total = fit.training(model, lay, recipe=recipe, stage=args.pipeline_stage, **how)
-    title = f"in all, with logits and what is on its way ({total.title.partition(', ')[2]})"
+    title = f"in all, with logits and what is in flight ({total.title.partition(', ')[2]})"
     parts = [total.amount(name) for name in total]
     letters = {chr(ord("A") + i): part for i, part in enumerate(parts)}
     text = " + ".join(letters)

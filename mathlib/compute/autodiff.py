@@ -1,9 +1,9 @@
 """Reverse-mode automatic differentiation: what torch.autograd does, on lists of lists.
 
-A value remembers its parents, and for each a pull: from G = dloss/dvalue to its share (Baydin
+A value remembers its parents, and for each a VJP: from G = dloss/dvalue to its share (Baydin
 et al. 2018, 3.2). What was made last is visited first, and a leaf when its last share is there.
-Y = A B is one product; its pulls G_A = G_Y B^T and G_B = A^T G_Y are two. `made` and `pulled` count
-multiplications.
+Y = A B is one matmul; its VJPs G_A = G_Y B^T and G_B = A^T G_Y are two. `made` and `made_back`
+count multiplications.
 """
 
 import math
@@ -15,7 +15,7 @@ from mathlib.checks import InputError
 
 Rows = list[list[float]]
 Arrived = dict["Value", Rows]  # gradients that have come, by where
-Pull = Callable[[Rows], tuple[Rows, int]]  # a gradient -> the parent's share, multiplications
+VJP = Callable[[Rows], tuple[Rows, int]]  # a gradient -> the parent's share, multiplications
 NUMBERS = count(1)  # of results, in the order in which they are made
 
 
@@ -56,7 +56,7 @@ def hadamard(a: Rows, b: Rows) -> tuple[Rows, int]:
     return each(mul, a, b), len(a) * len(a[0])
 
 
-def product(a: Rows, b: Rows) -> tuple[Rows, int]:
+def matmul(a: Rows, b: Rows) -> tuple[Rows, int]:
     """The product of an m x k and a k x n matrix, and its m k n multiplications.
 
     Chapter: autograd (eq-pulls)
@@ -106,26 +106,26 @@ class Value:
         self.by = by  # the operation; none made a leaf
         self.number = next(NUMBERS) if by else math.inf
         self.made = made  # multiplications of forward
-        self.pulled = 0  # and those of backward
+        self.made_back = 0  # and those of backward
         self.needs_grad = needs_grad and not by
-        self.pulls: list[tuple[Value, Pull]] = []
+        self.vjps: list[tuple[Value, VJP]] = []
         self.grad: Rows | None = None
 
-    def passes_to(self, parent: "Value", pull: Pull) -> None:
+    def passes_to(self, parent: "Value", vjp: VJP) -> None:
         """Say how a parent gets its share of a gradient."""
-        self.pulls.append((parent, pull))
+        self.vjps.append((parent, vjp))
         self.needs_grad = self.needs_grad or parent.needs_grad
 
     def __matmul__(self, b: "Value") -> "Value":
-        rows, made = product(self.rows, b.rows)
+        rows, made = matmul(self.rows, b.rows)
         out = Value(rows, by="@", made=made)
         out.passes_to(
             self,
-            lambda g: product(g, transposed(b.rows)),
+            lambda g: matmul(g, transposed(b.rows)),
         )
         out.passes_to(
             b,
-            lambda g: product(transposed(self.rows), g),
+            lambda g: matmul(transposed(self.rows), g),
         )
         return out
 
@@ -167,12 +167,12 @@ class Value:
         """As they were made, a leaf just before its first use."""
         found, todo = {self}, [self]
         while todo:
-            parents = {p for p, _ in todo.pop().pulls}
+            parents = {p for p, _ in todo.pop().vjps}
             todo += parents - found
             found |= parents
         order: dict[Value, None] = {}  # keeps what enters in order
         for value in sorted(found, key=attrgetter("number")):
-            used = [p for p, _ in reversed(value.pulls)]
+            used = [p for p, _ in reversed(value.vjps)]
             order |= dict.fromkeys([*used, value])
         return list(order)
 
@@ -187,12 +187,12 @@ class Value:
     def hand_down(self, arrived: Arrived) -> None:
         """Keep a gradient, or give parents their shares."""
         g = arrived[self]
-        if not self.pulls:
+        if not self.vjps:
             self.grad = added(self.grad, g)
-        for parent, pull in self.pulls:
+        for parent, vjp in self.vjps:
             if parent.needs_grad:
-                share, count = pull(g)
-                self.pulled += count
+                share, count = vjp(g)
+                self.made_back += count
                 arrived[parent] = added(arrived.get(parent), share)
 
 
@@ -201,7 +201,7 @@ def multiplications(*values: Value) -> int:
 
     Chapter: autograd (eq-cheap)
     """
-    return sum(value.made + value.pulled for value in values)
+    return sum(value.made + value.made_back for value in values)
 
 
 def recomputed(f: Callable[[Value], Value], x: Value) -> Value:
@@ -210,7 +210,7 @@ def recomputed(f: Callable[[Value], Value], x: Value) -> Value:
     Chapter: autograd (eq-recomputed)
     """
 
-    def pull(g: Rows) -> tuple[Rows, int]:
+    def vjp(g: Rows) -> tuple[Rows, int]:
         again = Value(x.rows)
         out = f(again)
         arrived = out.backward(g)
@@ -219,5 +219,5 @@ def recomputed(f: Callable[[Value], Value], x: Value) -> Value:
     first = f(Value(x.rows))
     made = multiplications(*first.graph())
     out = Value(first.rows, by="recomputed", made=made)
-    out.passes_to(x, pull)
+    out.passes_to(x, vjp)
     return out

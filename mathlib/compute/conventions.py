@@ -78,7 +78,7 @@ def training_flop(
 ) -> Parts:
     """Training FLOP a token as a source counts them: 6 W + x 12 L a d s + what is computed again.
 
-    W is P, or P less the input table, or the weights of the products; x is 1, 1/2 or 0.
+    W is P, or P less the input table, or the weights of the matmuls; x is 1, 1/2 or 0.
 
     Chapter: compute
     """
@@ -100,7 +100,7 @@ def training_flop(
 
 def _weights(model: Model, how: Convention, pipeline: int) -> int:
     """W: what a token is charged for."""
-    if how.weights == "products":
+    if how.weights == "matmuls":
         router = 0 if how.router else _router(model)
         return params.met(model) - router
     if how.weights == "no table":

@@ -87,7 +87,7 @@ def hfu(
     attention_backward: float = 2,
     convention: str = "counted",
 ) -> float:
-    """Hardware FLOP utilisation: `mfu` with every product the device does; conventions as in
+    """Hardware FLOP utilisation: `mfu` with every matmul the device does; conventions as in
     `flops.recomputation`.
 
     Chapter: compute

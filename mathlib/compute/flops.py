@@ -1,10 +1,10 @@
-"""Floating-point operations of matrix products: forward, backward, recomputation, by part.
+"""Floating-point operations of matmuls: forward, backward, recomputation, by part.
 
 B sequences · s tokens of one · c cached tokens · L layers · h width · a heads · d head_dim
 f ffn_width · V padded vocabulary · P parameters · D tokens of a run
-r, i, o rows, inputs and outputs of a product, which is 2 r i o FLOP (multiply, add).
+r, i, o rows, inputs and outputs of a matmul, which is 2 r i o FLOP (multiply, add).
 
-Norms, activations, softmax and the embedding look-up are no products and count 0.  Counts are whole
+Norms, activations, softmax and the embedding look-up are no matmuls and count 0.  Counts are whole
 numbers.
 """
 
@@ -30,7 +30,7 @@ def head_dims(model: Model) -> tuple[int, int]:
     latent = model.latent
     if latent:
         return latent.nope_dim + latent.rope_dim, latent.value_dim
-    # Transformer-XL scores content and distance apart: a second product over the same features
+    # Transformer-XL scores content and distance apart: a second matmul over the same features
     return (2 if model.positions == "relative" else 1) * model.head_dim, model.head_dim
 
 
@@ -103,12 +103,12 @@ def forward(
     c = whole("past", past, least=0)
     seen = B * all_pairs(model, model.reach(s, c), c, causal)
     scored, valued = head_dims(model)
-    products = matrices(model)
+    matmuls = matrices(model)
 
     def weights(group: str) -> Part:
         found = {
             m.name: 2 * B * s * m.layers * m.used * m.inputs * m.outputs
-            for m in products
+            for m in matmuls
             if m.group == group
         }
         return Parts(group, "FLOP", found) if len(found) > 1 else found[group]
@@ -119,7 +119,7 @@ def forward(
         "attention scores": 2 * a * scored * seen,
         "attention values": 2 * a * valued * seen,
     }
-    elsewhere = [m.group for m in products if m.group not in ("attention", "head")]
+    elsewhere = [m.group for m in matmuls if m.group not in ("attention", "head")]
     for group in dict.fromkeys(elsewhere):
         parts[group] = weights(group)
     parts["vocabulary"] = weights("head")
@@ -139,12 +139,12 @@ def backward(
     attention_backward: float = 2,
     frozen: bool = False,
 ) -> Parts:
-    """FLOP of one backward pass: two products for each of the forward's, one for each of its two
+    """FLOP of one backward pass: two matmuls for each of the forward's, one for each of its two
     factors' gradients.
 
     attention_backward: 2, or 2.5 where the scores are computed again inside (FlashAttention, Dao et
-    al. 2022, algorithm 4: five products against the forward's two).  frozen: no weight gradients,
-    so one product instead of two.
+    al. 2022, algorithm 4: five matmuls against the forward's two).  frozen: no weight gradients,
+    so one matmul instead of two.
 
     Chapter: compute (eq-backward)
     """
@@ -165,21 +165,21 @@ def recomputation(
     causal: bool = False,
     convention: str = "counted",
     early_stop: bool = False,
-    last_product: bool | None = None,
+    last_matmul: bool | None = None,
     attention_backward: float = 2,
 ) -> Parts:
     """FLOP a backward pass adds because activations were not kept.
 
     none: 0.  full: the layers' forward again, not the vocabulary (Narayanan et al. 2021, equation
     3).
-    selective, convention "counted": the two attention products once more, 4 B L s^2 h;
+    selective, convention "counted": the two attention matmuls once more, 4 B L s^2 h;
     "korthikanti": 12 B L s^2 h, what equation 8 of Korthikanti et al. 2022 charges over equation 7
     (three times as much).
     early_stop: torch's checkpoint with use_reentrant=False stops at the last tensor that backward
-    needs (the other variant, torch 2.13's default, runs to the end), and no product whose result
-    nobody saves is run: selective without the product with the values, full without the MLP's
+    needs (the other variant, torch 2.13's default, runs to the end), and no matmul whose result
+    nobody saves is run: selective without the matmul with the values, full without the MLP's
     last.  A fused kernel (attention_backward 2.5) saves its result and runs whole.
-    last_product: whether full runs the MLP's last all the same, as something behind it saves its
+    last_matmul: whether full runs the MLP's last all the same, as something behind it saves its
     result: dropout, or a norm.  Unless said, where the model has dropout or four norms a layer.
 
     Chapter: compute
@@ -197,7 +197,7 @@ def recomputation(
     factor = 3 if (recompute, convention) == ("selective", "korthikanti") else 1
     parts = {name: _times(once[name], factor) for name in again}
     if flag("early_stop", early_stop):
-        parts = _stopped(model, parts, recompute, attention_backward == 2.5, last_product)
+        parts = _stopped(model, parts, recompute, attention_backward == 2.5, last_matmul)
     return Parts(once.title.replace("forward", "recomputation"), "FLOP", parts)
 
 
@@ -209,7 +209,7 @@ def _stopped(
     """
     if recompute == "selective" and not fused:
         return {name: part for name, part in parts.items() if name != "attention values"}
-    saved = model.dropout or model.block_norms > 2 if last is None else flag("last_product", last)
+    saved = model.dropout or model.block_norms > 2 if last is None else flag("last_matmul", last)
     if recompute != "full" or saved:
         return parts
     gated = model.experts is not None and model.experts.shared_gate
@@ -218,7 +218,7 @@ def _stopped(
 
 
 def _without_last(part: Part) -> Part:
-    """An MLP's products but its last."""
+    """An MLP's matmuls but its last."""
     assert isinstance(part, Parts)
     kept = {name: one for name, one in part.items() if name != "down"}
     return Parts(part.title, "FLOP", kept)
@@ -235,7 +235,7 @@ def training(
     recompute: str = "none",
     convention: str = "counted",
     early_stop: bool = False,
-    last_product: bool | None = None,
+    last_matmul: bool | None = None,
 ) -> Parts:
     """FLOP of one training step: forward, backward and what is computed again.
 
@@ -260,7 +260,7 @@ def training(
                 recompute=recompute,
                 convention=convention,
                 early_stop=early_stop,
-                last_product=last_product,
+                last_matmul=last_matmul,
                 attention_backward=attention_backward,
             ),
         },

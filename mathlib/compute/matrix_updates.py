@@ -14,7 +14,7 @@ from mathlib.specs import Model, find_model
 
 def newton_schulz(*, rows: int, columns: int, steps: int = 5) -> int:
     """FLOP to bring the singular values of a matrix near 1: 4 m^2 n + 2 m^3 a step, m the shorter
-    side: X X^T, its square, and a product with X (Jordan et al. 2024).
+    side: X X^T, its square, and a matmul with X (Jordan et al. 2024).
 
     Chapter: memory
     """
@@ -37,7 +37,7 @@ def shampoo(*, rows: int, columns: int) -> int:
 def adapted_norms(
     model: str | Model, *, rank: int, targets: Collection[str] = ("query", "value")
 ) -> int:
-    """FLOP of the products B A that DoRA's norms need in a forward pass: 2 r times the numbers of
+    """FLOP of the matmuls B A that DoRA's norms need in a forward pass: 2 r times the numbers of
     all adapted matrices, whatever the batch (Liu et al. 2024, equation 5).
 
     Chapter: memory

@@ -1,10 +1,10 @@
-"""Every operation of a model with its FLOP and its bytes: products, and passes over numbers.
+"""Every operation of a model with its FLOP and its bytes: matmuls, and passes over numbers.
 
 L layers · h width · a heads · k kv_heads · d head_dim · f ffn_width · V padded vocabulary
 b micro_batch · s tokens of a sequence · c cached tokens · t tensor · P parameters
-r, i, o rows, inputs and outputs of a product · e bytes of a number
+r, i, o rows, inputs and outputs of a matmul · e bytes of a number
 
-A product reads its two matrices and writes the third, each once. A pass reads and writes each
+A matmul reads its two matrices and writes the third, each once. A pass reads and writes each
 number of a tensor as often as PASSES says. Left out: biases, norms on heads, copies, and
 messages between devices, which have chapters of their own.
 """
@@ -23,7 +23,7 @@ WAYS = ("forward", "backward", "both")
 PARTS = {"attention": "attention projections", "head": "vocabulary"}
 INPUT_SPLIT = ("output", "down")  # a tensor-parallel device has a part of their inputs
 NOT_SPLIT = ("query down", "key-value down", "router", "output gate")
-TOGETHER = {  # matrices that read the same input are one product
+TOGETHER = {  # matrices that read the same input are one matmul
     "query": "queries, keys, values",
     "key": "queries, keys, values",
     "value": "queries, keys, values",
@@ -38,7 +38,7 @@ class Pass(NamedTuple):
     """
 
     eager: tuple[int, int]  # a kernel for each line of the program
-    fused: tuple[int, int]  # one kernel for what stands between two products
+    fused: tuple[int, int]  # one kernel for what stands between two matmuls
     arithmetic: int
     kernels: tuple[int, int] = (1, 1)  # of the eager ones
 
@@ -110,14 +110,14 @@ def _shape(
     )
 
 
-def _product(name: str, part: str, r: float, i: float, o: float, e: float, times: float) -> Pair:
-    """Backward does two products of the same three matrices: one for each factor's gradient."""
+def _matmul(name: str, part: str, r: float, i: float, o: float, e: float, times: float) -> Pair:
+    """Backward does two matmuls of the same three matrices: one for each factor's gradient."""
     ahead = Operation(name, part, 2 * r * i * o, e * (r * i + i * o + r * o), times)
     return ahead, replace(ahead, times=2 * times)
 
 
 def _weights(model: Model, shape: Shape) -> list[Pair]:
-    """Products with weights; an expert has the rows that visit it, if the router deals evenly."""
+    """Matmuls with weights; an expert has the rows that visit it, if the router deals evenly."""
     sizes: dict[tuple[str, str], tuple[float, float, float, float]] = {}
     for m in matrices(model):
         name = "gate and up" if m.name == "up" and model.gated else m.name
@@ -128,7 +128,7 @@ def _weights(model: Model, shape: Shape) -> list[Pair]:
         before = sizes[key][2] if key in sizes else 0
         sizes[key] = (visits / busy, i, o + before, m.layers * busy)
     e = shape.bytes_per_element
-    return [_product(n, part, *size[:3], e, size[3]) for (part, n), size in sizes.items()]
+    return [_matmul(n, part, *size[:3], e, size[3]) for (part, n), size in sizes.items()]
 
 
 def _share(m: Matrix, t: int) -> tuple[float, float]:
@@ -139,7 +139,7 @@ def _share(m: Matrix, t: int) -> tuple[float, float]:
 
 
 def _core(model: Model, shape: Shape) -> list[Pair]:
-    """Scores and values: two products with the scores between them, or one fused kernel; each is
+    """Scores and values: two matmuls with the scores between them, or one fused kernel; each is
     one kernel for all heads of all sequences.
     """
     L, b, n, e = model.layers, shape.sequences, shape.tokens, shape.bytes_per_element
@@ -151,7 +151,7 @@ def _core(model: Model, shape: Shape) -> list[Pair]:
         moved = b * (e * (scored + valued) * (a * n + k * keys) + STATISTIC * a * n)
         flop = b * 2 * (scored + valued) * a * pairs
         ahead = Operation("flash attention", "attention core", flop, moved, L)
-        # five products for two, three of them as wide as a key; and a gradient to each tensor
+        # five matmuls for two, three of them as wide as a key; and a gradient to each tensor
         five = b * 2 * (3 * scored + 2 * valued) * a * pairs
         return [(ahead, replace(ahead, flop=five, moved=2 * moved))]
     found = []
@@ -172,12 +172,12 @@ def _pass(
         numbers * (often * e + mask) for often in (rule.fused if shape.fused else rule.eager)
     )
     first, second = (1, 1) if shape.fused else rule.kernels
-    ahead = Operation(kind, part, flop, there, times, product=False, kernels=first)
+    ahead = Operation(kind, part, flop, there, times, matmul=False, kernels=first)
     return ahead, replace(ahead, flop=2 * flop, moved=back, kernels=second)
 
 
 def _passes(model: Model, shape: Shape) -> list[Pair]:
-    """What a layer does besides products, over all layers."""
+    """What a layer does besides matmuls, over all layers."""
     L, n, t, stream = model.layers, shape.rows, shape.tensor, shape.stream * model.width
     scores = model.heads / t * n * (shape.past + shape.tokens)
     found = [
@@ -191,7 +191,7 @@ def _passes(model: Model, shape: Shape) -> list[Pair]:
         found.append(_pass("softmax", "softmax", scores, shape, L))
     if shape.dropout:
         found.append(_pass("dropout", "residual", stream, shape, 2 * L, MASK))
-        if not shape.flash:  # a kernel of its own: the values' product reads what it writes
+        if not shape.flash:  # a kernel of its own: the values' matmul reads what it writes
             alone = replace(shape, fused=False)
             found.append(_pass("dropout", "softmax", scores, alone, L, MASK))
     kind = "gate" if model.gated else "GELU"
@@ -200,7 +200,7 @@ def _passes(model: Model, shape: Shape) -> list[Pair]:
 
 
 def _inside(model: Model) -> int:
-    """Numbers between the products of the MLP for one token, over all layers."""
+    """Numbers between the matmuls of the MLP for one token, over all layers."""
     return sum(
         m.layers * m.used * m.inputs
         for m in matrices(model)
@@ -209,7 +209,7 @@ def _inside(model: Model) -> int:
 
 
 def _ends(model: Model, shape: Shape, logits_bytes: float) -> list[Pair]:
-    """What stands in no layer, but for the head's product: the look-up, the last norm, the loss."""
+    """What stands in no layer, but for the head's matmul: the look-up, the last norm, the loss."""
     h, n, t = model.width, shape.rows, shape.tensor
     wide = replace(shape, bytes_per_element=logits_bytes)
     found = [_pass("embedding", "embedding", n * h, shape, 1)]
@@ -241,11 +241,11 @@ def layer(
     """Operations of one layer on one device, an average one where layers differ; `times` says how
     often.
 
-    A product with weights has r = b s rows and moves e (r i + i o + r o) bytes; scores are
+    A matmul with weights has r = b s rows and moves e (r i + i o + r o) bytes; scores are
     s (c + s) numbers a head, which a flash kernel never moves.
     tokens: new ones of a sequence, the model's context if not given; past: those in its cache,
     so that tokens=1 is a step of decoding and micro_batch its batch.
-    fused: one kernel for all that stands between two products, else one for each line.
+    fused: one kernel for all that stands between two matmuls, else one for each line.
     causal: a flash kernel computes only the pairs that the mask keeps.
 
     Chapter: roofline (eq-moved)
@@ -253,8 +253,8 @@ def layer(
     model = find_model(model)
     asked = (micro_batch, tokens, past, tensor, sequence_parallel, attention, dropout, fused)
     shape = _shape(model, *asked, bytes_per_element, causal)
-    products = [pair for pair in _weights(model, shape) if pair[0].part != "vocabulary"]
-    found = _asked(way, [*products, *_core(model, shape), *_passes(model, shape)])
+    matmuls = [pair for pair in _weights(model, shape) if pair[0].part != "vocabulary"]
+    found = _asked(way, [*matmuls, *_core(model, shape), *_passes(model, shape)])
     return [replace(one, times=one.times / model.layers) for one in found]
 
 
@@ -300,4 +300,4 @@ def adam(
     """
     P, wide = positive("parameters", parameters), positive("weight_bytes", weight_bytes)
     each = 24 + positive("gradient_bytes", gradient_bytes) + (wide if wide < 4 else 0)
-    return [Operation("update", "optimizer", 14 * P, each * P, product=False)]
+    return [Operation("update", "optimizer", 14 * P, each * P, matmul=False)]

@@ -52,7 +52,7 @@ def rows(
 
 
 def slots(lengths: Sequence[int], *, way: str, room: int, sequences: int = 1) -> dict[str, int]:
-    """Places of all rows: those of tokens, and of padding, which products and norms compute too.
+    """Places of all rows: those of tokens, and of padding, which matmuls and norms compute too.
 
     Chapter: compute
     """

@@ -3,7 +3,7 @@
 B sequences · s tokens of one · L layers · h width · a heads · d head_dim · f ffn_width
 V padded vocabulary · P parameters
 
-Where a paper counts the same products, its formula is `flops.training` of a plain GPT.
+Where a paper counts the same matmuls, its formula is `flops.training` of a plain GPT.
 """
 
 from mathlib.checks import InputError, flag, one_of, positive, whole

@@ -82,7 +82,7 @@ def _feed_forward(
 
 
 def matrices(model: str | Model) -> list[Matrix]:
-    """Every weight that takes part in a matrix product, in the order a token meets them; the head
+    """Every weight that takes part in a matmul, in the order a token meets them; the head
     is the last.
 
     Chapter: compute
@@ -182,7 +182,7 @@ def active(model: str | Model, *, embeddings: str = "both") -> Parts:
     """Parameters one token meets: of the experts only those the router picks.
 
     embeddings: "both" counts the input table and the head, "head" the head alone (the table is a
-    look-up, no product; DeepSeek-V3's 37B), "none" neither.  A tied table counts once, under "both"
+    look-up, no matmul; DeepSeek-V3's 37B), "none" neither.  A tied table counts once, under "both"
     and under "head".
 
     Chapter: compute

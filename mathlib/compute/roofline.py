@@ -1,8 +1,8 @@
 """The roofline: what a device does in a second, bound by its arithmetic or by its memory.
 
 I intensity: FLOP for each byte that is read from memory or written to it
-X FLOP/s of a device in products · W bandwidth of its memory
-r, i, o rows, inputs and outputs of a product · e bytes of a number
+X FLOP/s of a device in matmuls · W bandwidth of its memory
+r, i, o rows, inputs and outputs of a matmul · e bytes of a number
 
 An operation takes the larger of two times, FLOP over X and bytes over W.
 """
@@ -19,14 +19,14 @@ TILES = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (6
 
 @dataclass(frozen=True)
 class Operation:
-    """A product, or a pass over numbers that multiplies no matrices: one kernel, or a few."""
+    """A matmul, or a pass over numbers that multiplies no matrices: one kernel, or a few."""
 
     name: str
     part: str  # of the model: mlp, attention core, norms, ...
     flop: float
     moved: float  # bytes read and written
     times: float = 1  # how often it is done
-    product: bool = True  # a matrix product; other arithmetic is counted roughly, and is no FLOP
+    matmul: bool = True  # a matmul; other arithmetic is counted roughly, and is no FLOP
     kernels: int = 1  # that do it each time
 
     @property
@@ -35,8 +35,8 @@ class Operation:
         return self.flop / self.moved
 
     def seconds(self, peak: float, bandwidth: float, launch: float = 0) -> float:
-        """Of all its times; only products have a claim on the peak."""
-        flop = self.flop if self.product else 0
+        """Of all its times; only matmuls have a claim on the peak."""
+        flop = self.flop if self.matmul else 0
         one = seconds(flop=flop, moved=self.moved, peak=peak, bandwidth=bandwidth)
         return self.times * (one + self.kernels * launch)
 
@@ -89,7 +89,7 @@ def seconds(*, flop: float, moved: float, peak: float, bandwidth: float) -> floa
 def in_turn(*, flop: float, moved: float, peak: float, bandwidth: float) -> float:
     """F / X + bytes / W: the same if nothing went on at the same time, at most twice as long.
 
-    With the shares of X and W that a program reaches, it is what the planner takes for a product:
+    With the shares of X and W that a program reaches, it is what the planner takes for a matmul:
     a small one reaches less of the peak than a large one, without a second constant.
 
     Chapter: planning
@@ -101,7 +101,7 @@ def in_turn(*, flop: float, moved: float, peak: float, bandwidth: float) -> floa
 def rows_to_ridge(
     *, inner: int, columns: int, peak: float, bandwidth: float, bytes_per_element: float = 2
 ) -> float:
-    """Rows from which on a product is bound by arithmetic: e R i o / (2 i o - e R (i + o)) with the
+    """Rows from which on a matmul is bound by arithmetic: e R i o / (2 i o - e R (i + o)) with the
     ridge R; about e R / 2 for a large weight. Refused where no number of rows is enough.
 
     Chapter: roofline (eq-rows)
@@ -118,7 +118,7 @@ def rows_to_ridge(
 
 
 def filled(*, rows: int, columns: int, processors: int) -> float:
-    """Share of a device that works on a product: its r o results are dealt out in tiles to the
+    """Share of a device that works on a matmul: its r o results are distributed in tiles to the
     processors, round by round, and the last round is seldom full. The best of TILES counts
     (NVIDIA 2023, Matrix Multiplication Background User's Guide, 3.2, wave quantization).
 
@@ -159,12 +159,12 @@ def time(
 
 
 def totals(operations: Iterable[Operation]) -> Parts:
-    """FLOP of the products among some operations, by part of the model.
+    """FLOP of the matmuls among some operations, by part of the model.
 
     Chapter: roofline
     """
     found: dict[str, list[float]] = {}
     for one in listed("operations", operations):
-        if instance("operations", one, Operation).product:
+        if instance("operations", one, Operation).matmul:
             found.setdefault(one.part, []).append(one.flop * one.times)
     return Parts("FLOP by part", "FLOP", {part: exact_sum(of) for part, of in found.items()})

@@ -57,7 +57,7 @@ def find_measured(name: str) -> Measured:
 def beside(*, device: str, other: str) -> dict[str, float]:
     """How many times the other's each figure of a device's data sheet is.
 
-    "peak" of 16-bit products, "peak per watt", "memory", "memory bandwidth", "link bandwidth".
+    "peak" of 16-bit matmuls, "peak per watt", "memory", "memory bandwidth", "link bandwidth".
 
     Chapter: planning
     """

@@ -70,7 +70,7 @@ def _graph(made: dict[str, Value], arrived: dict[Value, float]) -> str:
     edges = [
         (number[value], number[parent])
         for value in made.values()
-        for parent in dict(value.pulls)  # e e pulls twice at e: one arrow
+        for parent in dict(value.vjps)  # e e arrives twice at e: one arrow
     ]
     marked = {number[value]: "gradients" for value in arrived}
     return drawing(labels, edges, title="The graph of the loss", notes=notes, marked=marked)

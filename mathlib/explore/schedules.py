@@ -1,4 +1,4 @@
-"""Experiments of the schedules chapter: a schedule built by hand, layers dealt out to stages."""
+"""Experiments of the schedules chapter: a schedule built by hand, layers distributed to stages."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

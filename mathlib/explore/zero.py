@@ -62,7 +62,7 @@ def shards(
 GROUPS = {  # what stands together in a bar
     "weights": ("weights", "live layer", "prefetched layers", "outside the layers", "padding"),
     "gradients": ("gradients", "gradients that wait", "new gradients"),
-    "in flight": ("rows on their way",),
+    "in flight": ("rows in flight",),
     "optimizer states": ("master weights", "optimizer states", "update"),
     "activations": ("activations", "recomputation", "working tensors"),
     "logits": ("gradients of logits", "logits"),

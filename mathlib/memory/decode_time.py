@@ -46,7 +46,7 @@ def bytes_read(
 
 def work(model: str | Model, *, sequences: int = 1, tokens: int = 1, past: int = 0) -> Parts:
     """FLOP of one pass, by what has to be read for it: 2 B s for each weight met, and attention's
-    products with the cache.
+    matmuls with the cache.
 
     A latent is not unpacked: each head's query meets all its numbers, and reads them as values
     (DeepSeek-V2, section 2.1.2), so a pair costs 2 a (2 r_kv + d_rope).
@@ -88,7 +88,7 @@ def step(
 
     Nothing else is counted: no launch of a kernel, no message, no activations. Of t
     devices that share the heads each has a t-th of the FLOP. `achieved` None takes the
-    device's peak for 16 bits; numbers of fewer bits are unpacked before the product.
+    device's peak for 16 bits; numbers of fewer bits are unpacked before the matmul.
 
     Chapter: inference (eq-step-time)
     """

@@ -3,9 +3,9 @@ run keeps, tensor by tensor and row by row.
 
 S ranks ZeRO shards over · P parameters of a rank · e bytes of an element
 A row is what travels as one: a bucket of gradients in stage 2, a layer in stage 3. It is padded to
-a multiple of S, and a rank keeps a piece of it, 1/S. An all-to-all has a row on its way twice: the
+a multiple of S, and a rank keeps a shard of it, 1/S. An all-to-all has a row in flight twice: the
 row that is sent, and as much that arrives from the other ranks, to be added up. A reduce-scatter
-adds up on the way, and only a piece arrives.
+adds up on the way, and only a shard arrives.
 """
 
 from bisect import bisect_left
@@ -31,14 +31,14 @@ class Row(NamedTuple):
     last: int  # the tensor with which backward has filled it, counted in backward's order
 
     @property
-    def piece(self) -> int:
+    def shard(self) -> int:
         """Numbers that a rank keeps."""
         return ceil(self.parameters / self.ranks)
 
     @property
     def padded(self) -> int:
         """Numbers of the whole row."""
-        return self.ranks * self.piece
+        return self.ranks * self.shard
 
 
 def _filled(
@@ -55,17 +55,17 @@ def _filled(
 
 @dataclass(frozen=True)
 class Exchange:
-    """A backward's gradients: those that wait for their row to be full, rows on their way, pieces
+    """A backward's gradients: those that wait for their row to be full, rows in flight, shards
     that have come.
     """
 
     rows: list[Row]  # in the order in which they leave
     tensors: Sequence[float]  # parameters of each, as backward comes to them
-    on_their_way: int  # rows, at most
+    in_flight: int  # rows, at most
     element: float  # bytes of a gradient's number
-    piece_element: float  # bytes of a number in a piece that has come
-    accumulation: bool  # pieces of earlier micro-batches are there
-    whole: bool = True  # as much arrives as is sent, else a piece
+    shard_element: float  # bytes of a number in a shard that has come
+    accumulation: bool  # shards of earlier micro-batches are there
+    whole: bool = True  # as much arrives as is sent, else a shard
 
     @cached_property
     def _filled_by(self) -> list[int]:
@@ -77,7 +77,7 @@ class Exchange:
         amounts = {
             "tensors": self.tensors,
             "rows": [row.parameters for row in self.rows],
-            "pieces": [row.piece for row in self.rows],
+            "shards": [row.shard for row in self.rows],
             "padded": [row.padded for row in self.rows],
         }
         return {name: list(accumulate(each, initial=0)) for name, each in amounts.items()}
@@ -88,29 +88,29 @@ class Exchange:
 
     def state(self, arrived: int, closed: int, settling: bool = False) -> dict[str, float]:
         """Bytes after so many tensors, of which the first rows have left; `settling`: what has come
-        for the oldest row on its way is being added up.
+        for the oldest row in flight is being added up.
         """
-        settled = max(0, closed - self.on_their_way)
+        settled = max(0, closed - self.in_flight)
         waiting = self._up_to["tensors"][arrived] - self._up_to["rows"][closed]
-        added = settling and closed >= self.on_their_way
+        added = settling and closed >= self.in_flight
         return {
-            "gradients": self._pieces(settled, added),
+            "gradients": self._shards(settled, added),
             "gradients that wait": self.element * waiting,
-            "rows on their way": self._flying(settled, closed),
+            "rows in flight": self._flying(settled, closed),
         }
 
-    def _pieces(self, settled: int, added: bool) -> float:
+    def _shards(self, settled: int, added: bool) -> float:
         """Pieces of the rows that are through; when one is added to what is there, it stands
         beside.
         """
-        there = self._up_to["pieces"][-1 if self.accumulation else settled]
-        more = self.rows[settled].piece if added else 0
-        return self.piece_element * (there + more)
+        there = self._up_to["shards"][-1 if self.accumulation else settled]
+        more = self.rows[settled].shard if added else 0
+        return self.shard_element * (there + more)
 
     def _flying(self, first: int, end: int) -> float:
         """Rows that are sent, and what arrives for them."""
         sent = self._up_to["padded"]
-        arrived = sent if self.whole else self._up_to["pieces"]
+        arrived = sent if self.whole else self._up_to["shards"]
         return self.element * (sent[end] - sent[first] + arrived[end] - arrived[first])
 
     def fullest(self, begin: int, end: int) -> dict[str, float]:
@@ -126,25 +126,25 @@ class Exchange:
         return max(states, key=lambda state: sum(state.values()))
 
     def finishing(self) -> Iterator[dict[str, float]]:
-        """The end of a backward: rows on their way are added up one after the other."""
-        for n in range(max(0, len(self.rows) - self.on_their_way), len(self.rows)):
+        """The end of a backward: rows in flight are added up one after the other."""
+        for n in range(max(0, len(self.rows) - self.in_flight), len(self.rows)):
             yield {
-                "gradients": self._pieces(n, added=True),
-                "rows on their way": self._flying(n, len(self.rows)),
+                "gradients": self._shards(n, added=True),
+                "rows in flight": self._flying(n, len(self.rows)),
             }
 
     def leaving(self) -> Iterator[dict[str, float]]:
         """Stage 1, where all gradients are there: a row is packed beside its own, then what arrives
-        takes their place; before the next one is packed, the oldest's piece has come.
+        takes their place; before the next one is packed, the oldest's shard has come.
         """
-        gone, come = self._up_to["rows"], self._up_to["pieces"]
+        gone, come = self._up_to["rows"], self._up_to["shards"]
         for n, row in enumerate(self.rows):
-            oldest = max(0, n + 1 - self.on_their_way)
+            oldest = max(0, n + 1 - self.in_flight)
             for sent, more in ((n, self.element * row.padded), (n + 1, 0)):
-                left, pieces = gone[-1] - gone[sent], come[oldest + sent - n]
+                left, shards = gone[-1] - gone[sent], come[oldest + sent - n]
                 yield {
-                    "gradients": self.element * left + self.piece_element * pieces,
-                    "rows on their way": self._flying(oldest, sent) + more,
+                    "gradients": self.element * left + self.shard_element * shards,
+                    "rows in flight": self._flying(oldest, sent) + more,
                 }
 
 
@@ -165,7 +165,7 @@ class Rows(Step):
         return {"weights": 0, "master weights": 0, "optimizer states": moments} | named
 
     @cached_property
-    def piece_bytes(self) -> float:
+    def shard_bytes(self) -> float:
         """Bytes of a number of a gradient that has arrived."""
         each = precision.bytes_per_parameter(self.recipe)
         return each.amount("main gradients") if "main gradients" in each else self.gradient_bytes
@@ -234,9 +234,9 @@ class Rows(Step):
         return [*layers, Row(self.outside, S, end)]
 
     @cached_property
-    def pieces(self) -> int:
+    def shards(self) -> int:
         """Numbers that a rank keeps of all rows."""
-        return sum(row.piece for row in self.rows)
+        return sum(row.shard for row in self.rows)
 
     @cached_property
     def resident(self) -> dict[str, Part]:
@@ -246,12 +246,12 @@ class Rows(Step):
         e, stage = self.copy_bytes, self.layout.zero
         parts: dict[str, Part] = {
             "weights": e["weights"] * self.own.total,
-            "master weights": e["master weights"] * self.pieces,
-            "optimizer states": e["optimizer states"] * self.pieces,
+            "master weights": e["master weights"] * self.shards,
+            "optimizer states": e["optimizer states"] * self.shards,
         }
         if stage == 3:
             made = e["master weights"] and not self.keep_half
-            parts["weights"] = 0 if made else e["weights"] * self.pieces
+            parts["weights"] = 0 if made else e["weights"] * self.shards
         else:
             padded = sum(row.padded for row in self.rows)
             parts["padding"] = e["weights"] * (padded - self.own.total)

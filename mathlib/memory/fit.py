@@ -27,7 +27,7 @@ def training(
     `stage` None takes the fullest stage; all else goes to `moments`.  `buffers` are
     named bytes of your own (communication, fragmentation, context): no formula knows
     them. With ZeRO stages 2 and 3 it is coarser than `memory.zero_rank`, which follows
-    the rows of a run without pipeline: of what is on its way it counts one gathered
+    the rows of a run without pipeline: of what is in flight it counts one gathered
     layer, for Llama 2 7B on 64 ranks in stage 3, all recomputed, 4.6 GB for 5.6.
 
     Chapter: memory

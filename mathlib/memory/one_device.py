@@ -208,7 +208,7 @@ class Step:
 
     @property
     def stream(self) -> float:
-        """A gradient of the residual stream; autocast casts it for the products as well."""
+        """A gradient of the residual stream; autocast casts it for the matmuls as well."""
         split = self.layout.tensor if self.layout.sequence_parallel else 1
         cast = self.how.bytes_per_element if self.how.autocast else 0
         return (self.how.stream_bytes + cast) * self.n * self.model.width / split
@@ -244,7 +244,7 @@ class Step:
     def _in_attention(self, index: int) -> tuple[float, float, float]:
         """Two gradients of the scores; what the MLP and its norm kept is gone.
 
-        Recomputed alone, the core copies queries and keys into the order of its product.
+        Recomputed alone, the core copies queries and keys into the order of its matmul.
         """
         whole, work = self.layer(index, "none"), 2 * self.stream
         mlp, core = whole.amount("mlp"), whole["attention"]

@@ -26,7 +26,7 @@ class Saving:
     attention: str = "standard"  # flash never holds the s x s scores
     dropout: bool = True
     bytes_per_element: float = 2
-    fused_gate: bool = False  # a gate's product keeps three tensors instead of four
+    fused_gate: bool = False  # a gate's matmul keeps three tensors instead of four
     expert_results: bool = True  # False where the router's weight multiplies in the gate's kernel
     small_tensors: bool = False  # norm statistics, causal mask, log-sum-exp, token numbers
     autocast: bool = False  # fp32 residual stream and softmax, the rest in bytes_per_element

@@ -2,7 +2,7 @@
 
 P parameters · S ranks ZeRO shards over · e bytes of an element
 A row is what travels as one (`rows`). While its gradients leave, there is the row that is sent,
-and what arrives: as much again in an all-to-all, a piece of it in a reduce-scatter. So
+and what arrives: as much again in an all-to-all, a shard of it in a reduce-scatter. So
 `mathlib.parallel.zero` run, with what one process has (`moments`) beside it.
 """
 
@@ -36,18 +36,18 @@ SCATTERS = ("all-to-all", "reduce-scatter")
 class _Rank(Rows):
     """One rank, moment by moment."""
 
-    on_their_way: int
+    in_flight: int
     prefetch: int
     scatter: str
 
     # What is alive from step to step
 
     def gradients(self, parameters: float) -> float:
-        """Before any has left: all of one's own, or pieces of earlier micro-batches."""
+        """Before any has left: all of one's own, or shards of earlier micro-batches."""
         if self.layout.zero < 2:
             alive = self.own.total if self.accumulation else parameters
             return alive * self.gradient_bytes
-        return self.piece_bytes * self.pieces if self.accumulation else 0
+        return self.shard_bytes * self.shards if self.accumulation else 0
 
     def gathered(self, done: float = 0) -> float:
         """What stands in no layer is whole from the begin of forward to the end of backward."""
@@ -58,11 +58,11 @@ class _Rank(Rows):
         if self.layout.zero < 3:
             return {}
         e, made = self.copy_bytes["weights"], self.copy_bytes["master weights"]
-        cast = e if made and not self.keep_half else 0  # of the piece that is sent
+        cast = e if made and not self.keep_half else 0  # of the shard that is sent
         after = [place + on * (n + 1) for n in range(self.prefetch)]
         coming = [self.rows[n] for n in after if 0 <= n < len(self.layers)]
         parts = {"live layer": e * self.rows[place].padded}
-        ahead = sum(e * row.padded + cast * row.piece for row in coming)
+        ahead = sum(e * row.padded + cast * row.shard for row in coming)
         return parts | ({"prefetched layers": ahead} if ahead else {})
 
     def forward_parts(self, index: int) -> Parts:
@@ -81,20 +81,18 @@ class _Rank(Rows):
             **self.whole_layers(place, -1),
         )
 
-    # Gradients on their way
+    # Gradients in flight
 
     @cached_property
-    def gradients_on_their_way(self) -> Exchange:
+    def gradients_in_flight(self) -> Exchange:
         """What backward's gradients become; none leaves before the end of stage 1."""
-        e, piece = self.gradient_bytes, self.piece_bytes
+        e, shard = self.gradient_bytes, self.shard_bytes
         whole = self.scatter == "all-to-all"
-        return Exchange(
-            self.rows, self.tensors, self.on_their_way, e, piece, self.accumulation, whole
-        )
+        return Exchange(self.rows, self.tensors, self.in_flight, e, shard, self.accumulation, whole)
 
     def fullest(self, begin: int, end: int) -> dict[str, float]:
         """The fullest exchange while these tensors' gradients arrive."""
-        return self.gradients_on_their_way.fullest(begin, end)
+        return self.gradients_in_flight.fullest(begin, end)
 
     @property
     def in_autograd(self) -> float:
@@ -176,7 +174,7 @@ class _Rank(Rows):
         found = [
             outside | self.fullest(end - 2, end - 1) | {"new gradients": new},
             outside | self.fullest(end - 1, end),
-            *self.gradients_on_their_way.finishing(),
+            *self.gradients_in_flight.finishing(),
         ]
         parts = max(found, key=lambda one: sum(one.values()))
         return self.moment("the embedding's backward", **parts)
@@ -184,13 +182,13 @@ class _Rank(Rows):
     # The end of a step
 
     def reduction(self) -> Parts:
-        """Stage 1: gradients leave row by row, and this rank's pieces of their sum come."""
-        found = self.gradients_on_their_way.leaving()
+        """Stage 1: gradients leave row by row, and this rank's shards of their sum come."""
+        found = self.gradients_in_flight.leaving()
         parts = max(found, key=lambda one: sum(one.values()))
-        return self.moment("the exchange of gradients", **parts)
+        return self.moment("the reduction of gradients", **parts)
 
     def update(self) -> Parts:
-        """Adam's root of the second moment, of a row's piece after the other: the one before is
+        """Adam's root of the second moment, of a row's shard after the other: the one before is
         dropped when the next is there, and each stands twice.
         """
         recipe = precision.recipe(self.recipe)
@@ -198,16 +196,16 @@ class _Rank(Rows):
         wide = recipe.main_gradients or recipe.gradient_copies
         narrow = recipe.master_weights and not wide
         cast = precision.bytes_of(recipe.master_weights) if narrow else 0
-        pieces = [row.piece for row in self.rows]
+        shards = [row.shard for row in self.rows]
         if self.layout.zero == 3:  # what stands in no layer comes first
-            pieces = [pieces[-1], *pieces[:-1]]
-        before = zip([0, *pieces], pieces, strict=False)
+            shards = [shards[-1], *shards[:-1]]
+        before = zip([0, *shards], shards, strict=False)
         each = {
-            "foreach": sum(pieces) * (root + cast),
+            "foreach": sum(shards) * (root + cast),
             "for-loop": max(root * last + (2 * root + cast) * own for last, own in before),
             "fused": 0,
         }[self.optimizer]
-        return self.moment("the update", gradients=self.piece_bytes * self.pieces, update=each)
+        return self.moment("the update", gradients=self.shard_bytes * self.shards, update=each)
 
     def all(self) -> dict[str, Parts]:
         """Every moment, in the order of a step."""
@@ -229,7 +227,7 @@ class _Rank(Rows):
             }
         order["embedding"] = self.embedding_backward
         if self.layout.zero == 1:
-            order["exchange"] = self.reduction
+            order["reduction"] = self.reduction
         return {name: alive() for name, alive in (order | {"update": self.update}).items()}
 
     def moment(self, name: str, **parts: Part) -> Parts:
@@ -248,7 +246,7 @@ def moments(
     loss: str = "plain",
     accumulation: bool | None = None,
     bucket_bytes: float = 4 * MIB,
-    on_their_way: int = 2,
+    in_flight: int = 2,
     prefetch: int = 1,
     scatter: str = "all-to-all",
     keep_half: bool = False,
@@ -257,11 +255,11 @@ def moments(
     **activation: Any,
 ) -> dict[str, Parts]:
     """Bytes alive on a rank at each moment of a step: its share of the states, a live and
-    a prefetched layer, 2 e times each row on its way, what stands in no layer.
+    a prefetched layer, 2 e times each row in flight, what stands in no layer.
 
     Stage 0 is what one process has (`memory.one_device`). `bucket_bytes` is for stages 1 and
     2; `prefetch`, layers gathered ahead, for stage 3. `scatter`: "all-to-all", as ours
-    over gloo, where a whole row arrives; "reduce-scatter", as NCCL's, where a piece does.
+    over gloo, where a whole row arrives; "reduce-scatter", as NCCL's, where a shard does.
     `keep_half`: stage 3 keeps a 16-bit shard beside its fp32 master, as DeepSpeed does;
     ours and FSDP2 make it anew for every gather. All else as in `memory.one_device`. Held
     against real runs of ours, within 3%.
@@ -280,7 +278,7 @@ def moments(
         tensor_sizes(buffers),
     )
     rows = (non_negative("bucket_bytes", bucket_bytes), flag("keep_half", keep_half))
-    flight = (whole("on_their_way", on_their_way), whole("prefetch", prefetch, least=0))
+    flight = (whole("in_flight", in_flight), whole("prefetch", prefetch, least=0))
     how = one_of("scatter", scatter, SCATTERS)
     rank = _Rank(*alone, activation, *rows, *flight, how)
     step = rank if layout.zero else Step(*alone, activation)

@@ -1,4 +1,4 @@
-"""What a real step computes, counted: FLOP of matrix products (2 m n k each) by part, as in the
+"""What a real step computes, counted: FLOP of matmuls (2 m n k each) by part, as in the
 formulas.
 """
 
@@ -50,9 +50,9 @@ def part_of(layer: str) -> str:
 
 
 class FlopMeter(TorchDispatchMode):
-    """Adds up the FLOP of every product from the shapes of its call, by part.
+    """Adds up the FLOP of every matmul from the shapes of its call, by part.
 
-    A product belongs to the linear layer whose weight it reads, or whose input, as that layer's
+    A matmul belongs to the linear layer whose weight it reads, or whose input, as that layer's
     weight gradient does.  All others are the attention core.  (Not by module: recomputation runs
     inside another's backward.)
 
@@ -71,7 +71,7 @@ class FlopMeter(TorchDispatchMode):
             if isinstance(layer, nn.Linear)
         }
         self.inputs: dict[int, str] = {}
-        self.waiting: tuple[set[int], int] = set(), 0  # operands of the last product, its FLOP
+        self.waiting: tuple[set[int], int] = set(), 0  # operands of the last matmul, its FLOP
 
     # type: ignore[no-untyped-def]
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -91,7 +91,7 @@ class FlopMeter(TorchDispatchMode):
 
     def _add(self, operands: list[Tensor], flop: int) -> None:
         """A weight's gradient may be computed before that of its input, and from an input that no
-        forward has shown: the product after it tells, by the gradient that both read.
+        forward has shown: the matmul after it tells, by the gradient that both read.
         """
         part, storages = self._part(operands), {t.untyped_storage()._cdata for t in operands}
         before, theirs = self.waiting
@@ -112,7 +112,7 @@ class FlopMeter(TorchDispatchMode):
 
 
 def by_kernel(parts: Parts) -> dict[str, float]:
-    """The parts as a counter of kernels sees them: both attention products are one core, the
+    """The parts as a counter of kernels sees them: both attention matmuls are one core, the
     look-up is nothing.
     """
     amounts = {name: parts.amount(name) for name in parts if parts.amount(name)}

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 from mathlib.meters.flop import CPU_FLASH
 
 KINDS = {  # kind: beginnings of kernels' names; what fits none is "copies and sums"
-    "products": ("mm", "addmm", "bmm", "baddbmm"),
+    "matmuls": ("mm", "addmm", "bmm", "baddbmm"),
     "flash attention": ("_scaled_dot_product",),
     "softmax": ("_softmax", "masked_fill"),
     "norms": ("native_layer_norm", "_fused_rms_norm"),
@@ -37,7 +37,7 @@ class Kernel:
     """One call of one kernel."""
 
     name: str  # mm, native_layer_norm, ...
-    flop: int  # of products; 0 for everything else
+    flop: int  # of matmuls; 0 for everything else
     moved: int  # bytes read and written
     seconds: float
     shape: tuple[int, ...] = ()  # of its first result

@@ -63,7 +63,7 @@ def stops_early(module: nn.Module) -> bool:
 
 
 def _saves_last(module: nn.Module, model: Model) -> bool:
-    """Whether dropout or a norm stands behind the MLP and needs the result of its last product."""
+    """Whether dropout or a norm stands behind the MLP and needs the result of its last matmul."""
     names = {name.rpartition(".")[2] for name, _ in module.named_modules()}
     return model.dropout and module.training or not names.isdisjoint(BEHIND)
 
@@ -82,7 +82,7 @@ def amounts(module: nn.Module, model: Model, shapes: list[Shape]) -> dict[str, f
             attention_backward=how,
             recompute=again,
             early_stop=stops_early(module),
-            last_product=_saves_last(module, model),
+            last_matmul=_saves_last(module, model),
         ).total
         kept = activations.stage(
             model,

@@ -216,7 +216,7 @@ def step_timeline(
     """Whole training steps, watched: forward, backward, optimizer step, gradients dropped; a mark
     after each.
 
-    A step takes `accumulation` batches one after the other; `autocast` names the type of products.
+    A step takes `accumulation` batches one after the other; `autocast` names the type of matmuls.
     """
     with live(model) as meter:
         meter.follow_states(optimizer)  # a resumed run has them from the start

@@ -1,4 +1,4 @@
-"""What a device reaches: FLOP/s of products by their size, bytes/s of streams by theirs.
+"""What a device reaches: FLOP/s of matmuls by their size, bytes/s of streams by theirs.
 
 A rate is that of the quickest of several repeats, which take turns: what disturbs a run only ever
 makes it longer. On a CPU seconds are the processor's own, which stand still while others have it;
@@ -29,7 +29,7 @@ def _seconds(device: str, repeat: int, *actions: Callable[[], object]) -> list[f
     return interleaved_seconds(*actions, repeat=repeat, pick=min, clock=clock)
 
 
-def product_rates(
+def matmul_rates(
     shapes: Sequence[Shape],
     *,
     dtype: torch.dtype = torch.float32,
@@ -39,7 +39,7 @@ def product_rates(
     """FLOP/s of r x i times i x o, for each of the shapes (r, i, o)."""
     finish = waiter(device)
 
-    def product(r: int, i: int, o: int) -> Callable[[], None]:
+    def matmul(r: int, i: int, o: int) -> Callable[[], None]:
         x = torch.randn(r, i, device=device).to(dtype)
         w = torch.randn(i, o, device=device).to(dtype)
         y = torch.empty(r, o, device=device, dtype=dtype)
@@ -50,7 +50,7 @@ def product_rates(
 
         return multiply
 
-    times = _seconds(device, repeat, *(product(*shape) for shape in shapes))
+    times = _seconds(device, repeat, *(matmul(*shape) for shape in shapes))
     return [2 * r * i * o / t for (r, i, o), t in zip(shapes, times, strict=True)]
 
 

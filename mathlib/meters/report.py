@@ -49,7 +49,7 @@ class Found:
     """What one step did on this rank."""
 
     device: str = ""  # whose peak MFU is held against
-    finish: Callable[[], object] = lambda: None  # waits for what is under way
+    finish: Callable[[], object] = lambda: None  # waits for what is in flight
     flop: Counter[str] = field(default_factory=Counter)  # by part
     saved: Counter[str] = field(default_factory=Counter)  # most that autograd held, by part
     peak: int = 0  # most bytes alive at once

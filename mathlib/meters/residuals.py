@@ -26,7 +26,7 @@ class Held:
     """Bytes on one device, from the inside out; all but `foreseen` and `workspace` are peaks."""
 
     foreseen: float
-    workspace: int  # what the library of products keeps for itself, through the same allocator
+    workspace: int  # what the library of matmuls keeps for itself, through the same allocator
     requested: int  # asked for by tensors and workspaces
     allocated: int  # handed out, in blocks
     reserved: int  # taken from the device by the allocator
@@ -40,7 +40,7 @@ class Held:
             {
                 "foreseen": self.foreseen,
                 "tensors not foreseen": self.requested - self.workspace - self.foreseen,
-                "workspace of products": self.workspace,
+                "workspace of matmuls": self.workspace,
                 "rounding to blocks": self.allocated - self.requested,
                 "fragments and spare blocks": self.reserved - self.allocated,
                 "context and kernels": self.used - self.reserved,
@@ -71,7 +71,7 @@ def timeline(events: Sequence[dict[str, Any]], start: int = 0) -> list[int]:
 
 
 def _workspace(place: torch.device) -> int:
-    """Bytes that go when the library of products gives up what it keeps."""
+    """Bytes that go when the library of matmuls gives up what it keeps."""
     before = torch.cuda.memory_allocated(place)
     torch._C._cuda_clearCublasWorkspaces()
     return before - torch.cuda.memory_allocated(place)

@@ -2,7 +2,7 @@
 
 A rank that waits looks as slow as the one it waits for.  So two things are measured that waiting
 does not lengthen: the seconds in which a rank computes, as the program marks them, and for each
-connection the seconds in which bytes were on their way, as the kernel counts them (TCP_INFO,
+connection the seconds in which bytes were in flight, as the kernel counts them (TCP_INFO,
 Linux 4.10) without those in which the receiver had no room.
 """
 
@@ -30,7 +30,7 @@ class Carried(NamedTuple):
     """What a link carried."""
 
     bytes: int
-    seconds: float  # in which some of them were on their way
+    seconds: float  # in which some of them were in flight
 
     @property
     def rate(self) -> float:

@@ -184,7 +184,7 @@ def settle(seconds: float = 5.0) -> None:
         for _, sock in connections()
     ):
         if time.monotonic() > until:
-            raise TimeoutError(f"data is still on its way after {seconds:g} seconds")
+            raise TimeoutError(f"data is still in flight after {seconds:g} seconds")
         time.sleep(0.001)
 
 

@@ -13,7 +13,7 @@ from mathlib.model.gpt import GPT
 from mathlib.model.modern import Modern
 from mathlib.specs import Model
 
-PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
+MATMULS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 
 def dry_run(
@@ -77,7 +77,7 @@ class _OtherNumbers(TorchDispatchMode):
     # type: ignore[no-untyped-def]
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        if not (function.is_view or str(function.overloadpacket) in PRODUCTS):
+        if not (function.is_view or str(function.overloadpacket) in MATMULS):
             self.written += sum(
                 leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)
             )
@@ -85,7 +85,7 @@ class _OtherNumbers(TorchDispatchMode):
 
 
 def other_numbers(model: Model) -> int:
-    """Numbers written by everything but products in a forward pass of one sequence."""
+    """Numbers written by everything but matmuls in a forward pass of one sequence."""
     with torch.device("meta"):
         gpt, tokens = GPT(model), torch.empty(1, model.context, dtype=torch.long)
         with torch.no_grad(), _OtherNumbers() as others:

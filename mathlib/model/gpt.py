@@ -18,7 +18,7 @@ from mathlib.specs import Model
 
 
 def plain_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Scores written out, so that each of the two products and every tensor between them can be
+    """Scores written out, so that each of the two matmuls and every tensor between them can be
     counted.
     """
     S = q.shape[-2]

@@ -72,7 +72,7 @@ class Dora(Adapted):
 
 
 class _FromBits(torch.autograd.Function):
-    """x W^T with a W that is unpacked for the product and again for the gradient: nothing of x or
+    """x W^T with a W that is unpacked for the matmul and again for the gradient: nothing of x or
     W is kept.
     """
 

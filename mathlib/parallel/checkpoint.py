@@ -1,4 +1,4 @@
-"""Sharded checkpoints: every rank saves its pieces, and any number of ranks goes on from them.
+"""Sharded checkpoints: every rank saves its shards, and any number of ranks goes on from them.
 
 A checkpoint is a folder `step-00000012`, written beside under another name and renamed when all of
 it is on the disk: whatever has that name is whole, and the latest is found by listing. Inside are

@@ -6,7 +6,7 @@ the mean of the ranks' gradients is the gradient of the whole batch (else weigh 
 * its share of the batch).
 `average_gradients` is the naive way: after backward, one all-reduce a parameter.  `DDP` is what
 PyTorch does (Li et al.
-2020): gradients are gathered in buckets, and a full bucket is on its way while backward goes on.
+2020): gradients are gathered in buckets, and a full bucket is in flight while backward goes on.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ class DDP(nn.Module):
         self.syncing = True  # outside no_sync
         self.sending = True  # the last forward was
         self.rebuilt = False
-        self.backward: int | None = None  # autograd's number for the backward that is under way
+        self.backward: int | None = None  # autograd's number for the backward that is in flight
         self.sizes = first_bucket_bytes, bucket_bytes
         self.names = {p: name for name, p in trainable(module).items()}
         self.unused: set[nn.Parameter] = set()

@@ -21,29 +21,29 @@ STRAY = 0.04  # of published runs that fit or do not for reasons of their own
 class Rates:
     """Constants of a device and a program."""
 
-    matmul: float = 0.75  # share of the peak that large products reach
+    matmul: float = 0.75  # share of the peak that large matmuls reach
     attention: float = 0.5  # share of the peak of 16 bits that the attention kernel reaches
-    grouped: float = 0.8  # of that, what the products of experts reach
+    grouped: float = 0.8  # of that, what the matmuls of experts reach
     memory: float = 0.8  # share of the memory bandwidth
     link: float = 0.7  # share of the bandwidth to neighbours in a node
     network: float = 0.7  # share of the bandwidth out of a node
     hop: float = 5e-6  # seconds of one round of a collective
-    reread: float = 1.0  # bytes that products move, as a multiple of reading and writing each once
-    traffic: float = 1.0  # bytes of what is no product, as a multiple of our count
+    reread: float = 1.0  # bytes that matmuls move, as a multiple of reading and writing each once
+    traffic: float = 1.0  # bytes of what is no matmul, as a multiple of our count
     launch: float = 1e-3  # seconds in which a layer's kernels are launched, forward and backward
     launch_more: float = 0.0  # seconds more where ranks exchange inside a layer
     tensor_hidden: float = 0.0  # share of tensor and context exchanges behind computation
     expert_hidden: float = 0.0  # share of exchanges with experts behind computation
     data_hidden: float = 0.5  # share of gradients and weights behind computation
     sends: float = 1.0  # messages between stages that are waited for, of a micro-batch's
-    again: float = 0.0  # share of the products that selective recomputation does again
+    again: float = 0.0  # share of the matmuls that selective recomputation does again
     crowd: float = 0.0  # how much longer all takes for each doubling of the nodes
-    gradient_bytes: float = 4.0  # bytes of a gradient on its way
+    gradient_bytes: float = 4.0  # bytes of a gradient in flight
     visit_bytes: float = 2.0  # bytes of a number on its way to an expert or back, on average
     visit_nodes: int = 0  # nodes that a token goes to at most; 0: wherever its experts are
     whole_parameters: bool = False  # ZeRO's stage 1 gives ranks whole matrices, each sent by itself
     fused: bool = True  # attention never holds the scores
-    precision: str = "half"  # of the layers' products
+    precision: str = "half"  # of the layers' matmuls
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, PRECISIONS)
@@ -94,7 +94,7 @@ def joined(wanted: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
 
 
 def reach(device: str | None, *, precision: str = "half") -> float:
-    """The share of its peak that a device's large products reach in published runs; of a device
+    """The share of its peak that a device's large matmuls reach in published runs; of a device
     without any, or of one's own (None), the most that another's reach.
 
     Chapter: planning
@@ -112,7 +112,7 @@ def reach_in(rows: dict[str, dict[str, float]], device: str | None, precision: s
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a measured time lies in eight of ten published runs of a source that nothing knew."""
+    """The 80% prediction interval of published runs from a source that nothing knew."""
 
     low: float  # seconds
     high: float  # seconds
@@ -121,7 +121,7 @@ class Interval:
 
 
 def interval(seconds: float, *, device: str | None, least: float = 0.0) -> Interval:
-    """Between what times a step predicted to take `seconds` was measured, in eight of ten runs of a
+    """The 80% prediction interval of a step predicted to take `seconds`, from runs of a
     source that was left out of the fit, each source with the same weight; of a device that no run
     tells of, or of one's own (None), as if none had told of theirs. Never less than `least`.
 

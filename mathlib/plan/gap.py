@@ -72,7 +72,7 @@ class Suspect:
 
 def measured(on: Machine, layout: Layout, *, seconds: float) -> Parts:
     """A measured step by part: the predicted ones, and what they do not explain, which is negative
-    where a step was quicker. The title says between what times eight of ten such steps lie.
+    where a step was quicker. The title has the 80% prediction interval.
 
     Chapter: planning
     """
@@ -81,7 +81,7 @@ def measured(on: Machine, layout: Layout, *, seconds: float) -> Parts:
     usual = interval(on, run.layout)
     title = (
         f"A step of {show(run.seconds, 'second')}; predicted are {show(model.total, 'second')}, "
-        f"and {show(usual.low, 'second')} to {show(usual.high, 'second')} in eight of ten runs"
+        f"and {show(usual.low, 'second')} to {show(usual.high, 'second')} is the 80% interval"
     )
     return Parts(title, "second", {"predicted": model, UNKNOWN: run.seconds - model.total})
 

@@ -1,6 +1,6 @@
 """The time of a layer in a training step, forward and backward, by part; and that of the loss.
 
-t tensor · F FLOP of its products · X FLOP/s · W bandwidth of the memory
+t tensor · F FLOP of its matmuls · X FLOP/s · W bandwidth of the memory
 The letters of a part are what its formula is given; `plan.step` adds those of a whole step.
 """
 
@@ -13,7 +13,7 @@ from mathlib.specs import Layout
 
 Way = Layout | work.Way
 Letters = dict[str, dict[str, float]]  # of a part: what its letters stand for
-AGAIN = ("c_p", "c_a", "c_m", "t_p", "t_a", "t_m")  # shares and seconds: products, attention, rest
+AGAIN = ("c_p", "c_a", "c_m", "t_p", "t_a", "t_m")  # shares and seconds: matmuls, attention, rest
 
 
 def pass_seconds(on: Machine, way: Way) -> Pass:
@@ -80,7 +80,7 @@ def _forward(on: Machine, way: Way, fused: bool) -> Forward:
 
 
 def _again(recompute: str, share: float, fused: bool) -> tuple[float, float, float]:
-    """What is computed a second time, of products, attention and the rest."""
+    """What is computed a second time, of matmuls, attention and the rest."""
     if recompute == "none":
         return 0.0, 0.0, 0.0
     if recompute == "full":
@@ -89,7 +89,7 @@ def _again(recompute: str, share: float, fused: bool) -> tuple[float, float, flo
 
 
 def _launch(on: Machine, way: Way, again: float) -> float:
-    """Seconds in which a layer's kernels are launched, of products some a second time."""
+    """Seconds in which a layer's kernels are launched, of matmuls some a second time."""
     r = on.rates
     more = r.launch_more if way.tensor * way.context * way.expert > 1 else 0.0
     return (r.launch + more) * (1 + again / 3)
@@ -99,15 +99,15 @@ def _loss(on: Machine, way: Way) -> float:
     """Seconds of head and loss, forward and backward."""
     end, r = work.ends(on.model, on.tokens, way.micro_batch, way.tensor, way.context), on.rates
     moved = end.moved * r.reread
-    products = roofline.in_turn(flop=end.flop, moved=moved, peak=on.wide, bandwidth=on.stream)
-    return 3 * products + 2 * end.traffic * r.traffic / on.stream
+    matmuls = roofline.in_turn(flop=end.flop, moved=moved, peak=on.wide, bandwidth=on.stream)
+    return 3 * matmuls + 2 * end.traffic * r.traffic / on.stream
 
 
 def _exchanges(
-    on: Machine, way: Way, per: work.Layer, products: float
+    on: Machine, way: Way, per: work.Layer, matmuls: float
 ) -> tuple[dict[str, float], ...]:
     """How often a layer's tensor, context and expert ranks exchange something, how long each time
-    takes, and what of it hides; both directions. Tensor ranks hide no more than their products
+    takes, and what of it hides; both directions. Tensor ranks hide no more than their matmuls
     take, and nothing on the network: Megatron Core's user buffers are those of a node. Keys and
     values go round three times, gradients in 16 bits and cp - 1 hops, as in Transformer Engine's
     ring; torch's and ours send gradients in 32 bits over cp hops, 4.3 times in all at cp = 8.
@@ -121,7 +121,7 @@ def _exchanges(
     visit = on.all_to_all((ep - 1) / ep * sent, ep, way.expert_split)
     hidden = r.tensor_hidden if on.neighbours(t, 1) == t else 0.0
     return (
-        {"n": (2 + again) * per.exchanges, "t_r": ring, "o": hidden, "t_p": products},
+        {"n": (2 + again) * per.exchanges, "t_r": ring, "o": hidden, "t_p": matmuls},
         {"t_c": passed, "t_b": behind, "o": r.tensor_hidden},
         {"n": 4 + 2 * again, "t_a": visit, "o": r.expert_hidden},
     )

@@ -28,10 +28,10 @@ class Forward(NamedTuple):
     """A layer forward, for one micro-batch, and the loss."""
 
     per: work.Layer  # its amounts
-    flop: float  # of products, the experts' counted as more where their kernels are slower
+    flop: float  # of matmuls, the experts' counted as more where their kernels are slower
     moved: float  # bytes that these read and write, some of them more than once
-    traffic: float  # bytes of all that is no product
-    seconds: tuple[float, float, float]  # of products, attention and traffic
+    traffic: float  # bytes of all that is no matmul
+    seconds: tuple[float, float, float]  # of matmuls, attention and traffic
     loss: float  # seconds of head and loss, forward and backward
 
 
@@ -66,8 +66,8 @@ class Machine:
     host: Host | None = None  # None: nothing waits there
     attention: str = "flash"  # as memory has it; time goes by rates.fused
     dropout: bool = False  # whether masks are kept
-    peak: float = field(init=False)  # FLOP/s of a layer's products, by data sheet
-    arithmetic: float = field(init=False)  # FLOP/s that a layer's products reach
+    peak: float = field(init=False)  # FLOP/s of a layer's matmuls, by data sheet
+    arithmetic: float = field(init=False)  # FLOP/s that a layer's matmuls reach
     wide: float = field(init=False)  # that the head's reach, which are of 16 bits
     scores: float = field(init=False)  # that attention's reach
     stream: float = field(init=False)  # bytes/s through memory
@@ -77,12 +77,12 @@ class Machine:
     forwards: dict[tuple[object, ...], Forward] = field(init=False, repr=False)
     held: dict[tuple[object, ...], work.Held] = field(init=False, repr=False)
     shared: dict[tuple[object, ...], list[tuple[float, float]]] = field(init=False, repr=False)
-    room: Room = field(init=False, repr=False)  # for what an activation weighs on its way
+    room: Room = field(init=False, repr=False)  # for what an activation weighs in flight
 
     def __post_init__(self) -> None:
         r, on, node = self.rates, self.device, self.cluster.devices_per_node
         if r.precision != "half" and r.precision not in on.peak:
-            raise InputError(f"precision = {r.precision!r}: {on.name} has no such products")
+            raise InputError(f"precision = {r.precision!r}: {on.name} has no such matmuls")
         peak = on.half if r.precision == "half" else on.peak[r.precision]
         link = self.cluster.link_bandwidth or on.link_bandwidth
         derived: dict[str, object] = {

@@ -33,10 +33,10 @@ class Keeps:
     logit: float = 6  # bytes of a logit while the loss and its gradient are computed
     shared_logit: float = 0  # bytes more of a logit where tensor ranks share the vocabulary
     whole_logits: bool = False  # a tensor rank holds those of all V words, not a t-th
-    fused_gate: bool = True  # a gate's product keeps three tensors instead of four
+    fused_gate: bool = True  # a gate's matmul keeps three tensors instead of four
     norm: float = 0  # bytes that a norm keeps for each number besides its input
     rounded: bool = True  # layers keep their inputs in the 8 or 4 bits in which they multiply them
-    expert_results: bool = False  # experts' results are kept, and weighted after the last product
+    expert_results: bool = False  # experts' results are kept, and weighted after the last matmul
     selective: tuple[str, ...] = ()  # what selective recomputation keeps; (): all but the core
     gathered: bool = False  # a stage of a pipeline holds weights and gradients that ZeRO shards
     source: str = field(default="", compare=False)
@@ -92,7 +92,7 @@ class Room:
     keeps: Keeps = Keeps()
     attention: str = "flash"  # the kernel, one of architecture.ATTENTION
     dropout: bool = False  # whether its masks are kept
-    precision: str = "half"  # of the layers' products
+    precision: str = "half"  # of the layers' matmuls
     kept: dict[tuple[object, ...], list[float]] = field(default_factory=dict, repr=False)
     copies: dict[tuple[int, int], tuple[float, float, float]] = field(
         default_factory=dict, repr=False
@@ -116,7 +116,7 @@ class Room:
 
     def passing(self, way: Layout | Way, away: Away = HERE) -> tuple[float, float, float]:
         """Activations, logits, a layer computed again: what no ZeRO stage changes. Of activations
-        that wait in the host's memory those of two layers are here, one's on their way.
+        that wait in the host's memory those of two layers are here, one's in flight.
         """
         at, layers = self.stages(way), self._layers(way, way.recompute)
         again = max(self._layers(way, "none")) if way.recompute == "full" else 0.0

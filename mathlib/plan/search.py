@@ -69,7 +69,7 @@ class Ranking:
     choices: list[Choice]  # the quickest first
     tried: int  # layouts in all
     fitting: int  # of them fit
-    between: Interval | None  # where the best one's time lies, in eight of ten runs like it
+    between: Interval | None  # 80% prediction interval of the best one's time
     best_with: dict[str, dict[object, Choice]]  # axis, value: the quickest with it
     full: dict[str, int]  # what fills the device, of so many that do not fit
     complete: bool = True  # False: the search was stopped, and this is the best until then

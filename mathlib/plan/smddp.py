@@ -65,7 +65,7 @@ def back_end(
     are ml.p4d.24xlarge, the scratch buffer holds the gather's input, and the sort buffer
     holds 1/8 * S * input; else NCCL's.
 
-    `gather_input`: bytes that a rank gives to one gather, its piece of what is gathered.
+    `gather_input`: bytes that a rank gives to one gather, its shard of what is gathered.
     Reduce-scatter and all else run on NCCL in any case. Source: the SageMaker page on
     sharded data parallelism, "Supported configurations" and "Performance and memory
     tuning"; versions of the container and the libraries are not asked here.

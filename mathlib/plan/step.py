@@ -128,7 +128,7 @@ def _held(on: Machine, way: Way) -> work.Held:
 
 
 def _shared(on: Machine, way: Way, zero: int, shard: int, away: Away = HERE) -> tuple[float, float]:
-    """Seconds of gradients and weights on their way, hidden or not, and of Adam's update."""
+    """Seconds of gradients and weights in flight, hidden or not, and of Adam's update."""
     N, has = way.data * way.context, _held(on, way)
     copies = N * way.tensor // (way.expert * way.expert_split)
     dense = has.dense + has.table * (2 if way.pipeline == 1 else 1)
@@ -180,7 +180,7 @@ def _exchanged(on: Machine, way: Way, P: float, size: int, S: int, zero: int, st
 def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
     """Seconds of a step: m (slowest stage) + (p-1)/v (a stage) + exchanges in sight + update.
 
-    Products, attention and memory traffic by roofline with the shares that `on.rates` has;
+    Matmuls, attention and memory traffic by roofline with the shares that `on.rates` has;
     exchanges by alpha-beta on the link that each group crosses. `offload`: what waits in the host's
     memory, states, activations or both; states are updated there, activations travel while layers
     compute (no published run that was fitted does so).
@@ -194,8 +194,8 @@ def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
 
 
 def interval(on: Machine, layout: Layout, *, offload: str = "none") -> Interval:
-    """Where eight of ten measured times of such a step lie; none is less than its products and
-    attention take where both reach what the device's largest products do.
+    """The 80% prediction interval of such a step's time; none is less than its matmuls and
+    attention take where both reach what the device's largest matmuls do.
 
     Chapter: planning
     """
@@ -207,9 +207,9 @@ def interval(on: Machine, layout: Layout, *, offload: str = "none") -> Interval:
 
 
 def least_seconds(on: Machine, parts: tuple[float, ...], reach: float) -> float:
-    """Seconds of products and attention at that share of the peak, and nothing else."""
-    products, attention, *_ = parts
-    return (products * on.rates.matmul + attention * on.rates.attention) / reach
+    """Seconds of matmuls and attention at that share of the peak, and nothing else."""
+    matmuls, attention, *_ = parts
+    return (matmuls * on.rates.matmul + attention * on.rates.attention) / reach
 
 
 def letters(on: Machine, layout: Layout, *, offload: str = "none") -> Letters:
@@ -269,7 +269,7 @@ def utilization(
 ) -> float:
     """MFU, or HFU where what is computed twice counts: FLOP / (step time, devices, peak).
 
-    The peak is of the number type that the layers' products are computed in. All query-key pairs
+    The peak is of the number type that the layers' matmuls are computed in. All query-key pairs
     count, those that a mask hides as well.
 
     Chapter: planning

@@ -1,4 +1,4 @@
-"""Sweeps that others measured: a model on so many cards, with one layout after the other.
+"""Sweeps that others measured: a model on so many GPUs, with one layout after the other.
 
 T seconds of a step
 What ran out of memory is there as well: a planner has to know that it would. Single steps that were
@@ -37,7 +37,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A model, its cards, its batch, and the layouts that were tried on them."""
+    """A model, its GPUs, its batch, and the layouts that were tried on them."""
 
     title: str
     model: Model
@@ -52,7 +52,7 @@ class Sweep:
         return [trial for trial in self.trials if trial.ran]
 
     def machine(self, program: str) -> Machine:
-        """The model on these cards, as a program runs it."""
+        """The model on these GPUs, as a program runs it."""
         rates = find_rates(self.cluster.device, program)
         return machine(self.model, self.cluster, rates, tokens=self.tokens)
 
@@ -61,7 +61,7 @@ class Sweep:
         return step(self.machine(trial.program), trial.layout).total
 
     def needed(self, trial: Trial) -> float:
-        """Bytes on the fullest card, with what its program keeps."""
+        """Bytes on the fullest GPU, with what its program keeps."""
         return Room(self.model, self.tokens, keeps=find_keeps(trial.program)).total(trial.layout)
 
     def risk(self, trial: Trial, reserve: float = 4e9) -> float:

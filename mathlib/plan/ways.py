@@ -105,7 +105,7 @@ def _shards(replicas: int, near: int) -> list[Shard]:
 
 
 def _dealt(model: Model, ranks: int) -> list[int]:
-    """Degrees over which experts can be dealt out; each is whole on its rank."""
+    """Degrees over which experts can be distributed; each is whole on its rank."""
     if not model.experts:
         return [1]
     return [e for e in divisors(model.experts.routed) if ranks % e == 0]

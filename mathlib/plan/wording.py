@@ -56,7 +56,7 @@ def would_do(more: "Answer") -> str:
 def kept_words(program: str, recipe: str | None = None) -> str:
     """What of a step a program is taken to hold in memory."""
     keeps = find_keeps(program)
-    gate = "a gate's product fused" if keeps.fused_gate else "a gate's product not fused"
+    gate = "a gate's matmul fused" if keeps.fused_gate else "a gate's matmul not fused"
     whose = "of the whole vocabulary " if keeps.whole_logits else ""
     loss = f"{keeps.logit:g} bytes a logit {whose}in the loss"
     return f"{recipe or keeps.recipe}, {gate}, {loss}"

@@ -13,9 +13,9 @@ from mathlib.compute import params
 from mathlib.compute.flops import attention_pairs
 from mathlib.specs import Model
 
-HALF = 2  # bytes of an activation or a weight in a product
+HALF = 2  # bytes of an activation or a weight in a matmul
 STREAM = 10  # passes over the residual stream a layer: two norms, two sums
-SCORES = 6  # passes over the scores that are not fused: product, softmax, mask, product
+SCORES = 6  # passes over the scores that are not fused: matmul, softmax, mask, matmul
 LOGIT = 12  # bytes moved for a logit forward: written, read wide, probabilities
 STATE = 30  # bytes moved for a parameter in Adam's update: three wide numbers in and out, and more
 
@@ -76,11 +76,11 @@ UNTIMED = {  # how long a step takes then, nobody models here; its bytes are kno
 class Layer(NamedTuple):
     """An average layer forward, one micro-batch, on one device."""
 
-    flop: float  # of products with weights, experts apart
-    grouped: float  # FLOP of the experts' products
+    flop: float  # of matmuls with weights, experts apart
+    grouped: float  # FLOP of the experts' matmuls
     moved: float  # bytes that these read and write
     attention: float  # FLOP of scores and values, pairs that are computed
-    traffic: float  # bytes through memory of all that is no product
+    traffic: float  # bytes through memory of all that is no matmul
     tensor: float  # bytes of one exchange of the residual stream, all of a tensor group
     exchanges: float  # such all-reduces, or pairs of gather and scatter
     keys: float  # bytes of the keys and values of a whole sequence

@@ -137,7 +137,7 @@ class PositionsFromZero(Program):
 
 @fault("plain-tokens", TWO, "forward embedding rank 0")
 class PlainTokens(Program):
-    """Tokens are dealt out in a row, and masked as a zigzag."""
+    """Tokens are distributed in a row, and masked as a zigzag."""
 
     def tokens(self) -> list[int]:
         own = self.network.tokens // self.layout.context

@@ -169,7 +169,7 @@ class KeyValueCopies(Program):
 
 @fault("key-value-order", Layout(tensor=4), "forward layers.0 rank 0")
 class KeyValueOrder(Program):
-    """Copies of key-value heads are dealt out in turns, and not to neighbours."""
+    """Copies of key-value heads are distributed in turns, and not to neighbours."""
 
     def part(self, p: Parameter) -> Part:
         found = super().part(p)

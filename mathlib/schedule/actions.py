@@ -90,7 +90,7 @@ class Schedule:
         return sorted(every)
 
     def layers_of(self, chunk: int, layers: int) -> range:
-        """The layers of a chunk when L are dealt out evenly, L / (p v) each; they must divide."""
+        """The layers of a chunk when L are distributed evenly, L / (p v) each; they must divide."""
         if whole("chunk", chunk, least=0) >= self.model_chunks:
             raise InputError(f"chunk = {chunk}: expected 0 to {self.model_chunks - 1}")
         size = whole("layers", layers) // self.model_chunks
@@ -119,7 +119,7 @@ class Schedule:
 
 
 def looped(*, stages: int, chunks: int = 1) -> tuple[int, ...]:
-    """The stage of each chunk when they are dealt out in rounds: chunk c on stage c mod p.
+    """The stage of each chunk when they are distributed in rounds: chunk c on stage c mod p.
 
     With v = 1 that is the plain pipeline; with 4 stages and 2 chunks, stage 0 holds chunks 0 and 4
     (Narayanan et al. 2021, section 2.2).

@@ -83,7 +83,7 @@ class Times:
             yield {"F": f, "B": back, "I": back - w, "W": w}
 
     def _each(self, name: str, schedule: Schedule) -> list[float]:
-        """A number for each chunk of the model: its own, or a stage's, dealt out evenly."""
+        """A number for each chunk of the model: its own, or a stage's, divided evenly."""
         value, n = getattr(self, name), schedule.model_chunks
         if not isinstance(value, Sequence):
             return [value if name == "recompute" else value * schedule.stages / n] * n

@@ -16,7 +16,7 @@ from mathlib.show.tables import Shown, table
 
 Rows = tuple[list[str], list[list[Any]]]  # head, rows
 MEANS = {
-    "products": "FLOP/s of products, by size and type",
+    "matmuls": "FLOP/s of matmuls, by size and type",
     "streams": "bytes a second, read and written, by size",
     "kept": "bytes kept for backward",
     "memory": "memory of a step, part by part",
@@ -31,14 +31,14 @@ def newest(folder: str | Path) -> dict[str, Any] | None:
     return max(records, key=lambda one: one["date"]) if records else None
 
 
-def _products(found: list[dict[str, Any]]) -> Rows:
+def _matmuls(found: list[dict[str, Any]]) -> Rows:
     types = list(dict.fromkeys(one["dtype"] for one in found))
     rates: dict[tuple[int, ...], dict[str, str]] = {}
     for one in found:
         shape = one["rows"], one["inner"], one["columns"]
         rates.setdefault(shape, {})[one["dtype"]] = says.speed(one["flop_per_second"])
     names = {shape: " × ".join(f"{side:,}" for side in shape) for shape in rates}
-    return ["product", *types], [[names[s], *(rates[s][t] for t in types)] for s in rates]
+    return ["matmul", *types], [[names[s], *(rates[s][t] for t in types)] for s in rates]
 
 
 def _streams(found: list[dict[str, Any]]) -> Rows:
@@ -86,7 +86,7 @@ def _decode(found: list[dict[str, Any]]) -> Rows:
 
 
 ROWS: dict[str, Callable[[list[dict[str, Any]]], Rows]] = {
-    "products": _products,
+    "matmuls": _matmuls,
     "streams": _streams,
     "kept": _kept,
     "memory": _memory,

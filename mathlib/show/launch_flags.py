@@ -12,7 +12,7 @@ from mathlib.layout import chunk_layers
 from mathlib.specs import Cluster, Experts, Latent, Layout, Model
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}  # ZeRO stage: Megatron-FSDP's word for it
-FORMATS = {"fp8": "--fp8-format hybrid", "fp4": "--fp4-format e2m1"}  # of the layers' products
+FORMATS = {"fp8": "--fp8-format hybrid", "fp4": "--fp4-format e2m1"}  # of the layers' matmuls
 POSITIONS = {"rotary": "rope", "relative": "relative", "none": "none"}
 GRADIENTS = {
     "mixed-adam": "--grad-reduce-in-bf16",

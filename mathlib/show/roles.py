@@ -127,7 +127,7 @@ PARTS = {  # role: names of parts that look like it
     ),
     "communication": (
         *("transfer", "bytes", "inside", "across", "gathering inputs again", "gradient buckets"),
-        *("to other nodes", "rows on their way", "saving", "communication, if nothing hides it"),
+        *("to other nodes", "rows in flight", "saving", "communication, if nothing hides it"),
         *("memory traffic", "messages", "messages between stages"),
         *("TP communication", "CP communication", "EP communication", "DP communication"),
         *("offloading", "in flight"),

@@ -129,7 +129,7 @@ def _activations(room: Room, lay: Layout, amounts: dict[str, float], away: Away)
         words += "or from the host's memory, where the others wait."
         here: dict[str, Number] = {"l": layers, "n": n, "a": sized(kept / min(2, layers * n))}
         return law(HELD[1], sized(kept), words, "M = min(2, l * n) * a", here)
-    words = "l layers keep a bytes of each of the n micro-batches that are on their way."
+    words = "l layers keep a bytes of each of the n micro-batches that are in flight."
     numbers: dict[str, Number] = {"l": layers, "n": n, "a": sized(kept / (layers * n))}
     return law(HELD[1], sized(kept), words, "M = l * n * a", numbers)
 

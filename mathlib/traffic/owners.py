@@ -2,7 +2,7 @@
 
 N ranks · K payload, bytes
 An owner keeps a tensor's optimizer states and updates it for all. A flat shard of ZeRO ends inside
-a matrix, and an update that multiplies matrices cannot be computed from a piece.
+a matrix, and an update that multiplies matrices cannot be computed from a shard.
 """
 
 from collections.abc import Sequence

@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 @dataclass
 class _Run:
-    """A step under way."""
+    """A step in flight."""
 
     stage: int
     layers: int
@@ -64,7 +64,7 @@ class _Run:
     gradients: float
     outside: tuple[float, float]  # bytes of weights and of gradients in no layer
     prefetch: int
-    on_their_way: int
+    in_flight: int
     now: float = 0.0
     compute: list[Span] = field(default_factory=list)
     wire: list[Span] = field(default_factory=list)
@@ -100,9 +100,9 @@ class _Run:
                 self.fetch(after)
 
     def leave(self, what: str, seconds: float) -> None:
-        """Send gradients; so many messages may be on their way, then the rank waits."""
-        if len(self.leaving) >= self.on_their_way:
-            self.now = max(self.now, self.leaving[-self.on_their_way])
+        """Send gradients; so many messages may be in flight, then the rank waits."""
+        if len(self.leaving) >= self.in_flight:
+            self.now = max(self.now, self.leaving[-self.in_flight])
         self.leaving.append(self.send(what, seconds))
 
     def micro_batch(self, last: bool) -> None:
@@ -154,7 +154,7 @@ def step(
     latency: float = 0.0,
     prefetch: int = 1,
     micro_batches: int = 1,
-    on_their_way: int = 2,
+    in_flight: int = 2,
 ) -> Step:
     """Time of a step, layer by layer: a message of K_i bytes takes (N-1) alpha +
     K_i (N-1)/(N W), and the rank waits for what it needs and has not got.
@@ -186,7 +186,7 @@ def step(
         gradients=share * K / L,
         outside=(rest, share * rest),
         prefetch=whole("prefetch", prefetch, least=0),
-        on_their_way=whole("on_their_way", on_their_way),
+        in_flight=whole("in_flight", in_flight),
     )
     m = whole("micro_batches", micro_batches)
     for number in range(m):

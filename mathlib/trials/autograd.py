@@ -78,7 +78,7 @@ def product_of(n: int) -> tuple[int, int]:
         y = y * Value(1.5)
     y.backward()
     values = y.graph()
-    return sum(v.made for v in values), sum(v.pulled for v in values)
+    return sum(v.made for v in values), sum(v.made_back for v in values)
 
 
 # Gradients, and the work that is still to come

@@ -1,5 +1,5 @@
 """Our engine with one fault at a time, to see whether a comparison finds it: for each operation a
-wrong pull, and three faults of the walk.
+wrong VJP, and three faults of the walk.
 
     with autograd_faults.built_in("relu: lets all through"):
         ...  # Value.relu has this fault here
@@ -19,10 +19,10 @@ in_order = Value.graph
 
 
 def not_transposed(self: Value, b: Value) -> Value:
-    rows, made = autodiff.product(self.rows, b.rows)
+    rows, made = autodiff.matmul(self.rows, b.rows)
     out = Value(rows, by="@", made=made)
-    out.passes_to(self, lambda g: autodiff.product(g, b.rows))
-    out.passes_to(b, lambda g: autodiff.product(autodiff.transposed(self.rows), g))
+    out.passes_to(self, lambda g: autodiff.matmul(g, b.rows))
+    out.passes_to(b, lambda g: autodiff.matmul(autodiff.transposed(self.rows), g))
     return out
 
 
@@ -71,13 +71,13 @@ def none_waits(self: Value) -> list[Value]:
         value = todo.pop()
         if value not in met:
             met[value] = None
-            todo += [parent for parent, _ in value.pulls]
+            todo += [parent for parent, _ in value.vjps]
     return list(met)[::-1]
 
 
 def leaves_wait(self: Value) -> list[Value]:
     """Until all results are done."""
-    return sorted(in_order(self), key=lambda value: value.number if value.pulls else 0)
+    return sorted(in_order(self), key=lambda value: value.number if value.vjps else 0)
 
 
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
@@ -86,7 +86,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "A + B: forgets B": (Value, "__add__", forgets_second),
     "relu: lets all through": (Value, "relu", lets_all_through),
     "exp: input for result": (Value, "exp", by_its_input),
-    "sum: takes the pull of a mean": (Value, "sum", as_a_mean),
+    "sum: takes the VJP of a mean": (Value, "sum", as_a_mean),
     "walk: a share is lost": (autodiff, "added", loses_a_share),
     "walk: nobody waits": (Value, "graph", none_waits),
     "walk: leaves come last": (Value, "graph", leaves_wait),

@@ -49,7 +49,7 @@ def refusal(loss: Tensor) -> str:
 
 
 def changed_in_place() -> Tensor:
-    result = leaf().exp()  # its pull reads the result
+    result = leaf().exp()  # its VJP reads the result
     result += 1
     return result
 

@@ -193,8 +193,8 @@ def hfus() -> list[float]:
 
 def alone() -> float:
     """The share of an A100's peak that the best of many single matmuls reached."""
-    best_product = specs.table("rates")["best-product"]["later"]["a100-80gb"]
-    return best_product / specs.find_device("a100-80gb").half
+    best_matmul = specs.table("rates")["best-matmul"]["later"]["a100-80gb"]
+    return best_matmul / specs.find_device("a100-80gb").half
 
 
 FEW_AND_MANY = {"1.5B": (24, 64), "6.2B": (24, 64), "14.6B": (48, 128), "28.3B": (96, 256)}

@@ -135,13 +135,13 @@ def alike() -> list[float]:
 
 
 def siblings() -> tuple[float, float]:
-    """Between what multiples of a prediction eight of ten of these lie."""
+    """The 80% prediction interval of these, as multiples of a prediction."""
     low, *_, high = quantiles(alike(), n=10, method="inclusive")
     return low, high
 
 
 def spread() -> list[list[str]]:
-    """Rows of a table: how far a step is off in eight of ten runs, by what other runs told."""
+    """Rows of a table: the 80% interval of a step's time, by what other runs told."""
     low, high = siblings()
     rows = [("this program and cluster", low, high, len(alike()), 1)]
     for told, device in (("this GPU, another source", "a100-80gb"), ("not even the GPU", "mi250x")):

@@ -16,8 +16,8 @@ PROCESSORS = 132
 DOWN = {"inner": 14_336, "columns": 4096}  # the last matmul of Llama 3 8B's MLP
 
 PUBLISHED = specs.table("rates")
-FIRST, LATER = (PUBLISHED["hopper-products"][which] for which in ("shapes", "later"))
-BEST = {name: PUBLISHED["best-product"][name] for name in ("a100-80gb", "h100-sxm")}
+FIRST, LATER = (PUBLISHED["hopper-matmuls"][which] for which in ("shapes", "later"))
+BEST = {name: PUBLISHED["best-matmul"][name] for name in ("a100-80gb", "h100-sxm")}
 LEAST = min(2 * r * i * o / x for r, i, o, x in FIRST)  # seconds
 SMALL = next(x for *sides, x in FIRST if sides == [512, 256, 256])
 WAYS: dict[str, dict[str, float]] = {  # the second is what a correction adds to the first
@@ -33,7 +33,7 @@ def attention(tokens: int, kernel: str) -> float:
     asked: dict[str, Any] = {"attention": kernel, "way": "forward", "causal": True}
     done = operations.layer(LLAMA.but(context=tokens), **asked)
     core = [one for one in done if one.part in ("attention core", "softmax")]
-    flop = sum(one.times * one.flop for one in core if one.product)
+    flop = sum(one.times * one.flop for one in core if one.matmul)
     return flop / sum(one.times * one.moved for one in core)
 
 

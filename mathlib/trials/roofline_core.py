@@ -76,8 +76,8 @@ class Core(NamedTuple):
 
 def measured(repeat: int = 9) -> Core:
     """The core's rates; the largest squares come first, while it is fresh."""
-    square = rates.product_rates([(n, n, n) for n in SIDES[::-1]], repeat=repeat)
-    thin = rates.product_rates([(r, WIDE, WIDE) for r in ROWS], repeat=repeat)
+    square = rates.matmul_rates([(n, n, n) for n in SIDES[::-1]], repeat=repeat)
+    thin = rates.matmul_rates([(r, WIDE, WIDE) for r in ROWS], repeat=repeat)
     return Core(
         dict(zip(SIDES, square[::-1], strict=True)),
         dict(zip(ROWS, thin, strict=True)),
@@ -100,7 +100,7 @@ def _named(one: Kernel) -> str:
         return "residual"
     if one.name == "mul" and one.shape[-2:] == (SHAPE.context, SHAPE.context):
         return "softmax"
-    return "matmuls" if one.kind == "products" else one.kind
+    return "matmuls" if one.kind == "matmuls" else one.kind
 
 
 def by_kind(listed: list[Kernel]) -> dict[str, list[Kernel]]:
@@ -116,7 +116,7 @@ def counted(listed: list[Kernel]) -> tuple[dict[str, tuple[float, float]], float
     done = operations.step(SHAPE, micro_batch=SEQUENCES, **asked)  # type: ignore[arg-type]
     wanted: dict[str, float] = defaultdict(float)
     for one in [*done, *operations.adam(parameters=params.total(SHAPE), weight_bytes=4)]:
-        wanted["matmuls" if one.product else one.part] += one.times * one.moved
+        wanted["matmuls" if one.matmul else one.part] += one.times * one.moved
     moved = {kind: sum(one.moved for one in of) for kind, of in by_kind(listed).items()}
     kinds = ("matmuls", "residual", *KINDS)
     return {kind: (wanted[kind], moved[kind]) for kind in kinds}, moved[REST] / sum(moved.values())
@@ -134,7 +134,7 @@ def timed(
         start = time.process_time()
         step()
         least = min(least, time.process_time() - start)
-        best = max(best, *rates.product_rates([(n, n, n) for n in SIDES[-2:]], repeat=1))
+        best = max(best, *rates.matmul_rates([(n, n, n) for n in SIDES[-2:]], repeat=1))
     best = max(best, *(one.flop / one.seconds for run in runs for one in run if one.flop))
     core = core._replace(squares=core.squares | {max(SIDES): best})
     listed = min(runs, key=lambda run: sum(one.seconds for one in run))

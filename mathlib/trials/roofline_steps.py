@@ -56,8 +56,8 @@ def step(key: str, size: str, s: int, b: int, m: int, speed: float) -> Step:
     done = [o for o in operations.step(model, fused=False, **asked) if o.part != "loss"]
     done += [o for o in operations.step(model, logits_bytes=2, **asked) if o.part == "loss"]
     core = [o for o in done if o.part == "attention core"]  # the loss is one kernel
-    matmuls = [o for o in done if o.product and o not in core]
-    others = [o for o in done if not o.product]
+    matmuls = [o for o in done if o.matmul and o not in core]
+    others = [o for o in done if not o.matmul]
     update = roofline.time(operations.adam(parameters=P / GPUS), **rate).total
     return Step(
         device,
@@ -145,7 +145,7 @@ def elementwise_left(fused: bool) -> float:
     big = specs.Model("22B", layers=48, width=6144, heads=64, vocab=51_200, context=2048)
     done = operations.layer(big, micro_batch=4, tensor=GPUS, attention="standard", fused=fused)
     matmuls, others = (
-        sum(o.seconds(X, a100.memory_bandwidth) for o in done if o.product == kind)
+        sum(o.seconds(X, a100.memory_bandwidth) for o in done if o.matmul == kind)
         for kind in (True, False)
     )
     payload, link = 2 * 4 * big.context * big.width, a100.link_bandwidth

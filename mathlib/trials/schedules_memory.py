@@ -100,8 +100,8 @@ def waits(attention: str, width: int = 64, context: int = 256) -> list[float]:
     y = chunk(x)
     with later.put_off(0):
         y.backward(torch.randn_like(y))  # as it comes from the next stage, a full tensor
-    inputs = tensor_bytes([product[2] for product in later.waiting[0]])
-    both = tensor_bytes([product[2:] for product in later.waiting[0]])
+    inputs = tensor_bytes([matmul[2] for matmul in later.waiting[0]])
+    both = tensor_bytes([matmul[2:] for matmul in later.waiting[0]])
     return [saved / x.nbytes, inputs / x.nbytes, both / x.nbytes, both / saved]
 
 

@@ -73,7 +73,7 @@ def flop_per_token(model: Model, tokens: int) -> float:
 
 def torchtitan() -> list[tuple[int, int, float, float]]:
     """Context degree, tokens, FLOP/s a GPU in multiples of the first row's, and what they would be
-    if context parallelism cost nothing and 8-bit products were twice as fast as attention.
+    if context parallelism cost nothing and 8-bit matmuls were twice as fast as attention.
     """
     rows = []
     for N, s, speed, _ in TORCHTITAN:

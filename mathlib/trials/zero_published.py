@@ -129,7 +129,7 @@ GROUPS = {
     "optimizer states": ("master weights", "optimizer states"),
     "weights": ("live layer", "prefetched layers", "outside the layers"),
     "gradients": ("gradients that wait",),
-    "in flight": ("rows on their way",),
+    "in flight": ("rows in flight",),
     "activations": ("activations", "recomputation", "working tensors"),
 }
 

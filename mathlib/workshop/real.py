@@ -31,7 +31,7 @@ class Wires:
     """Carries what a coroutine asks for over torch.distributed."""
 
     def __init__(self) -> None:
-        self.around, self.sent = 0, list[Any]()  # bytes that are no numbers; what is on its way
+        self.around, self.sent = 0, list[Any]()  # bytes that are no numbers; what is in flight
 
     def carried(self, request: Request) -> Any:
         """Send and go on, or wait for a message."""

@@ -59,7 +59,7 @@ def test_the_best_choice_for_a_budget(which, share):
     line = kept.curve(shape, **how)
     budget = line[0].bytes + share * (line[-1].bytes - line[0].bytes)
     choice = kept.best(shape, budget=budget, **how)
-    if which != "llama":  # there queries, keys and values are one product: kept together
+    if which != "llama":  # there queries, keys and values are one matmul: kept together
         choice = together(choice, kept.tensors(shape, **how))
     _, plain, wanted = counted(model, shape, lambda: recompute.loss(model, *batch(shape)))
     full = counted(model, shape, partial(run, model, shape, recompute.recomputed))[0]

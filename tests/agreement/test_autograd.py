@@ -16,7 +16,7 @@ ROWS = 5
 
 
 def engines(widths, wants_input):
-    """Multiplications of matrix products, forward and backward, in our own engine."""
+    """Multiplications of matmuls, forward and backward, in our own engine."""
     draw = torch.Generator().manual_seed(0)
     x, *weights = (
         torch.randn(shape, generator=draw).tolist()
@@ -27,8 +27,8 @@ def engines(widths, wants_input):
         value = value @ autodiff.Value(rows)
     loss = value.sum()
     loss.backward()
-    products = [one for one in loss.graph() if one.by == "@"]
-    return sum(one.made for one in products), sum(one.pulled for one in products)
+    matmuls = [one for one in loss.graph() if one.by == "@"]
+    return sum(one.made for one in matmuls), sum(one.made_back for one in matmuls)
 
 
 def programs(widths, wants_input):

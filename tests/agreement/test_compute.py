@@ -91,7 +91,7 @@ def test_every_parameter(name):
 @few_shapes
 def test_selective_recomputation_costs_4_not_12(name):
     """Korthikanti et al. charge 12 B L s^2 h; a run that does not stop early computes the two
-    attention products once more, 4 B L s^2 h.
+    attention matmuls once more, 4 B L s^2 h.
     """
     model = gpt.small(**SHAPES[name])
     once, again = (

@@ -47,7 +47,7 @@ def test_a_sliding_window_keeps_one_token_less_than_it_sees():
 
 @pytest.mark.parametrize("kind", ["grouped", "latent"])
 def test_a_step_reads_its_weights_and_its_cache(kind):
-    """Every tensor that a product of the step reads, counted once."""
+    """Every tensor that a matmul of the step reads, counted once."""
     model = tiny(**KINDS[kind])
     built = modern.Modern(model)
     decoder = Decoder(built)

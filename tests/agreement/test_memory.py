@@ -200,7 +200,7 @@ def test_the_peak_in_mixed_precision(vocab, recompute):
 
 
 def as_on_cuda(q, k, v):
-    """Attention as autocast runs it on CUDA: softmax in fp32, its product in half precision."""
+    """Attention as autocast runs it on CUDA: softmax in fp32, its matmul in half precision."""
     scores = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5).float()
     future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
     return scores.masked_fill(future, float("-inf")).softmax(-1).to(q.dtype) @ v

@@ -15,7 +15,7 @@ def side_by_side(products):
     return lanes[0]
 
 
-def test_products_are_added_up_in_32_bits():
+def test_matmuls_are_added_up_in_32_bits():
     """Ones would not tell: side by side their sums come out right in 16 bits, too."""
     draw = torch.Generator().manual_seed(0)
     for dtype in DTYPES.values():

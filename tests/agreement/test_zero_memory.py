@@ -104,7 +104,7 @@ def predicted(stage, n, name, optimizer, recompute, accumulation, prefetch) -> d
     most = {"forward": 0.0, "backward": 0.0, "step": 0.0}
     for moment, one in found.items():
         phase = "forward" if "forward" in moment else "backward"
-        phase = "step" if moment in ("exchange", "update") else phase
+        phase = "step" if moment in ("reduction", "update") else phase
         most[phase] = max(most[phase], one.total)
     return most
 

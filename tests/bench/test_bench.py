@@ -168,8 +168,8 @@ def test_one_device_is_recorded_with_the_formulas_beside_it(bench, monkeypatch):
         assert kept["saved_bytes"] == kept["formula_bytes"] > 0
     plain, flash = (kept["saved_bytes"] for kept in found["kept"])
     assert flash < plain
-    assert {one["dtype"] for one in found["products"]} == {"fp32", "bf16", "fp16"}
-    assert all(one["flop_per_second"] > 0 for one in found["products"])
+    assert {one["dtype"] for one in found["matmuls"]} == {"fp32", "bf16", "fp16"}
+    assert all(one["flop_per_second"] > 0 for one in found["matmuls"])
     assert all(one["tokens_per_second"] > 0 for one in found["decode"])
     one, two = (step["formula_tokens_per_second"] for step in found["decode"])
     assert 0 < one < two, "two sequences share one reading of the weights"

@@ -63,8 +63,8 @@ def test_plan_and_time_say_the_same_days_and_price_of_a_layout(capsys):
     assert first["prices"] == {"price": also["price"]}
     assert also["price"] == pytest.approx(2 * 256 * first["run"]["value"] / 3600)
     low, high = (data["between"][end] / first["step"]["value"] for end in ("low", "high"))
-    assert also["eight of ten whole runs from"] == pytest.approx(low * first["run"]["value"])
-    assert also["whole runs to"] == pytest.approx(high * first["run"]["value"])
+    assert also["80% interval of whole runs, from"] == pytest.approx(low * first["run"]["value"])
+    assert also["80% interval of whole runs, to"] == pytest.approx(high * first["run"]["value"])
     for one in others:
         slower = one["step"]["value"] / first["step"]["value"]
         assert one["run"]["value"] == pytest.approx(slower * first["run"]["value"])
@@ -93,7 +93,7 @@ def test_fit_says_the_days_of_its_answers(capsys):
     also = values(one)
     assert also["whole run"] == pytest.approx(1e11 / (64 * 4096) * one["step"])
     assert "100B tokens take" in ended(line, capsys)[1]
-    share = also["whole runs to"] / also["with saves and failures"]
+    share = also["80% interval of whole runs, to"] / also["with saves and failures"]
     assert share == pytest.approx(one["between"]["high"] / one["step"])
     line = "fit llama2-7b --device a100-80gb --devices 8 --train 100B"
     batch, context = answered(line, capsys)["answers"]

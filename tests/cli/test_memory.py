@@ -132,8 +132,8 @@ def test_whose_conventions_were_counted_is_said_in_memory_and_in_time(capsys):
     timed = answered(f"time llama2-7b --cluster dgx-a100 {lay}", capsys)
     theirs = timed["also"]["memory of the fullest device"]["value"]
     assert f"{mine['total'] / 1e9:.1f}" == "73.9" and f"{theirs / 1e9:.1f}" == "66.5"
-    assert f"{recipe}, a gate's product not fused" in mine["keeps"] and "plan" in mine["keeps"]
-    assert f"{recipe}, a gate's product fused" in timed["keeps"] and "memory" in timed["keeps"]
+    assert f"{recipe}, a gate's matmul not fused" in mine["keeps"] and "plan" in mine["keeps"]
+    assert f"{recipe}, a gate's matmul fused" in timed["keeps"] and "memory" in timed["keeps"]
     assert "gate" not in answered("memory gpt2", capsys)["keeps"]
     memory.memory_command(args("memory llama2-7b"))
     assert mine["keeps"].partition(":")[0] in capsys.readouterr().out

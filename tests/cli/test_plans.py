@@ -139,7 +139,7 @@ def test_a_plan_says_what_it_takes_a_program_to_keep(capsys):
     usual, own = (
         answered(f"{LINE} --top 1{more}", capsys) for more in ("", " --program megatron-flash")
     )
-    assert usual["keeps"].startswith("mixed-adam-fp32-gradients, a gate's product fused, 6 bytes")
+    assert usual["keeps"].startswith("mixed-adam-fp32-gradients, a gate's matmul fused, 6 bytes")
     assert own["keeps"].startswith("mixed-adam, ") and "whole vocabulary" in own["keeps"]
     for data, program in ((usual, "megatron-core"), (own, "megatron-flash")):
         room = Room(model_of(args(LINE)), 4096, keeps=find_keeps(program))

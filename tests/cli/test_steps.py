@@ -24,7 +24,7 @@ def test_a_step_is_the_librarys(capsys):
     assert data["total"] == took and also["MFU"] == step.utilization(on, lay)
     between = step.interval(on, lay)
     assert between.low < took < between.high
-    assert (also["eight of ten runs from"], also["to"]) == (between.low, between.high)
+    assert (also["80% interval, from"], also["80% interval, to"]) == (between.low, between.high)
     assert also["whole run"] == pytest.approx(1e12 / (128 * 8192) * took)
     assert also["tokens a second of a device"] == pytest.approx(128 * 8192 / took / 8)
 

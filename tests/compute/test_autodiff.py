@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mathlib.checks import InputError
-from mathlib.compute.autodiff import Value, multiplications, product, recomputed
+from mathlib.compute.autodiff import Value, matmul, multiplications, recomputed
 
 ENTRIES = st.floats(-2, 2, allow_subnormal=False).map(lambda x: round(x, 3))
 OPS = ("@", "+", "*", "relu", "exp")
@@ -140,10 +140,10 @@ def test_a_leaf_is_done_when_its_last_share_is_there():
     chain = Value(1.0, needs_grad=False)
     for weight in weights:
         chain = chain * weight
-    leaves = [value for value in visits(chain) if not value.pulls]
+    leaves = [value for value in visits(chain) if not value.vjps]
     assert leaves == weights[::-1]
     order = visits(chain)
-    assert order.index(weights[3]) == 1, "at once after the product that it belongs to"
+    assert order.index(weights[3]) == 1, "at once after the matmul that it belongs to"
     tied = (chain * weights[3]) * weights[0]
     assert visits(tied)[-1] is weights[0] and visits(tied)[-3] is weights[1]
 
@@ -170,7 +170,7 @@ def matrix(m: int, n: int) -> list[list[float]]:
 
 
 def counts(loss: Value) -> tuple[int, int]:
-    return sum(value.made for value in loss.graph()), sum(value.pulled for value in loss.graph())
+    return sum(value.made for value in loss.graph()), sum(value.made_back for value in loss.graph())
 
 
 @pytest.mark.parametrize("input_needs_grad", [True, False])
@@ -188,7 +188,7 @@ def test_every_multiplication_is_counted(input_needs_grad):
     assert forward == 2 * 3 * 4 + 2 * 4
 
 
-def test_backward_of_a_product_costs_twice_and_of_a_first_layer_once():
+def test_backward_of_a_matmul_costs_twice_and_of_a_first_layer_once():
     m, k, n = 5, 7, 3
     both = (Value(matrix(m, k)) @ Value(matrix(k, n))).sum()
     both.backward()
@@ -223,7 +223,7 @@ def test_shapes_that_do_not_fit_are_refused():
         a + Value(1.0)
     with pytest.raises(InputError, match="expected a loss, a single number"):
         a.backward()
-    assert product([[1.0, 2.0]], [[3.0], [4.0]]) == ([[11.0]], 2)
+    assert matmul([[1.0, 2.0]], [[3.0], [4.0]]) == ([[11.0]], 2)
 
 
 RATIONAL = ("@", "+", "*")
@@ -233,7 +233,7 @@ RATIONAL = ("@", "+", "*")
 @given(programs(RATIONAL))
 def test_a_gradient_is_cheap(program):
     """Baur and Strassen 1983: at most three times the products of the function alone. The numbers
-    themselves count, so that a pull that multiplies too much goes red.
+    themselves count, so that a VJP that multiplies too much goes red.
     """
     leaves, needs, steps = program
     leaves = [[[Number(x) for x in row] for row in rows] for rows in leaves]
@@ -241,8 +241,10 @@ def test_a_gradient_is_cheap(program):
     loss = loss.sum()
     Number.times = 0
     loss.backward()
-    made, pulled = counts(loss)
-    assert pulled == Number.times and multiplications(*loss.graph()) == made + pulled <= 3 * made
+    made, made_back = counts(loss)
+    assert (
+        made_back == Number.times and multiplications(*loss.graph()) == made + made_back <= 3 * made
+    )
 
 
 def test_the_bound_is_reached_by_a_single_product():
@@ -271,14 +273,14 @@ def test_what_is_recomputed_has_the_same_gradients_and_keeps_less():
         loss.backward()
     assert [one.grad for one in kept] == [one.grad for one in again]
     more = multiplications(*losses[1].graph()) - multiplications(*losses[0].graph())
-    assert more == 2 * 3 * 4 + 2 * 4 * 2, "forward's products, once more"
+    assert more == 2 * 3 * 4 + 2 * 4 * 2, "forward's matmuls, once more"
 
 
 def test_what_is_recomputed_from_data_gets_no_gradient():
     x, w, v = Value([[1.0]], needs_grad=False), Value([[2.0]]), Value([[3.0]])
     loss = two_layers(x, w, v, keep=False)
     loss.backward()
-    assert w.grad is None, "no pull runs towards data: as PyTorch's reentrant checkpoint"
+    assert w.grad is None, "no VJP runs towards data: as PyTorch's reentrant checkpoint"
 
 
 def test_backward_may_start_from_a_gradient_that_came():

@@ -1,4 +1,4 @@
-"""One run in every source's terms: the same products, counted differently."""
+"""One run in every source's terms: the same matmuls, counted differently."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ def gpt(**more):
 
 def test_a_row_says_what_the_formula_knows():
     rows = [conventions.find_convention(name) for name in conventions.names()]
-    assert {row.weights for row in rows} == {"all", "copies", "no table", "products"}
+    assert {row.weights for row in rows} == {"all", "copies", "no table", "matmuls"}
     assert {row.attention for row in rows} == set(conventions.SHARES)
     assert {row.again for row in rows} == {"none", "layers", "thrice", "third"}
     assert {row.prints for row in rows} == {"model", "hardware"}

@@ -1,10 +1,10 @@
-"""FLOP against a list of the products a program does, and the laws between them."""
+"""FLOP against a list of the matmuls a program does, and the laws between them."""
 
 import math
 from collections import Counter
 
 import pytest
-from architectures import models, products
+from architectures import matmuls, models
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ PARTS = {
 
 
 def added(done, times=lambda part: 1):
-    """FLOP of a list of products by the library's names for the parts."""
+    """FLOP of a list of matmuls by the library's names for the parts."""
     found = Counter()
     for part, m, k, n in done:
         found[PARTS[part]] += times(part) * 2 * m * k * n
@@ -40,20 +40,20 @@ def amounts(parts):
 
 @given(models(), FEW, st.integers(1, 5), st.integers(0, 3), st.booleans())
 @settings(max_examples=400)
-def test_forward_is_the_sum_over_its_products(model, sequences, tokens, past, causal):
+def test_forward_is_the_sum_over_its_matmuls(model, sequences, tokens, past, causal):
     counted = flops.forward(model, sequences=sequences, tokens=tokens, past=past, causal=causal)
-    done = products(model, sequences, tokens, past, causal)
+    done = matmuls(model, sequences, tokens, past, causal)
     assert amounts(counted) == added(done)
     assert counted.total == sum(2 * m * k * n for _, m, k, n in done) and type(counted.total) is int
 
 
 @given(models(), FEW, st.integers(1, 5), st.booleans(), st.booleans())
 @settings(max_examples=300)
-def test_backward_is_a_product_for_every_gradient(model, sequences, tokens, causal, frozen):
-    """dA = dC B^T is (m n k), dB = A^T dC is (k m n): each as large as the product; a frozen weight
+def test_backward_is_a_matmul_for_every_gradient(model, sequences, tokens, causal, frozen):
+    """dA = dC B^T is (m n k), dB = A^T dC is (k m n): each as large as the matmul; a frozen weight
     has no dB.
     """
-    done = products(model, sequences, tokens, causal=causal)
+    done = matmuls(model, sequences, tokens, causal=causal)
     gradients = [
         (part, *shape)
         for part, m, k, n in done
@@ -80,7 +80,7 @@ def test_backward_is_a_product_for_every_gradient(model, sequences, tokens, caus
 @given(models(), FEW, st.integers(1, 5), st.booleans())
 @settings(max_examples=200)
 def test_recomputation_does_again_what_it_says(model, sequences, tokens, causal):
-    done = products(model, sequences, tokens, causal=causal)
+    done = matmuls(model, sequences, tokens, causal=causal)
 
     def again(recompute, convention="counted"):
         return flops.recomputation(
@@ -196,7 +196,7 @@ def test_a_run_is_its_steps_and_a_token_its_share(model, s, recompute):
     )
 
 
-def test_gpt3_by_6nd_and_by_its_products():
+def test_gpt3_by_6nd_and_by_its_matmuls():
     """3.14e23 leaves out attention and multiplies the embeddings: the two errors nearly cancel."""
     six = flops.six_nd(parameters=174.6e9, tokens=300e9)
     assert f"{six:.3g}" == "3.14e+23" and six == pytest.approx(3640 * 8.64e19, rel=1e-3)

@@ -25,7 +25,7 @@ def test_flop_of_every_model_are_those_of_the_formula():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_flash_does_the_pairs_that_the_mask_keeps_and_five_products_for_two(causal):
+def test_flash_does_the_pairs_that_the_mask_keeps_and_five_matmuls_for_two(causal):
     asked = {"attention": "flash", "causal": causal}
     found = {
         way: roofline.totals(operations.step(SMALL, way=way, **asked)).total
@@ -97,7 +97,7 @@ def test_scores_are_less_intense_than_a_head_is_wide_however_long_the_sequence()
 def test_decoding_reads_weights_and_cache():
     llama = specs.find_model("llama3-8b")
     found = operations.step(llama, tokens=1, past=1023, way="forward", attention="flash")
-    weights = sum(o.moved * o.times for o in found if o.product and o.part != "attention core")
+    weights = sum(o.moved * o.times for o in found if o.matmul and o.part != "attention core")
     assert weights == pytest.approx(2 * params.met(llama), rel=1e-3)
     assert named(found, "down").intensity == pytest.approx(1, rel=1e-3)
     cache = named(found, "flash attention")
@@ -122,7 +122,7 @@ def test_experts_are_read_by_those_who_visit_them():
 
 
 @pytest.mark.parametrize("t", [2, 4])
-def test_tensor_parallel_divides_the_products_and_sequence_parallel_the_rest(t):
+def test_tensor_parallel_divides_the_matmuls_and_sequence_parallel_the_rest(t):
     whole = operations.layer(SMALL, attention="standard")
     part = operations.layer(SMALL, attention="standard", tensor=t)
     split = operations.layer(SMALL, attention="standard", tensor=t, sequence_parallel=True)
@@ -135,7 +135,7 @@ def test_tensor_parallel_divides_the_products_and_sequence_parallel_the_rest(t):
 def test_fused_kernels_move_less():
     for name in ("gpt2", "llama3-8b"):
         moved = [
-            sum(o.moved * o.times for o in operations.step(name, fused=fused) if not o.product)
+            sum(o.moved * o.times for o in operations.step(name, fused=fused) if not o.matmul)
             for fused in (True, False)
         ]
         assert moved[0] < moved[1]

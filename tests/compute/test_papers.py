@@ -1,4 +1,4 @@
-"""Papers' closed forms against our count of every product, for any shape."""
+"""Papers' closed forms against our count of every matmul, for any shape."""
 
 import pytest
 from architectures import GPTS

@@ -13,13 +13,13 @@ SIZES = st.integers(1, 10**5)
 RATES = st.floats(1e9, 1e16)
 
 
-def test_a_square_product_has_two_thirds_of_its_size_over_e():
+def test_a_square_matmul_has_two_thirds_of_its_size_over_e():
     one = roofline.intensity(rows=3000, inner=3000, columns=3000, bytes_per_element=2)
     assert one == pytest.approx(1000)
 
 
 @given(SIZES, SIZES, SIZES)
-def test_a_product_is_as_intense_either_way_round_and_less_than_its_smallest_side(r, i, o):
+def test_a_matmul_is_as_intense_either_way_round_and_less_than_its_smallest_side(r, i, o):
     one = roofline.intensity(rows=r, inner=i, columns=o)
     assert one == pytest.approx(roofline.intensity(rows=o, inner=i, columns=r))
     assert one == pytest.approx(roofline.intensity(rows=i, inner=o, columns=r))
@@ -81,7 +81,7 @@ def test_a_narrow_weight_never_reaches_the_ridge():
 def test_a_sum_takes_the_larger_time_of_each_and_not_of_all():
     work = [
         Operation("up", "mlp", flop=10, moved=1, times=2),
-        Operation("norm", "norms", flop=99, moved=10, product=False),
+        Operation("norm", "norms", flop=99, moved=10, matmul=False),
     ]
     time = roofline.time(work, peak=1, bandwidth=1, launch=0.5)
     assert dict(time) == {"mlp": 2 * 10.5, "norms": 10.5}  # a norm has no claim on the peak
@@ -96,7 +96,7 @@ def test_what_is_no_operation_is_refused():
 
 @pytest.mark.parametrize("rows", [1, 64, 4096, 10**6])
 def test_in_turn_lies_between_the_roofline_and_twice_it(rows):
-    """A product that is done in turn reaches half the peak at the ridge, and more the larger it is:
+    """A matmul that is done in turn reaches half the peak at the ridge, and more the larger it is:
     the share follows its size.
     """
     flop, moved = 2 * rows * 4096 * 4096, 2 * (rows * 8192 + 4096 * 4096)

@@ -49,11 +49,11 @@ def test_a_dead_relu_is_told_once_it_matters():
 
 
 def test_a_value_that_goes_in_twice_has_one_arrow():
-    """e times e pulls twice at e."""
+    """e times e arrives twice at e."""
     made = squared_error(1.0, 1.0, 1.0, 1.0)
-    pulls = sum(len(value.pulls) for value in made.values())
+    vjps = sum(len(value.vjps) for value in made.values())
     arrows = len(re.findall(r'd="M[^"]*L[^"]*" stroke=', shown())) // 2  # in two widths
-    assert (pulls, arrows) == (9, 8)
+    assert (vjps, arrows) == (9, 8)
 
 
 def test_the_last_one_is_named_and_every_box_has_a_name_of_its_own():

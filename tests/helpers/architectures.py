@@ -188,8 +188,8 @@ def size(shape):
     return shape[0] * (shape[1] if len(shape) > 1 else 1)
 
 
-def products(model, sequences, tokens, past=0, causal=False):
-    """Every matrix product of a forward pass as (part, m, k, n), one entry for each product a
+def matmuls(model, sequences, tokens, past=0, causal=False):
+    """Every matmul of a forward pass as (part, m, k, n), one entry for each matmul a
     program would do.
     """
     done = []

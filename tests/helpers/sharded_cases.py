@@ -649,7 +649,7 @@ CASES: dict[str, Case] = {
             lambda run: setattr(run.inner.head.weight, "data", run.inner.head.weight.data.clone())
         ),
         told=dict.fromkeys(
-            ["ZeRO-1", "ZeRO-2", "MiCS"], CHANGED + ": head.weight no longer in the flat row"
+            ["ZeRO-1", "ZeRO-2", "MiCS"], CHANGED + ": head.weight no longer in the flat buffer"
         ),
     ),
     "a parameter added": Case(

@@ -23,7 +23,7 @@ MODEL = gpt.small(width=16, context=8, vocab=len(data.vocabulary()))
 
 
 class Odd(nn.Module):
-    """What a flat row must not stumble over: a tied pair in two layers, a frozen layer, a single
+    """What a flat buffer must not stumble over: a tied pair in two layers, a frozen layer, a single
     number, a layer used twice, fewer numbers than ranks in a layer.
     """
 

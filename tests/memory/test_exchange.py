@@ -1,11 +1,11 @@
-"""Rows on their way, counted by hand."""
+"""Rows in flight, counted by hand."""
 
 from mathlib.memory.exchange import Exchange, Row, _filled
 
 
 def test_a_row_is_padded_and_cut():
     row = Row(10, 4, 0)
-    assert (row.piece, row.padded) == (3, 12)
+    assert (row.shard, row.padded) == (3, 12)
 
 
 def test_a_row_is_closed_by_the_tensor_that_fills_it():
@@ -17,10 +17,10 @@ ROWS = [Row(4, 2, 0), Row(6, 2, 1), Row(10, 2, 2)]
 
 
 def states(accumulation: bool) -> list[tuple[float, float, float]]:
-    way = Exchange(ROWS, [4, 6, 10], 1, element=2, piece_element=4, accumulation=accumulation)
+    way = Exchange(ROWS, [4, 6, 10], 1, element=2, shard_element=4, accumulation=accumulation)
     found = [way.state(0, 0), way.state(1, 0), way.state(1, 1), way.state(2, 1)]
     found += [way.state(2, 1, settling=True), way.state(2, 2), way.state(3, 3), *way.finishing()]
-    names = ("gradients", "gradients that wait", "rows on their way")
+    names = ("gradients", "gradients that wait", "rows in flight")
     return [tuple(one.get(name, 0) for name in names) for one in found]
 
 
@@ -43,6 +43,6 @@ def test_with_accumulation_all_pieces_are_there():
 
 
 def test_the_fullest_is_just_before_a_row_leaves():
-    way = Exchange(ROWS, [4, 6, 10], 1, element=2, piece_element=4, accumulation=False)
+    way = Exchange(ROWS, [4, 6, 10], 1, element=2, shard_element=4, accumulation=False)
     assert way.fullest(0, 2) == way.state(2, 1, settling=True)
     assert way.fullest(0, 3) == way.state(3, 2, settling=True)

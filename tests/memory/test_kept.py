@@ -23,7 +23,7 @@ def test_the_tensors_are_those_of_activations(name, attention):
 
 
 @pytest.mark.parametrize("name", DENSE)
-def test_the_products_are_those_of_a_forward(name):
+def test_the_matmuls_are_those_of_a_forward(name):
     model = find_model(name)
     parts = flops.forward(model)
     layers = parts.total - parts.amount("vocabulary")
@@ -31,7 +31,7 @@ def test_the_products_are_those_of_a_forward(name):
     for policy in ("none", "selective", "full"):
         keep = kept.names(model, policy=policy, attention="standard")
         again = kept.layer(model, keep=keep, attention="standard").flop
-        how = {"early_stop": True, "last_product": False}  # masks are drawn again by themselves
+        how = {"early_stop": True, "last_matmul": False}  # masks are drawn again by themselves
         stopped = flops.recomputation(model, recompute=policy, **how).total
         assert model.layers * again == stopped
 
@@ -58,7 +58,7 @@ def test_selective_saves_nothing_beside_a_flash_kernel():
         assert kept.names(name, policy="selective") == kept.names(name, policy="none")
 
 
-def test_nearly_half_of_a_gated_layer_comes_back_without_a_product():
+def test_nearly_half_of_a_gated_layer_comes_back_without_a_matmul():
     one, some = (
         kept.layer("llama3-8b", keep=kept.names("llama3-8b", policy=p)) for p in ("none", "matmuls")
     )
@@ -145,7 +145,7 @@ def test_links():
     assert least == pytest.approx(400e12 * 41 * model.width / per_token)
 
 
-def test_what_costs_no_product_costs_the_way_to_memory_and_back():
+def test_what_costs_no_matmul_costs_the_way_to_memory_and_back():
     """Two norms, a SiLU and the product with it: 4 + 4 + 14 + 21 bytes of s b h."""
     keep = kept.names("llama3-8b", policy="matmuls")
     rates = {"flops_per_second": 400e12, "bytes_per_second": 3e12}

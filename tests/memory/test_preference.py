@@ -92,7 +92,7 @@ def test_writing_holds_what_the_formula_says_in_a_real_run():
     one = told.amount("cache") / (2 * shape.layers)  # keys or values of a layer
     peak = launch.run(written, 2)[0]
     assert wanted < peak < wanted + 5 * one, (
-        "a layer's are there old and new, and as products' copies"
+        "a layer's are there old and new, and as matmuls' copies"
     )
 
 

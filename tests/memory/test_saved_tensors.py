@@ -79,7 +79,7 @@ def test_an_rms_norm_has_no_mean_to_keep() -> None:
 
 
 def test_softmax_under_autocast_by_hand() -> None:
-    """In fp32; what the next product reads is cast, after the dropout if there is one."""
+    """In fp32; what the next matmul reads is cast, after the dropout if there is one."""
     scores = 4 * 10 * 10 * 3
     for dropout, wanted in (
         (True, {"softmax": 4, "softmax mask": 1, "softmax after dropout": 2}),
@@ -118,7 +118,7 @@ PRODUCTS = ("wq", "wk", "wv", "wo", "w1", "w3", "w2")
 
 def cached(model: Model) -> int:
     """Bytes of what PyTorch keeps of a layer by torchtitan's policy: results of attention and of
-    every second product.
+    every second matmul.
     """
     h, k, f, s = model.width, model.kv_heads * model.head_dim, model.ffn_width, model.context
     shapes = [(h, h), (k, h), (k, h), (h, h), (f, h), (f, h), (h, f)]
@@ -127,9 +127,9 @@ def cached(model: Model) -> int:
 
     def policy(ctx: SelectiveCheckpointContext, op: object, *args: object) -> CheckpointPolicy:
         nonlocal seen, kept
-        product, attention = op == torch.ops.aten.mm.default, "scaled_dot_product" in str(op)
-        seen += product
-        if not (attention or (product and seen % 2)):
+        matmul, attention = op == torch.ops.aten.mm.default, "scaled_dot_product" in str(op)
+        seen += matmul
+        if not (attention or (matmul and seen % 2)):
             return CheckpointPolicy.PREFER_RECOMPUTE
         kept += (ctx.op_output[0] if attention else ctx.op_output).nbytes
         return CheckpointPolicy.MUST_SAVE

@@ -32,40 +32,40 @@ def test_stage_0_is_what_one_process_has():
 
 
 def test_stage_1_in_one_row_has_it_twice_at_the_end_of_a_step():
-    assert at("exchange", zero=1, bucket_bytes=1e9) == {
+    assert at("reduction", zero=1, bucket_bytes=1e9) == {
         "weights": 4 * P,
         "padding": 4 * (padded(P) - P),
         "optimizer states": 8 * padded(P) / 3,
         "gradients": 4 * padded(P) / 3,
-        "rows on their way": 2 * 4 * padded(P),
+        "rows in flight": 2 * 4 * padded(P),
     }
     found = at("update", zero=1, optimizer="for-loop", bucket_bytes=1e9)
     assert found["update"] == 2 * 4 * padded(P) / 3
 
 
 def test_stage_1_in_buckets_has_hardly_more_than_its_gradients():
-    found = at("exchange", zero=1, bucket_bytes=4 * LAYER)
-    sent = found["gradients"] + found["rows on their way"]
+    found = at("reduction", zero=1, bucket_bytes=4 * LAYER)
+    sent = found["gradients"] + found["rows in flight"]
     assert 4 * P < sent < 4 * (P + 2.5 * LAYER)
-    one = at("exchange", zero=1, bucket_bytes=4 * LAYER, on_their_way=1)
+    one = at("reduction", zero=1, bucket_bytes=4 * LAYER, in_flight=1)
     more = sum(found.values()) - sum(one.values())
     assert more == 4 * (2 * padded(LAYER) - LAYER)  # the row before, there and arriving
 
 
 def test_a_reduce_scatter_lets_a_piece_arrive_for_each_row():
     wanted = at("layer 1"), at("layer 1", scatter="reduce-scatter")
-    both, one = (found["rows on their way"] for found in wanted)
+    both, one = (found["rows in flight"] for found in wanted)
     assert both == 2 * 2 * 4 * padded(LAYER)
     assert one == both / 2 * (1 + 1 / 3)
-    assert {**wanted[0], "rows on their way": one} == wanted[1], "and nothing else"
+    assert {**wanted[0], "rows in flight": one} == wanted[1], "and nothing else"
 
 
-def test_stage_2_has_two_rows_on_their_way():
+def test_stage_2_has_two_rows_in_flight():
     found = at("layer 0", zero=2, bucket_bytes=4 * LAYER)
     assert found["weights"] == 4 * P and found["gradients"] < 4 * P / 3
-    assert found["rows on their way"] >= 2 * 2 * 4 * LAYER
-    one = at("layer 0", zero=2, bucket_bytes=4 * LAYER, on_their_way=1)
-    assert one["rows on their way"] < found["rows on their way"]
+    assert found["rows in flight"] >= 2 * 2 * 4 * LAYER
+    one = at("layer 0", zero=2, bucket_bytes=4 * LAYER, in_flight=1)
+    assert one["rows in flight"] < found["rows in flight"]
 
 
 def test_stage_3_has_a_live_and_a_prefetched_layer():
@@ -73,7 +73,7 @@ def test_stage_3_has_a_live_and_a_prefetched_layer():
     assert found["live layer"] == found["prefetched layers"] == 4 * padded(LAYER)
     assert found["outside the layers"] == 4 * padded(OUTSIDE)
     assert found["weights"] == 4 * (4 * padded(LAYER) + padded(OUTSIDE)) / 3
-    assert found["rows on their way"] == 2 * 2 * 4 * padded(LAYER)
+    assert found["rows in flight"] == 2 * 2 * 4 * padded(LAYER)
     assert "prefetched layers" not in at("layer 1", prefetch=0)
     assert at("layer 2", prefetch=2)["prefetched layers"] == 2 * found["live layer"]
     assert at("layer 1", prefetch=2)["prefetched layers"] == found["live layer"]

@@ -20,7 +20,7 @@ def test_one_linear_layer_costs_2_forward_and_4_backward():
     assert forward.total() == 2 * 4 * 8 * 16 and backward.total() == 4 * 4 * 8 * 16
 
 
-def test_an_input_without_gradient_saves_one_product():
+def test_an_input_without_gradient_saves_one_matmul():
     layer, x = nn.Linear(8, 16, bias=False), torch.randn(4, 8)
     forward, backward = flop.count_flop(lambda: layer(x).sum(), layer)
     assert backward.total() == forward.total() == 2 * 4 * 8 * 16
@@ -60,11 +60,11 @@ LAYER, X = nn.Linear(8, 8, bias=False), torch.ones(4, 8, requires_grad=True)
 BARE = nn.Parameter(torch.ones(8, 8))
 PRODUCTS = {  # what is computed, and the part that its forward is booked to
     "a slice of a weight": (lambda: X @ LAYER.weight[:4].t(), {LINEAR: 2 * 4 * 8 * 4}),
-    "an input's own product, before its layer": (
+    "an input's own matmul, before its layer": (
         lambda: (X @ X.t()).sum() + LAYER(X),
         {LINEAR: 2 * 4 * 8 * 4 + 2 * 4 * 8 * 8},
     ),
-    "an input's own product, after its layer": (
+    "an input's own matmul, after its layer": (
         lambda: LAYER(X) + (X @ X.t()).sum(),
         {LINEAR: 2 * 4 * 8 * 4 + 2 * 4 * 8 * 8},
     ),
@@ -73,7 +73,7 @@ PRODUCTS = {  # what is computed, and the part that its forward is booked to
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_where_a_product_is_booked_and_that_the_sum_is_torchs(name):
+def test_where_a_matmul_is_booked_and_that_the_sum_is_torchs(name):
     compute, booked = PRODUCTS[name]
     forward, backward = flop.count_flop(lambda: compute().sum(), LAYER)
     assert forward == booked and set(backward) == set(booked)
@@ -102,7 +102,7 @@ def test_multihead_attention_and_the_kernel_that_torch_leaves_out():
 
 
 def test_a_recomputation_ends_early_unless_told_otherwise():
-    """As torch has it: after the last tensor that backward needs, so without the last product."""
+    """As torch has it: after the last tensor that backward needs, so without the last matmul."""
 
     def backward(*early_stop: bool) -> int:
         model = gpt.GPT(MODEL, recompute="full")
@@ -146,7 +146,7 @@ def test_a_counter_of_kernels_sees_one_attention_and_no_look_up():
     assert flop.by_kernel(Parts("", "FLOP", {"attention values": 3.0})) == {"attention core": 3.0}
 
 
-def test_a_weights_gradient_from_an_unknown_input_is_told_by_the_product_after_it():
+def test_a_weights_gradient_from_an_unknown_input_is_told_by_the_matmul_after_it():
     layer = nn.Linear(2, 2)
     meter, w = flop.FlopMeter(layer), layer.weight
     x, g, y, other = (torch.ones(2, 2) for _ in range(4))

@@ -13,10 +13,10 @@ def only(action):
     return one
 
 
-def test_a_product_reads_two_matrices_and_writes_one():
+def test_a_matmul_reads_two_matrices_and_writes_one():
     w = torch.ones(16, 4)
     one = only(lambda: X @ w)
-    assert (one.name, one.flop, one.kind) == ("mm", 2 * 8 * 16 * 4, "products")
+    assert (one.name, one.flop, one.kind) == ("mm", 2 * 8 * 16 * 4, "matmuls")
     assert one.moved == 4 * (8 * 16 + 16 * 4 + 8 * 4) and one.shape == (8, 4)
     assert one.seconds > 0
 

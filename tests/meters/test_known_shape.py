@@ -59,7 +59,7 @@ GPT2 = {"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 64}
 DEEPSEEK = {"num_key_value_heads": 4, "n_routed_experts": 8, "moe_intermediate_size": 24}
 DEEPSEEK |= {"num_experts_per_tok": 2, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1}
 DEEPSEEK |= {"q_lora_rank": 20, "kv_lora_rank": 12, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16}
-AGAIN = {  # what stands behind an MLP's last product, or does not
+AGAIN = {  # what stands behind an MLP's last matmul, or does not
     "llama": {},
     "gpt2": GPT2,
     "gpt_bigcode": GPT2,

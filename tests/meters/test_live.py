@@ -40,7 +40,7 @@ def test_a_state_that_is_there_from_the_start_is_counted_from_the_start():
     assert peaks["resumed"] == [peaks["fresh"][1]] * 2
 
 
-def test_autocast_keeps_half_of_what_products_read_and_a_copy_of_every_matrix():
+def test_autocast_keeps_half_of_what_matmuls_read_and_a_copy_of_every_matrix():
     kept = {}
     for cast in (None, torch.bfloat16):
         run = gpt.GPT(MODEL, "flash")

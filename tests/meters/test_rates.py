@@ -8,10 +8,10 @@ from mathlib.meters import rates
 
 
 def test_a_rate_for_each_shape_and_size():
-    products = rates.product_rates([(8, 8, 8), (64, 64, 64)], repeat=2)
+    matmuls = rates.matmul_rates([(8, 8, 8), (64, 64, 64)], repeat=2)
     streams = rates.stream_rates([4096, 2**20], repeat=2, enough=2**20)
-    assert len(products) == len(streams) == 2
-    assert min(*products, *streams) > 0
+    assert len(matmuls) == len(streams) == 2
+    assert min(*matmuls, *streams) > 0
     assert rates.launch_seconds(many=10, repeat=2) > 0
 
 
@@ -25,14 +25,14 @@ def test_rates_are_work_over_the_quickest_time(monkeypatch):
         return [0.5] * len(actions)
 
     monkeypatch.setattr(rates, "interleaved_seconds", pretend)
-    assert rates.product_rates([(2, 3, 4)], repeat=7) == [2 * 2 * 3 * 4 / 0.5]
+    assert rates.matmul_rates([(2, 3, 4)], repeat=7) == [2 * 2 * 3 * 4 / 0.5]
     assert said == {"repeat": 7, "pick": min, "clock": time.process_time}
     assert rates.stream_rates([4096], enough=4 * 8192) == [4 * 8192 / 0.5]
     assert rates.launch_seconds(many=10) == 0.05
 
 
 def test_other_types_are_multiplied_too():
-    assert rates.product_rates([(8, 8, 8)], dtype=torch.bfloat16, repeat=1)[0] > 0
+    assert rates.matmul_rates([(8, 8, 8)], dtype=torch.bfloat16, repeat=1)[0] > 0
 
 
 def test_a_gpu_is_waited_for_and_no_other_a_cpu_need_not_be(monkeypatch):

@@ -63,7 +63,7 @@ def test_the_names_add_up_to_what_is_gone_from_the_device(card):
     assert {name: bytes_ / MIB for name, bytes_ in parts.items()} == {
         "foreseen": 8,
         "tensors not foreseen": 1,
-        "workspace of products": 8,
+        "workspace of matmuls": 8,
         "rounding to blocks": 1,
         "fragments and spare blocks": 12,
         "context and kernels": 10,

@@ -52,7 +52,7 @@ def test_losses_scales_and_weights_are_torchs(dtype, make):
     assert (ours.skipped > 0) == (dtype == torch.float16)
 
 
-def test_products_are_narrow_and_the_loss_is_not():
+def test_matmuls_are_narrow_and_the_loss_is_not():
     model, _ = fresh()
     with amp.Casts(torch.bfloat16) as casts:
         assert model.head(torch.ones(2, SHAPE.width)).dtype == torch.bfloat16

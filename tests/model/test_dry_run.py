@@ -43,7 +43,7 @@ def test_a_layer_of_each_kind_stands_for_all(name, changed):
     assert dry_run.dry_run_layers(model, sequences=2) == whole
 
 
-def test_other_numbers_are_those_of_no_product():
+def test_other_numbers_are_those_of_no_matmul():
     one, two = (dry_run.other_numbers(gpt.small(layers=n)) for n in (1, 2))
     S, h, a = 32, 64, 4
     assert two - one > S * (2 + 2 + 4) * h + 2 * a * S * S, "norms, sums, GELU, mask and softmax"

@@ -107,7 +107,7 @@ def test_both_forms_are_torchs(ours, theirs, early_stop, every):
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 4])
-def test_a_group_keeps_one_input_and_stops_before_its_last_product(every):
+def test_a_group_keeps_one_input_and_stops_before_its_last_matmul(every):
     model, how = gpt.GPT(SHAPE), {"micro_batch": B, "attention": "standard", "bytes_per_element": e}
     held, behind = counted(model, recompute.recomputed, every=every)
     least, flop = counted(model, recompute.recomputed, every=SHAPE.layers)
@@ -163,7 +163,7 @@ def test_other_masks_would_be_seen(monkeypatch):
 
 
 class Ends(nn.Module):
-    """A layer whose last product goes into a dropout, or on as it is."""
+    """A layer whose last matmul goes into a dropout, or on as it is."""
 
     def __init__(self, noise):
         super().__init__()
@@ -176,7 +176,7 @@ class Ends(nn.Module):
 
 @pytest.mark.parametrize("wrap", [recompute.recomputed, partial(checkpoint, use_reentrant=False)])
 @pytest.mark.parametrize("noise", [True, False])
-def test_a_mask_that_comes_with_a_result_needs_the_product_again(wrap, noise):
+def test_a_mask_that_comes_with_a_result_needs_the_matmul_again(wrap, noise):
     layer, x = Ends(noise), torch.ones(8, 16, requires_grad=True)
     behind = [
         sum(count_flop(lambda way=way: way(layer, x).sum(), layer)[1].values())

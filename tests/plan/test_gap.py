@@ -36,7 +36,7 @@ def test_what_is_not_explained_is_a_part_of_its_own() -> None:
     assert found.amount("unexplained") == pytest.approx(0.3 * predicted)
     assert found["predicted"].total == predicted
     assert gap.measured(ON, LAYOUT, seconds=predicted).amount("unexplained") == 0
-    assert "in eight of ten runs" in found.title
+    assert "is the 80% interval" in found.title
 
 
 @pytest.mark.parametrize("name", ["network", "memory", "matmul", "data_hidden"])

@@ -52,7 +52,7 @@ def test_what_is_asked_again_is_remembered() -> None:
     assert layer_time.pass_seconds(on, Layout(micro_batch=2)) is not first
 
 
-def test_tensor_ranks_hide_in_a_node_what_their_products_cover_and_between_nodes_nothing() -> None:
+def test_tensor_ranks_hide_in_a_node_what_their_matmuls_cover_and_between_nodes_nothing() -> None:
     rates, nodes = Rates(tensor_hidden=1), find_cluster("p4de.24xlarge")
     quick = machine("llama3-70b", nodes, rates, tokens=8192)
     wide = {"sequence_parallel": True, "micro_batch": 8}

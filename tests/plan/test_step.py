@@ -129,7 +129,7 @@ def test_every_part_of_a_step_has_its_letters() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InputError, match="precision = 'fp8': a100-80gb has no such products"):
+    with pytest.raises(InputError, match="precision = 'fp8': a100-80gb has no such matmuls"):
         step.machine(LLAMA, find_cluster("dgx-a100"), Rates(precision="fp8"))
     with pytest.raises(InputError, match="layout"):
         step.step(step.machine(LLAMA, NODE, find_rates("h100-sxm")), None)
@@ -173,8 +173,8 @@ def test_activations_travel_behind_computing_where_the_link_is_fast_enough() -> 
         step.Host(link=0, memory=1, bandwidth=1)
 
 
-def test_no_interval_is_quicker_than_the_products_of_a_step_alone() -> None:
-    """The parts that are not products could vanish; the share of the peak is what its runs had."""
+def test_no_interval_is_quicker_than_the_matmuls_of_a_step_alone() -> None:
+    """The parts that are not matmuls could vanish; the share of the peak is what its runs had."""
     rates = find_rates("a100-80gb", "fsdp")
     on = step.machine("llama3-8b", find_cluster("p4de.24xlarge"), rates, tokens=8192)
     for layout in (Layout(data=8, zero=3, micro_batches=4), Layout(data=8, tensor=8)):
@@ -186,7 +186,7 @@ def test_no_interval_is_quicker_than_the_products_of_a_step_alone() -> None:
         assert alone <= between.low * 1.01 and between.low < parts.total < between.high
     bound, free = Layout(data=8, zero=3, micro_batches=4), Layout(data=8, tensor=8)
     shares = [step.interval(on, lay).low / step.step(on, lay).total for lay in (bound, free)]
-    assert shares[0] > 1.05 * shares[1], "the first has hardly anything but products"
+    assert shares[0] > 1.05 * shares[1], "the first has hardly anything but matmuls"
 
 
 OTHER = {  # of each axis of a way: another value

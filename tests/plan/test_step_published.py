@@ -171,7 +171,7 @@ def test_zero_1_over_all_of_a_thousand_ranks_costs_what_it_cost() -> None:
 
 def test_what_torchtitan_says_it_reserved() -> None:
     """Runs of FSDP that state the most bytes reserved; nothing is fitted. Half are within 15%, and
-    those of 8-bit products on H200, whose loss was compiled, are predicted to need more.
+    those of 8-bit matmuls on H200, whose loss was compiled, are predicted to need more.
     """
     off = {}
     for run in published()[0]:

@@ -52,7 +52,7 @@ def test_how_many_devices_would_do_is_the_least_that_fits():
 
 def test_what_a_program_keeps_is_said_in_words():
     assert wording.kept_words("fsdp").startswith(
-        "adam-fp32, a gate's product fused, 12 bytes a logit"
+        "adam-fp32, a gate's matmul fused, 12 bytes a logit"
     )
     assert "14 bytes a logit of the whole vocabulary" in wording.kept_words("megatron-flash")
     assert wording.kept_words("fsdp", "sgd").startswith("sgd, ")

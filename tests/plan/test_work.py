@@ -35,7 +35,7 @@ def test_a_device_does_its_share(t: int, among: int) -> None:
     assert share.traffic == pytest.approx(whole.traffic / t / among)
     open_ = work.layer(model, 1024, 2, t, among, True, False, 1)
     assert open_.traffic > share.traffic  # norms are done by all without sequence parallelism
-    assert open_.moved == share.moved > whole.moved / t / among  # whole inputs of narrow products
+    assert open_.moved == share.moved > whole.moved / t / among  # whole inputs of narrow matmuls
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -54,7 +54,7 @@ def test_every_section_of_the_bench_can_be_shown(record, folder):
     words = repr(recorded(*sections, folder=folder))
     by = f"{record['device']}, {record['date']}, {record['command']}"
     assert words.count(by) == len(sections)
-    for one in record["products"]:
+    for one in record["matmuls"]:
         assert says.speed(one["flop_per_second"]) in words
     for one in record["kept"]:
         assert words.count(says.size(one["saved_bytes"])) >= 2, "formula and run"
@@ -70,7 +70,7 @@ def test_the_newest_device_is_shown(folder, record):
     shown = recorded("memory", folder=folder)
     words = repr(shown)
     assert "an older one, 2020-01-01" in words
-    assert "workspace of products" in words and "foreseen" in words
+    assert "workspace of matmuls" in words and "foreseen" in words
     assert re.search(r"all that is gone +12 B\n", words)
     picture = shown._repr_html_().split("</table>")[1]
     assert all(says.size(size) in picture for size in LINE) and "foreseen" in picture

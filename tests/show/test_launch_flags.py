@@ -130,7 +130,7 @@ def test_states_that_wait_on_the_host_are_asked_for():
         assert told.get("--optimizer-offload-fraction") == ("1.0" if asked else None)
 
 
-def test_products_of_fewer_bits_are_asked_for():
+def test_matmuls_of_fewer_bits_are_asked_for():
     for precision, flag, word in (
         ("fp8", "--fp8-format", "hybrid"),
         ("fp4", "--fp4-format", "e2m1"),

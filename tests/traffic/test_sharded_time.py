@@ -74,8 +74,8 @@ def test_stage_1_hides_nothing_and_stage_2_its_gradients():
     one, two = (sharded_time.step(stage=s, weights=3.0, **GIVEN) for s in (1, 2))
     assert one.hidden == 0 and one.exposed == 1.5 + 1.5
     assert two.exposed == 0.5 + 1.5  # the last layer's gradients, and the weights
-    ahead = sharded_time.step(stage=2, weights=30.0, on_their_way=1, **GIVEN)
-    free = sharded_time.step(stage=2, weights=30.0, on_their_way=9, **GIVEN)
+    ahead = sharded_time.step(stage=2, weights=30.0, in_flight=1, **GIVEN)
+    free = sharded_time.step(stage=2, weights=30.0, in_flight=9, **GIVEN)
     assert ahead.seconds == free.seconds, "a rank that waits gains nothing on a full wire"
 
 

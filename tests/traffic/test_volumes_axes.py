@@ -51,7 +51,7 @@ def test_gathering_sends_no_more_than_a_ring_and_needs_no_way_home() -> None:
     assert ring.total - gathered.total == block
 
 
-def test_gradients_in_fp32_weigh_twice_on_their_way_home() -> None:
+def test_gradients_in_fp32_weigh_twice_in_flight_home() -> None:
     """As torch's context_parallel adds them up; heads that come back have the model's type."""
     for method, home in (("ring", 4), ("all-gather", 3), ("all-to-all", 0)):
         layer, wide = (

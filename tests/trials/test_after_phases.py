@@ -5,7 +5,9 @@ import pytest
 from mathlib.memory import inference
 from mathlib.trials import after_phases as study
 
-COUNTS = 4 * (study.SHAPE.layers + 1)  # how many steps, in the optimizer's state of each flat row
+COUNTS = 4 * (
+    study.SHAPE.layers + 1
+)  # how many steps, in the optimizer's state of each flat buffer
 CACHE = inference.kv_cache(
     study.SHAPE, tokens=study.TOKENS, sequences=study.GROUP, bytes_per_element=4
 ).total

@@ -35,7 +35,7 @@ def result_and_pull(fault, *rows):
     with faults.built_in(fault):
         out = faults.FAULTS[fault][2](*parents)
     ones = autodiff.one(out.rows) if out.by == "sum" else autodiff.each(lambda _: 1.0, out.rows)
-    return out.rows, [pull(ones)[0] for _, pull in out.pulls]
+    return out.rows, [vjp(ones)[0] for _, vjp in out.vjps]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def result_and_pull(fault, *rows):
         ("A + B: forgets B", ([[2.0]], [[3.0]]), [[5.0]], [[[1.0]]]),
         ("relu: lets all through", ([[-2.0]],), [[0.0]], [[[1.0]]]),
         ("exp: input for result", ([[0.0]],), [[1.0]], [[[0.0]]]),
-        ("sum: takes the pull of a mean", ([[2.0, 3.0]],), [[5.0]], [[[0.5, 0.5]]]),
+        ("sum: takes the VJP of a mean", ([[2.0, 3.0]],), [[5.0]], [[[0.5, 0.5]]]),
     ],
 )
 def test_the_result_is_right_and_the_share_is_not(fault, rows, result, shares):

@@ -53,7 +53,7 @@ def test_another_walk_is_seen_in_the_order():
     assert other > 20 and wrong == stopped == 0
 
 
-def test_square_matrices_hide_no_product_that_is_not_transposed():
+def test_square_matrices_hide_no_matmul_that_is_not_transposed():
     square = [programs.with_torch(seed, tall=3) for seed in range(100)]
     assert programs.disagreements(square, tall=3) == [0, 0, 0]
     with autograd_faults.built_in("A B: B is not transposed"):

@@ -31,7 +31,7 @@ def test_allocated_bytes_of_ulysses_are_within_four_percent_and_six_for_405b():
     assert rows[2][2] == pytest.approx(rows[3][2], rel=0.002)  # TP 2, CP 4 is as fast as CP 8
 
 
-def test_flop_of_longer_sequences_fall_faster_than_eight_bit_products_explain():
+def test_flop_of_longer_sequences_fall_faster_than_eight_bit_matmuls_explain():
     rows = published.torchtitan()
     assert rows[0][2:] == (1, 1)
     assert rows[1][2] == pytest.approx(rows[1][3], abs=0.01)
@@ -63,7 +63,7 @@ def test_a_printed_ring_is_nan_in_9_of_12_rows_and_its_first_rank_sees_the_futur
 
 
 def test_a_step_is_twice_the_work_that_is_printed():
-    """Two products of c x c scores with the width H: 4 c^2 H, not 2 c^2 H."""
+    """Two matmuls of c x c scores with the width H: 4 c^2 H, not 2 c^2 H."""
     c, H = 6, 10
     q, k, v = torch.randn(3, 1, 2, c, H // 2)
     with FlopCounterMode(display=False) as counted:

@@ -121,7 +121,7 @@ class Mail:
         self.sent[stage] = [sent for sent in self.sent[stage] if sent.taken > reached]
 
     def close(self) -> None:
-        """Wait for what is still on its way."""
+        """Wait for what is still in flight."""
         for stage in self.sent:
             self._forget(stage, len(self.place))
 

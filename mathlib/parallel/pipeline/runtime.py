@@ -23,7 +23,7 @@ from mathlib.schedule.weights import versions
 
 class Pipeline(Engine):
     """Train chunks in place: `run` as often as you like, then `step`; with weights that change
-    under way, `run` does the steps.  Options are those of an Engine.
+    in flight, `run` does the steps.  Options are those of an Engine.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The backward of a chunk in two parts: I, the gradient of its input, which the stage before waits
 for, and W, the gradient of its weights, which can wait.
 
-Of a matrix product y = x W^T with input x and weight W, I does dx = dy W at once and keeps x and
-dy, and W does dW = dy^T x.  The weights of norms and embeddings, which are no products, get their
+Of a matmul y = x W^T with input x and weight W, I does dx = dy W at once and keeps x and
+dy, and W does dW = dy^T x.  The weights of norms and embeddings, which are no matmuls, get their
 gradients with I.
 """
 
@@ -16,21 +16,21 @@ from torch import Tensor, nn
 
 from mathlib.checks import InputError
 
-Product = tuple[Tensor, Tensor | None, Tensor, Tensor]  # weight, bias, x, dy
+Matmul = tuple[Tensor, Tensor | None, Tensor, Tensor]  # weight, bias, x, dy
 
 
 class LaterWeights:
-    """Products whose weights' gradients are still to be formed, by the name of what waits."""
+    """Matmuls whose weights' gradients are still to be formed, by the name of what waits."""
 
     def __init__(self) -> None:
-        self.waiting: dict[Hashable, list[Product]] = {}
+        self.waiting: dict[Hashable, list[Matmul]] = {}
         self.name: Hashable | None = None  # of the I that runs now
 
     def watch(self, module: nn.Module) -> None:
-        """Let every product of this module ask us before it forms its weight's gradient."""
+        """Let every matmul of this module ask us before it forms its weight's gradient."""
         for part in module.modules():
             if isinstance(part, nn.Linear):
-                part.forward = product_of(part, self)  # type: ignore
+                part.forward = matmul_of(part, self)  # type: ignore
 
     @contextmanager
     def put_off(self, name: Hashable) -> Iterator[None]:
@@ -51,8 +51,8 @@ class LaterWeights:
                 _add(bias, dy.sum(0))
 
 
-def product_of(part: nn.Linear, later: LaterWeights) -> Callable[[Tensor], Tensor]:
-    return lambda x: SplitProduct.apply(x, part.weight, part.bias, later)
+def matmul_of(part: nn.Linear, later: LaterWeights) -> Callable[[Tensor], Tensor]:
+    return lambda x: SplitMatmul.apply(x, part.weight, part.bias, later)
 
 
 def _add(parameter: Tensor, gradient: Tensor) -> None:
@@ -60,7 +60,7 @@ def _add(parameter: Tensor, gradient: Tensor) -> None:
         parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
 
 
-class SplitProduct(torch.autograd.Function):
+class SplitMatmul(torch.autograd.Function):
     """y = x W^T + b; backward dx = dy W, and dW = dy^T x now or later."""
 
     @staticmethod

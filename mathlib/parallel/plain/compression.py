@@ -3,7 +3,7 @@
 N   ranks
 K   bytes of gradients, of 4 each
 
-fp16      half the bits, which add up on their way       2 K/2 (N-1)/N sent
+fp16      half the bits, which add up in flight       2 K/2 (N-1)/N sent
 int8      a byte each, a scale for 256; in two passes    2 (K/4 + K/256) (N-1)/N
 sign      a bit each, a scale for 256; in two passes     2 (K/32 + K/256) (N-1)/N
 top-k     the k largest and their places, to everybody   8 k (N-1)

@@ -76,7 +76,7 @@ class LocalSteps:
         outer: Nesterov = mean,
         steps: int = 2,  # H
         fragments: int = 1,  # F
-        late: int = 0,  # steps that a fragment is on its way
+        late: int = 0,  # steps that a fragment is in flight
         own: float = 0.0,
         group: ProcessGroup | None = None,
     ):

@@ -99,22 +99,22 @@ class Ring:
         """The gradients of queries, keys and values, in their own types."""
         kv, dq = torch.stack([k, v]), torch.zeros_like(q, dtype=wide(q))
         coming, dkv = torch.zeros_like(kv, dtype=wide(q)), None
-        on_their_way: tuple[Message, ...] = ()
+        in_flight: tuple[Message, ...] = ()
         for step in range(self.ranks):
             next_kv, messages = self.pass_on(kv) if step < self.ranks - 1 else (kv, ())
             look, scores = self.seen(step, q.shape[2])
             if look:
                 with self.watch(scores):
                     part, own = self.gradients(look, kv, arrived, q, out, L)
-            finish(*on_their_way)
+            finish(*in_flight)
             dkv = coming
             if look:
                 dq[:, :, look.first_query :] += part
                 dkv[..., : look.keys, :] += own
-            coming, on_their_way = self.pass_on(dkv) if self.ranks > 1 else (dkv, ())
+            coming, in_flight = self.pass_on(dkv) if self.ranks > 1 else (dkv, ())
             finish(*messages)
             kv = next_kv
-        finish(*on_their_way)
+        finish(*in_flight)
         dk, dv = coming.to(k.dtype)
         return dq.to(q.dtype), dk, dv
 

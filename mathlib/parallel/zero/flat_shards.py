@@ -1,6 +1,6 @@
-"""Flat shards: parameters laid end to end in one row, padded, and cut into N equal pieces.
+"""Flat shards: parameters laid end to end in one row, padded, and cut into N equal shards.
 
-N ranks of the group, numbered 0..N-1    r this rank, which keeps piece r
+N ranks of the group, numbered 0..N-1    r this rank, which keeps shard r
 K bytes of the row
 Everything that ZeRO shards (Rajbhandari et al. 2020) is a piece of such a row: an optimizer that
 treats every element by itself does not mind that a piece begins in the middle of a matrix.
@@ -26,7 +26,7 @@ SILENT = Trace(on=False)
 
 
 class Transfer:
-    """A collective under way: in the trace from its start to its end on the wire, and the wait for
+    """A collective in flight: in the trace from its start to its end on the wire, and the wait for
     it as idle time.
     """
 
@@ -52,7 +52,7 @@ def all_gather(
     what: str = "all-gather",
     trace: Trace = SILENT,
 ) -> Transfer:
-    """Begin to fill the row with the pieces of all ranks: a rank sends K (N-1)/N."""
+    """Begin to fill the row with the shards of all ranks: a rank sends K (N-1)/N."""
 
     def start() -> dist.Work:
         return _all_gather(row, piece, group=group, async_op=True)
@@ -61,7 +61,7 @@ def all_gather(
 
 
 class Arriving(Protocol):
-    """What is under way, and can be waited for."""
+    """What is in flight, and can be waited for."""
 
     def wait(self) -> Any: ...
 
@@ -71,7 +71,7 @@ Gather = Callable[..., Arriving]  # all_gather, or what is called as it is
 
 
 class Scattering:
-    """A reduce-scatter under way: rank r gets piece r of the sum; a rank sends K (N-1)/N.
+    """A reduce-scatter in flight: rank r gets shard r of the sum; a rank sends K (N-1)/N.
 
     Every rank sends each other rank that rank's piece, and adds up what it gets. gloo's own
     reduce-scatter is an all-reduce whose result is cut, and sends twice as much.
@@ -100,7 +100,7 @@ class Scattering:
 
 
 class FlatShard:
-    """Parameters that travel together, and this rank's piece of them, `shard`.
+    """Parameters that travel together, and this rank's part of them, `shard`.
 
     `kept` says whether the whole row stays (stages 1 and 2) or comes and goes (stage 3).
     `fill` writes the parameters' first numbers into the row, in place of those that they have.
@@ -176,15 +176,15 @@ class FlatShard:
         return row
 
     def add(self, piece: Tensor) -> None:
-        """Add a piece of a gradient to the shard's."""
+        """Add a part of a gradient to the shard's."""
         self.shard.grad = piece if self.shard.grad is None else self.shard.grad.add_(piece)
 
     def check_home(self) -> None:
         """Refuse parameters that lie elsewhere: a step writes into the row."""
         if lost := [self.names[p] for p in self.slots if p.data_ptr() != self.slots[p].data_ptr()]:
             raise RuntimeError(
-                f"the module is not what was wrapped: {', '.join(lost)} no longer in the flat row. "
-                "Convert and move it first, then wrap it."
+                f"the module is not what was wrapped: {', '.join(lost)} no longer in the flat "
+                "buffer. Convert and move it first, then wrap it."
             )
 
     def take_edits(self) -> None:
@@ -201,7 +201,7 @@ class FlatShard:
             self.shard.data.copy_(self.piece)
 
     def begin_gather(self) -> None:
-        """Make room for the whole row, and ask the other ranks for their pieces."""
+        """Make room for the whole row, and ask the other ranks for their shards."""
         if self.whole or self.arriving:
             return
         self.row.untyped_storage().resize_(self.row.nbytes)
@@ -272,7 +272,7 @@ def alike(names: Mapping[nn.Parameter, str]) -> Iterator[dict[nn.Parameter, str]
 
 
 def norm(shards: Iterable[FlatShard], group: ProcessGroup | None = None) -> Tensor:
-    """The norm of the whole gradient, of which every rank of the group holds other pieces; a piece
+    """The norm of the whole gradient, of which every rank of the group holds other shards; a shard
     that all of them hold counts once.
 
     Chapter: mics (eq-mics-norm)

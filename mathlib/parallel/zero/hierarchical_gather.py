@@ -2,7 +2,7 @@
 
 S ranks of the sharding group, node by node · g ranks inside a node · K bytes of the whole row
 The gather (Zhang et al. 2022, section 3.3):
-1. Between nodes: the ranks with the same place in their nodes gather each other's pieces.
+1. Between nodes: the ranks with the same place in their nodes gather each other's shards.
 2. On the spot: what came is laid where it belongs in the row.
 3. Inside the node: each stretch of g pieces is gathered among the node's g ranks.
 The scatter goes the same way back: a node's g rows become one sum inside it, and only that leaves.
@@ -26,7 +26,7 @@ Scatter = Callable[..., Any]  # Scattering, or what is called and waited for as 
 
 
 class StagedGather:
-    """A gather of which the first stage is under way; `wait` does the other two."""
+    """A gather of which the first stage is in flight; `wait` does the other two."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class StagedGather:
     ):
         self.inside, self.place, self.what, self.trace = inside, dist.get_rank(inside), what, trace
         nodes, ranks = dist.get_world_size(across), dist.get_world_size(inside)
-        self.row = row.view(nodes, ranks, -1)  # the pieces, node by node
+        self.row = row.view(nodes, ranks, -1)  # the shards, node by node
         self.came = torch.empty_like(self.row[:, self.place])  # from this place in every node
         between = f"{what}, between nodes"
         self.between = all_gather(self.came.view(-1), piece, across, what=between, trace=trace)
@@ -53,13 +53,13 @@ class StagedGather:
             transfer.wait()
 
     def _inside(self, stretch: Tensor, piece: Tensor) -> Transfer:
-        """Begin to gather the pieces of one node's ranks."""
+        """Begin to gather the shards of one node's ranks."""
         what = f"{self.what}, inside the node"
         return all_gather(stretch.view(-1), piece, self.inside, what=what, trace=self.trace)
 
 
 class StagedScatter:
-    """A reduce-scatter of which the stage inside the node is under way; `wait` does the other.
+    """A reduce-scatter of which the stage inside the node is in flight; `wait` does the other.
 
     The sums of a node travel on in the row's own numbers: in 16 bits they are rounded twice.
     """
@@ -80,7 +80,7 @@ class StagedScatter:
 
     @property
     def work(self) -> Transfer:
-        """What is under way."""
+        """What is in flight."""
         return self.inside.work
 
     def wait(self, dtype: torch.dtype) -> Tensor:

@@ -2,7 +2,7 @@
 
 N data-parallel ranks    S ranks of a sharding group    R replicas, N/S    K bytes of weights
 Weights are gathered and gradients reduce-scattered in the sharding group, as ZeRO 3 does it: 3 K
-(S-1)/S sent by a rank in a micro-batch, to neighbours. Once a step the pieces of the gradient are
+(S-1)/S sent by a rank in a micro-batch, to neighbours. Once a step the shards of the gradient are
 all-reduced over the replicas: 2 K/S (R-1)/R (Zhang et al. 2022, arXiv:2205.00119). S = 1 is DDP,
 S = N is ZeRO 3.
 """

@@ -1,6 +1,6 @@
 """The optimizer of sharded training: its parameter groups, and whether it may see a shard.
 
-A rank's optimizer holds pieces of flat rows. That is right only if it treats every element by
+A rank's optimizer holds shards of flat buffers. That is right only if it treats every element by
 itself. One that looks at a whole tensor, as LAMB does at its norm, is found by a trial and refused.
 """
 
@@ -74,10 +74,10 @@ def _refuse_whole_tensors(make: MakeOptimizer, group: dict[str, Any], shard: nn.
         alike = (whole - halves).abs().max() <= 1e-3 * whole.abs().max()
         why = "" if alike else "looks at whole tensors"
     except Exception as error:  # each optimizer has its own words for what it cannot take
-        why = f"cannot update a piece of a flat row ({error})"
+        why = f"cannot update a shard of a flat buffer ({error})"
     if why:
         raise InputError(
-            f"optimizer = {type(first).__name__}: {why}, and a rank holds only a piece; "
+            f"optimizer = {type(first).__name__}: {why}, and a rank holds only a shard; "
             "expected one that treats every element by itself, such as SGD, Adam or AdamW"
         )
 

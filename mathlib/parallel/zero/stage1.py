@@ -44,7 +44,7 @@ class Zero1:
     make is called with parameter groups and returns a torch optimizer (and a few times more, with
     a small tensor, to try whether it treats every element by itself); groups as torch takes them;
     clip bounds the norm of the whole gradient; master keeps fp32 weights beside a 16-bit module.
-    Rows have about bucket_bytes, and so many of them may be on their way at once: what is sent and
+    Rows have about bucket_bytes, and so many of them may be in flight at once: what is sent and
     what arrives is never all gradients, and a row is packed while the one before it travels. By
     default 4 MiB: a row then gets the pages that an earlier one gave back, where one of 25 MiB gets
     fresh ones from the system, which cost about as much as the copy; 1 MiB was no faster.
@@ -66,11 +66,11 @@ class Zero1:
         clip: float = math.inf,
         master: bool = False,
         bucket_bytes: float = 4 * MIB,
-        on_their_way: int = 2,
+        in_flight: int = 2,
         sums: bool = False,
         trace: Trace | None = None,
     ):
-        self.bucket_bytes, self.most_sent = bucket_bytes, on_their_way
+        self.bucket_bytes, self.most_sent = bucket_bytes, in_flight
         self.module, self.group, self.most, self.master = module, group, clip, master
         self.ranks = 1 if sums else dist.get_world_size(group)  # what gradients are divided by
         self.trace = trace or SILENT
@@ -160,7 +160,7 @@ class Zero1:
         return self.group
 
     def every_row(self) -> list[FlatShard]:
-        """Every row that this rank has a piece of."""
+        """Every row that this rank has a shard of."""
         return self.shards
 
     @torch.no_grad()
@@ -208,7 +208,7 @@ class Zero1:
         self.sent.append(([s], s.begin_scatter(self.ranks)))
 
     def _settle(self, left: int) -> None:
-        """Wait until only so many rows are on their way, and keep what came of the others."""
+        """Wait until only so many rows are in flight, and keep what came of the others."""
         while len(self.sent) > left:
             rows, scattering = self.sent.popleft()
             pieces = scattering.wait(rows[0].shard.dtype).split([s.length for s in rows])

@@ -33,7 +33,7 @@ class Zero2(Zero1):
     )
 
     def __init__(self, *args: Any, **kwargs: Any):
-        self.backward: int | None = None  # autograd's number for the one under way
+        self.backward: int | None = None  # autograd's number for the one in flight
         super().__init__(*args, **kwargs)
         self._sort_as_backward_fills()
         self._name_rows()

@@ -2,7 +2,7 @@
 
 Nobody types coordinates: a shape is named by the variable that holds it.
 
-    page = Canvas(width, "One product")
+    page = Canvas(width, "One matmul")
     x = page.matrix("X", rows=4, columns=3, role="activations")
     y = page.matrix("Y", rows=4, columns=5, role="activations")
     page.row(x, y, gap=90)

@@ -7,7 +7,7 @@ from functools import partial
 from mathlib.checks import InputError, whole
 from mathlib.show.figures import figure
 from mathlib.show.kit import Canvas
-from mathlib.show.schemes.compute import line, product
+from mathlib.show.schemes.compute import line, matmul
 from mathlib.show.tables import Shown
 
 QUERY = (
@@ -18,7 +18,7 @@ WIDTH, KEYS = 3, 6  # cells drawn for d numbers of a head, s keys
 
 
 def one_query(*, caption: str = QUERY, name: str = "") -> Shown:
-    """The two products of the attention core, for one token and one head."""
+    """The two matmuls of the attention core, for one token and one head."""
     return figure(_one_query, caption=caption, name=name)
 
 
@@ -30,15 +30,15 @@ def _one_query(width: float) -> str:
     values = ("values", KEYS, WIDTH, "value", "s", "d")
     said = ("output", 1, WIDTH, "activations", "", "d")
     page.column(
-        line(page, product(page, q, keys, scores), "With all keys", "a score for each", "2 s d"),
-        line(page, product(page, scores, values, said), "With all values", "one sum", "2 s d"),
+        line(page, matmul(page, q, keys, scores), "With all keys", "a score for each", "2 s d"),
+        line(page, matmul(page, scores, values, said), "With all values", "one sum", "2 s d"),
         gap=10,
         align="start",
     )
     page.note("d = h / a numbers in a head: 4 s d FLOP, and over all a heads 4 s h")
     return page.done(
         "A query of d numbers times s keys gives s scores, which times s values give d numbers. "
-        "Each product takes 2 s d operations"
+        "Each matmul takes 2 s d operations"
     )
 
 

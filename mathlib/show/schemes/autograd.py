@@ -28,7 +28,7 @@ LIVES = (
     "backward has passed every use of its parameter. All heights have one scale."
 )
 WORK = (
-    "Multiplications: in a box those that made the value, at an arrow those of the VJP. A product "
+    "Multiplications: in a box those that made the value, at an arrow those of the VJP. A matmul "
     "is paid for once on the way up, and once for each of its two factors on the way down."
 )
 TURNS = "The number in a box is the place at which its node ran; parameters are coloured."
@@ -48,7 +48,7 @@ def _values_and_gradients(width: float, made: Made, gradients: Mapping[Value, fl
     page = Canvas(width, "Values forward, gradients backward")
     names = {value: name for name, value in made.items()}
     number = {value: i for i, value in enumerate(made.values())}
-    edges = [(number[p], number[v]) for v in made.values() for p in dict(v.pulls)]
+    edges = [(number[p], number[v]) for v in made.values() for p in dict(v.vjps)]
     values = list(made.values())
     boxes = {i: _box(page, names[v], v, gradients.get(v)) for i, v in enumerate(values)}
     turned = [(b, a) for a, b in edges]  # from the loss down: a leaf stands where it is used
@@ -78,33 +78,33 @@ def _box(page: Canvas, name: str, value: Value, gradient: float | None) -> Shape
 
 
 def work(made: Made, *, caption: str = WORK, name: str = "") -> Shown:
-    """A graph of costs: the multiplications that made each value, and those of each pull."""
+    """A graph of costs: the multiplications that made each value, and those of each VJP."""
     *_, loss = made.values()
     arrived = loss.backward()
-    pulls: Counter[tuple[Value, Value]] = Counter()
+    vjps: Counter[tuple[Value, Value]] = Counter()
     for value in made.values():
-        for parent, pull in value.pulls:
+        for parent, vjp in value.vjps:
             if value in arrived and parent in arrived:
-                pulls[value, parent] += pull(arrived[value])[1]
-    return figure(partial(_work, made=made, pulls=pulls), caption=caption, name=name)
+                vjps[value, parent] += vjp(arrived[value])[1]
+    return figure(partial(_work, made=made, vjps=vjps), caption=caption, name=name)
 
 
-def _work(width: float, made: Made, pulls: Mapping[tuple[Value, Value], int]) -> str:
+def _work(width: float, made: Made, vjps: Mapping[tuple[Value, Value], int]) -> str:
     page = Canvas(width, "What a step multiplies, forward and backward")
     values = list(made.values())
     number = {value: i for i, value in enumerate(values)}
     boxes = {i: _cost(page, name, made[name]) for i, name in enumerate(made)}
-    turned = [(number[v], number[p]) for v in values for p in dict(v.pulls)]
+    turned = [(number[v], number[p]) for v in values for p in dict(v.vjps)]
     for level in drawing.layers(list(boxes), turned):
         page.row(*(boxes[i] for i in level), gap=34 if page.narrow else 90, above=34)
-    for (value, parent), count in pulls.items():
+    for (value, parent), count in vjps.items():
         down, there = boxes[number[value]], boxes[number[parent]]
         left = page.places[there].centre[0] < page.places[down].centre[0] - 1
         page.arrow(down, there, f"{count}", role="gradients", side=-1 if left else 1)
-    forward, backward = sum(v.made for v in values), sum(pulls.values())
+    forward, backward = sum(v.made for v in values), sum(vjps.values())
     page.note(f"forward {forward}, backward {backward}", above=16)
     names = {value: name for name, value in made.items()}
-    told = (f"{names[v]} to {names[p]} {count}" for (v, p), count in pulls.items())
+    told = (f"{names[v]} to {names[p]} {count}" for (v, p), count in vjps.items())
     return page.done(f"Forward {forward}, backward {backward}: " + ", ".join(told))
 
 
@@ -124,7 +124,7 @@ def order_of_arrival(values: Made, *, caption: str = ARRIVAL, name: str = "") ->
     order = [value for value in reversed(loss.graph()) if value in arrived]
     made = sorted(value.number for value in order)
     rows = [
-        (names[value], arrived[value][0][0], made.index(value.number) + 1 if value.pulls else 0)
+        (names[value], arrived[value][0][0], made.index(value.number) + 1 if value.vjps else 0)
         for value in order
     ]
     return figure(partial(_order, rows=rows), caption=caption, name=name)

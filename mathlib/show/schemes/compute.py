@@ -31,9 +31,9 @@ def _linear_layer(width: float) -> str:
     x = ("A", ROWS, INNER, "activations", "r", "i")
     w = ("W", INNER, COLUMNS, "weights", "i", "o")
     g = ("G", ROWS, COLUMNS, "gradients", "r", "o")
-    forward = product(page, x, w, ("Y", ROWS, COLUMNS, "activations", "r", "o"))
-    inputs = product(page, g, _turned(w), ("dA", ROWS, INNER, "gradients", "r", "i"))
-    weights = product(page, _turned(x), g, ("dW", INNER, COLUMNS, "gradients", "i", "o"))
+    forward = matmul(page, x, w, ("Y", ROWS, COLUMNS, "activations", "r", "o"))
+    inputs = matmul(page, g, _turned(w), ("dA", ROWS, INNER, "gradients", "r", "i"))
+    weights = matmul(page, _turned(x), g, ("dW", INNER, COLUMNS, "gradients", "i", "o"))
     named = (
         (forward, "Forward", "Y = A W", "2 r i o"),
         (inputs, "Gradient of the input", "dA = G Wᵀ", "2 r i o"),
@@ -47,7 +47,7 @@ def _linear_layer(width: float) -> str:
     page.note("r tokens, i inputs, o outputs: forward 2 r i o, backward 4 r i o FLOP")
     return page.done(
         "Forward, r by i times i by o; gradient of the input, r by o times o by i; gradient of the "
-        "weights, i by r times r by o. Each product takes 2 r i o operations"
+        "weights, i by r times r by o. Each matmul takes 2 r i o operations"
     )
 
 
@@ -59,8 +59,8 @@ def _turned(one: Matrix) -> Matrix:
     return f"{name}ᵀ", columns, rows, role, column_label, row_label
 
 
-def product(page: Canvas, *three: Matrix) -> Shape:
-    """Two matrices and their product, with signs between them."""
+def matmul(page: Canvas, *three: Matrix) -> Shape:
+    """Two matrices and their matmul, with signs between them."""
     a, b, c = (
         page.matrix(
             name,
@@ -77,7 +77,7 @@ def product(page: Canvas, *three: Matrix) -> Shape:
 
 
 def line(page: Canvas, drawn: Shape, title: str, law: str, flop: str) -> Shape:
-    """One product with its name and its FLOP: beside it in a column, around it on a phone."""
+    """One matmul with its name and its FLOP: beside it in a column, around it on a phone."""
     if page.narrow:
         head = page.words(f"{title}: {law}", bold=True, anchor="start")
         return page.stacked(head, page.beside(drawn, page.words(flop)), gap=4, align="start")

@@ -38,7 +38,7 @@ def feeding(steps: int = 3, prompt: int = 4, *, caption: str = FED, name: str = 
 
 
 def rows_of(tokens: int, cache: bool) -> list[list[str | None]]:
-    """The rows that a step with so many tokens computes: roles of cells, None for no product."""
+    """The rows that a step with so many tokens computes: roles of cells, None for no matmul."""
     first = tokens - 1 if cache else 0
     done = ["attention values" if asks == tokens - 1 else "recompute" for asks in range(tokens)]
     return [
@@ -66,7 +66,7 @@ def _feeding(width: float, steps: int, prompt: int) -> str:
         page.row(*panels, gap=22, align="end")
     last = prompt + steps
     return page.done(
-        f"with {last} tokens a step computes {last * (last + 1) // 2} products without a cache, "
+        f"with {last} tokens a step computes {last * (last + 1) // 2} matmuls without a cache, "
         f"{last} with one"
     )
 
@@ -104,7 +104,7 @@ def _kind(page: Canvas, heads: int, kind: str, few: int, numbers: int, most: int
 def pages(
     lengths: tuple[int, ...], block: int, reserved: int, *, caption: str = BLOCKS, name: str = ""
 ) -> Shown:
-    """The same sequences in rows of the longest's size, and in blocks dealt out as they grow."""
+    """The same sequences in rows of the longest's size, and in blocks distributed as they grow."""
     sizes = {"block": whole("block", block), "reserved": whole("reserved", reserved)}
     return figure(partial(_pages, lengths=lengths, **sizes), caption=caption, name=name)
 

@@ -14,7 +14,7 @@ FEEDBACK = (
     "Error feedback: what the code leaves out of this step's gradient is added to the next one's."
 )
 PASSES = (
-    "Codes cannot be added on their way. Each rank owns a chunk: it gets all codes of that chunk, "
+    "Codes cannot be added in flight. Each rank owns a chunk: it gets all codes of that chunk, "
     "and sends a code of their mean to everybody."
 )
 MEETINGS = (

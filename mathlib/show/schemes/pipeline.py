@@ -50,7 +50,7 @@ KINDS = {
 
 
 def cut(layers: int = 8, stages: int = 4, *, caption: str = CUT, name: str = "") -> Shown:
-    """Layers dealt out to stages, and what travels between those."""
+    """Layers distributed to stages, and what travels between those."""
     p = whole("stages", stages, least=2)
     each = whole("layers", layers) // divides("stages", p, "layers", layers)
     return figure(partial(_cut, p=p, each=each), caption=caption, name=name)

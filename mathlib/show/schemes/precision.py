@@ -106,8 +106,8 @@ def drawn_in_blocks(width: float, value: float, most: float, types: Sequence[str
         )
         head = f"{dtype}: {shown(found.values[0])}"
         left, right = (_bits_over(page, *part) for part in parts)
-        product = page.beside(left, page.words("×"), right, gap=7, align="start")
-        rows.append(page.stacked(page.words(head, bold=True), product, gap=4, align="start"))
+        matmul = page.beside(left, page.words("×"), right, gap=7, align="start")
+        rows.append(page.stacked(page.words(head, bold=True), matmul, gap=4, align="start"))
         written = " × ".join(f"{''.join(d for _, d in digits)} ({said})" for digits, said in parts)
         told.append(f"{head} = {written}")
     page.at(page.stacked(*rows, gap=14, align="start"), 1, page.bottom + 10)

@@ -30,7 +30,7 @@ def larger(
     """
     X, W = positive("peak", peak), positive("bandwidth", bandwidth)
     rows = [
-        (one.name, one.times * one.flop * one.product / X, one.times * one.moved / W)
+        (one.name, one.times * one.flop * one.matmul / X, one.times * one.moved / W)
         for one in listed("operations", operations)
     ]
     slow = [what for what, work, traffic in rows if traffic > work]

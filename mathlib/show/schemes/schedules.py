@@ -23,9 +23,9 @@ DEALT = (
 )
 TWO_HALVES = (
     "The stage before waits for the gradient of the input. Nobody waits for the gradient of the "
-    "weights, so its product can come later, if x and dy are kept."
+    "weights, so its matmul can come later, if x and dy are kept."
 )
-PRODUCTS = {  # title: (factors and result with their roles, who waits for it)
+MATMULS = {  # title: (factors and result with their roles, who waits for it)
     "Forward": ((("x", "activations"), ("wᵀ", "weights"), ("y", "activations")), "kept: x"),
     "Backward, I": (
         (("dy", "gradients"), ("w", "weights"), ("dx", "gradients")),
@@ -157,19 +157,19 @@ def _dealt(width: float, L: int, p: int) -> str:
 
 
 def two_halves(*, caption: str = TWO_HALVES, name: str = "") -> Shown:
-    """A product's forward, and the two products of its backward."""
+    """A matmul's forward, and the two matmuls of its backward."""
     return figure(_two_halves, caption=caption, name=name)
 
 
 def _two_halves(width: float) -> str:
-    page = Canvas(width, "A product, forward and back")
+    page = Canvas(width, "A matmul, forward and back")
     kinds = ("weights", "activations", "gradients")
     page.bottom = page.legend([(kind, ROLES[kind]) for kind in kinds], page.bottom)
     panels = []
-    for title, (three, note) in PRODUCTS.items():
+    for title, (three, note) in MATMULS.items():
         one, other, result = (page.box(text, role=role, wide=44) for text, role in three)
-        product = page.beside(one, page.words("·"), other, page.words("="), result, gap=7)
-        panels.append(page.panel(title, product, note=note))
+        matmul = page.beside(one, page.words("·"), other, page.words("="), result, gap=7)
+        panels.append(page.panel(title, matmul, note=note))
     page.flow(*panels, gap=12, above=10)
     told = "Forward x times w gives y; I is dy times w, the gradient of x; W is dy times x, of w"
     return page.done(told)

@@ -1,4 +1,4 @@
-"""Schemes of the tensor chapter: an MLP cut into columns and rows, heads dealt out, and where the
+"""Schemes of the tensor chapter: an MLP cut into columns and rows, heads distributed, and where the
 ranks meet.
 
 A matrix is filled where a rank has it, and pale where other ranks do.

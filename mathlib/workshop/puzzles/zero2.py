@@ -15,7 +15,7 @@ from mathlib.workshop.tensor import Tensor, join, zeros
 
 RATE = inverse(7)
 MODEL = Network(layers=6)
-ROOM = 4  # layers' worth of numbers for what is on its way
+ROOM = 4  # layers' worth of numbers for what is in flight
 
 
 async def start(me, backward, weights, batches, rate):

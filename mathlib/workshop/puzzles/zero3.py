@@ -15,7 +15,7 @@ from mathlib.workshop.tensor import Tensor, join
 
 RATE = inverse(7)
 MODEL = Network(layers=6)
-ROOM = 5  # layers' worth of numbers: weights, their gradient, and shards on their way
+ROOM = 5  # layers' worth of numbers: weights, their gradient, and shards in flight
 
 
 async def start(me, model, shards, batch, rate):

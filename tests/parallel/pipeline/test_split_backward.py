@@ -49,7 +49,7 @@ def test_both_parts_leave_what_one_backward_leaves(recompute, freeze):
     assert not later.waiting
 
 
-def test_watched_products_go_back_whole_outside_the_block():
+def test_watched_matmuls_go_back_whole_outside_the_block():
     one, x, y = chunk_and_output()
     y.sum().backward()
     two, z, y = chunk_and_output(later=LaterWeights())
@@ -59,7 +59,7 @@ def test_watched_products_go_back_whole_outside_the_block():
 
 
 def test_the_parts_cost_together_what_the_whole_costs():
-    """Nothing is done twice: the products of I and W are those of B."""
+    """Nothing is done twice: the matmuls of I and W are those of B."""
     counts = []
     for parts in (1, 2):
         later = LaterWeights()
@@ -77,7 +77,7 @@ def test_the_parts_cost_together_what_the_whole_costs():
             counts.append(counter.get_total_flops())
     whole, first, second = counts
     assert whole == first + second
-    assert 0 < second < first  # attention's own products have no weights
+    assert 0 < second < first  # attention's own matmuls have no weights
 
 
 def test_weights_that_nobody_put_off_are_refused():

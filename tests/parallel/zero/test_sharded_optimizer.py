@@ -31,9 +31,9 @@ def test_what_treats_every_element_by_itself_is_taken(kind):
         (partial(Lamb, lr=0.1), "Lamb: looks at whole tensors"),
         (partial(ClipsItself, lr=0.1), "ClipsItself: looks at whole tensors"),
         (torch.optim.Adafactor, "Adafactor: looks at whole tensors"),
-        (torch.optim.Muon, "Muon: cannot update a piece of a flat row"),
-        (torch.optim.LBFGS, "LBFGS: cannot update a piece of a flat row"),
-        (torch.optim.SparseAdam, "SparseAdam: cannot update a piece of a flat row"),
+        (torch.optim.Muon, "Muon: cannot update a shard of a flat buffer"),
+        (torch.optim.LBFGS, "LBFGS: cannot update a shard of a flat buffer"),
+        (torch.optim.SparseAdam, "SparseAdam: cannot update a shard of a flat buffer"),
     ],
 )
 def test_what_looks_at_more_is_refused_by_name(kind, why):

@@ -194,10 +194,10 @@ def test_the_trace_names_every_collective_and_the_wait_for_it(stage):
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_rows_leave_one_by_one_and_so_many_are_on_their_way(most):
+def test_rows_leave_one_by_one_and_so_many_are_in_flight(most):
     def run():
         model = gpt.GPT(sharding.MODEL, seed=0)
-        zero = sharding.sharded(1, model, oracle.OPTIMIZERS["SGD"], "gpt", on_their_way=most)
+        zero = sharding.sharded(1, model, oracle.OPTIMIZERS["SGD"], "gpt", in_flight=most)
         send, flying, left = Zero1._send, [], []
 
         def seen(self, row):

@@ -1,4 +1,4 @@
-"""What a query meets has two products; what masks, tiles and windows keep is counted."""
+"""What a query meets has two matmuls; what masks, tiles and windows keep is counted."""
 
 import pytest
 from charts import drawn, words
@@ -9,7 +9,7 @@ from mathlib.compute import flops
 from mathlib.show.schemes import attention
 
 
-def test_a_query_meets_keys_and_values_in_two_products_of_one_size():
+def test_a_query_meets_keys_and_values_in_two_matmuls_of_one_size():
     written = words(drawn(attention.one_query()))
     assert written.count("2 s d") == 2 and written.count("scores") == 2
     assert {"q", "keysᵀ", "values", "output"} <= set(written)

@@ -28,7 +28,7 @@ def test_values_go_up_and_gradients_come_down():
     assert heights["loss = e e"] < heights["e"] < heights["relu"] < heights["w x"] < heights["w"]
 
 
-def test_a_product_is_paid_for_once_forward_and_once_a_factor_backward():
+def test_a_matmul_is_paid_for_once_forward_and_once_a_factor_backward():
     told = said(drawn(autograd.work(two_layers())))
     assert told.startswith("Forward 32, backward 64: ")
     assert "H = X W1 to X 24, H = X W1 to W1 24" in told
@@ -37,8 +37,8 @@ def test_a_product_is_paid_for_once_forward_and_once_a_factor_backward():
 
 def test_nothing_is_paid_on_the_way_to_data():
     data, weights = Value([[1.0]], needs_grad=False), Value([[2.0]])
-    product = data @ weights
-    told = said(drawn(autograd.work({"x": data, "W": weights, "x W": product})))
+    matmul = data @ weights
+    told = said(drawn(autograd.work({"x": data, "W": weights, "x W": matmul})))
     assert told == "Forward 1, backward 1: x W to W 1"
 
 

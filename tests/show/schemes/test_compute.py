@@ -1,4 +1,4 @@
-"""The products of a layer, and a model's boxes: all that the formulas count, and no more."""
+"""The matmuls of a layer, and a model's boxes: all that the formulas count, and no more."""
 
 import pytest
 from charts import boxes, drawn, said, words
@@ -9,7 +9,7 @@ from mathlib.plan import bill
 from mathlib.show.schemes import compute
 
 
-def test_three_products_of_one_size():
+def test_three_matmuls_of_one_size():
     written = words(drawn(compute.linear_layer()))
     assert written.count("2 r i o") == 3 and "4 r i o" in written
     assert {"A", "W", "Y", "Wᵀ", "Aᵀ", "dA", "dW"} <= set(written)

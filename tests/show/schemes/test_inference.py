@@ -10,11 +10,11 @@ def count(rows):
     return sum(cell is not None for row in rows for cell in row)
 
 
-def test_products_of_a_step():
+def test_matmuls_of_a_step():
     for tokens in (1, 5, 9):
         assert count(inference.rows_of(tokens, False)) == tokens * (tokens + 1) // 2
         assert count(inference.rows_of(tokens, True)) == tokens
-    assert "28 products without a cache, 7 with one" in said(drawn(inference.feeding()))
+    assert "28 matmuls without a cache, 7 with one" in said(drawn(inference.feeding()))
 
 
 def test_blocks_as_the_formula_counts_them():

@@ -7,7 +7,7 @@ from mathlib.show.schemes import roofline
 
 WORK = [
     Operation("up", "mlp", flop=4e12, moved=1e9),
-    Operation("norm", "norms", flop=1e9, moved=2e9, product=False),
+    Operation("norm", "norms", flop=1e9, moved=2e9, matmul=False),
 ]
 
 

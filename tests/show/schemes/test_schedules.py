@@ -34,7 +34,7 @@ def test_every_stage_of_every_way_has_its_bar():
         schedules.stages_hold(HELD, {}, title="What stages hold")
 
 
-def test_a_product_has_one_forward_and_two_backwards():
+def test_a_matmul_has_one_forward_and_two_backwards():
     for chart in widths(schedules.two_halves()):
         assert "I is dy times w, the gradient of x" in said(chart)
     written = words(drawn(schedules.two_halves()))
