@@ -5,7 +5,7 @@ N    ranks of the group, numbered 0..N-1         r    this rank
 K    bytes of the tensor                          p    ranks of the largest power of two <= N
 All work in place on a contiguous tensor of any length (shorter than N too) and add; group None is
 the default group. All ranks bring the same length and type: see alike.py for what is said if not.
-A tensor is cut into N pieces that differ by at most one element; an empty piece costs no message.
+A tensor is cut into N chunks that differ by at most one element; an empty chunk costs no message.
 What "a rank sends" is the mean over the ranks; when N divides the tensor it is what each one sends.
 """
 
@@ -18,7 +18,7 @@ from torch.distributed import ProcessGroup
 
 from mathlib.checks import InputError
 from mathlib.parallel.alike import agree, careful, rooms_fit
-from mathlib.parallel.messages import finish, flat, pieces, rank_and_size, receive, send
+from mathlib.parallel.messages import chunks, finish, flat, rank_and_size, receive, send
 from mathlib.traffic.comm import ring_steps
 
 Exchange = tuple[Tensor, int, Tensor, int]  # give this to that rank, take this from that one
@@ -37,7 +37,7 @@ def _receive_first(
     """The steps with every receive posted before the first send, so that no message waits for its
     receiver.
 
-    What is taken in the scatter is added. The gather may be expected that early because a piece
+    What is taken in the scatter is added. The gather may be expected that early because a chunk
     comes back only after others have added to what this rank sent of it.
     """
     arriving = [torch.empty_like(take) for _, _, take, _ in scatter]
@@ -57,9 +57,9 @@ def _receive_first(
     finish(*sent)
 
 
-def _round_the_ring(piece: Sequence[Tensor], r: int) -> tuple[list[Exchange], list[Exchange]]:
-    right, left = (r + 1) % len(piece), (r - 1) % len(piece)
-    scatter, gather = ring_steps(piece, r)
+def _round_the_ring(chunk: Sequence[Tensor], r: int) -> tuple[list[Exchange], list[Exchange]]:
+    right, left = (r + 1) % len(chunk), (r - 1) % len(chunk)
+    scatter, gather = ring_steps(chunk, r)
     return [(give, right, take, left) for give, take in scatter], [
         (give, right, take, left) for give, take in gather
     ]
@@ -70,23 +70,23 @@ def ring_all_reduce(tensor: Tensor, group: ProcessGroup | None = None) -> None:
     and Yuan 2009).
     """
     r, n = begin(tensor, group)
-    _receive_first(*_round_the_ring(pieces(tensor, n), r), group)
+    _receive_first(*_round_the_ring(chunks(tensor, n), r), group)
 
 
 def ring_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> Tensor:
-    """Leave piece r of the sum in place, and return it; the rest holds partial sums. A rank sends K
+    """Leave chunk r of the sum in place, and return it; the rest holds partial sums. A rank sends K
     (N-1)/N.
     """
     r, n = begin(tensor, group)
-    scatter, _ = _round_the_ring(piece := pieces(tensor, n), r)
+    scatter, _ = _round_the_ring(chunk := chunks(tensor, n), r)
     _receive_first(scatter, [], group)
-    return piece[r]
+    return chunk[r]
 
 
 def ring_all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> None:
-    """Rank r brings piece r of the tensor and gets the others. A rank sends K (N-1)/N."""
+    """Rank r brings chunk r of the tensor and gets the others. A rank sends K (N-1)/N."""
     r, n = begin(tensor, group)
-    _, gather = _round_the_ring(pieces(tensor, n), r)
+    _, gather = _round_the_ring(chunks(tensor, n), r)
     _receive_first([], gather, group)
 
 
@@ -144,7 +144,7 @@ def halving_doubling_all_reduce(tensor: Tensor, group: ProcessGroup | None = Non
 def _halve_and_double(
     whole: Tensor, r: int, ranks: Sequence[int]
 ) -> tuple[list[Exchange], list[Exchange]]:
-    """Steps among these ranks, whose number is a power of two: down to one piece, and back."""
+    """Steps among these ranks, whose number is a power of two: down to one chunk, and back."""
     scatter: list[Exchange] = []
     part, here = whole, ranks.index(r)
     for bit in range(len(ranks).bit_length() - 1):  # partners differ in it; who has it keeps high
@@ -163,8 +163,8 @@ def hierarchical_all_reduce(tensor: Tensor, groups: Sequence[ProcessGroup]) -> N
     inside, *across = groups
     if not across:
         return ring_all_reduce(tensor, inside)
-    piece = ring_reduce_scatter(tensor, inside)
-    hierarchical_all_reduce(piece, across)
+    chunk = ring_reduce_scatter(tensor, inside)
+    hierarchical_all_reduce(chunk, across)
     ring_all_gather(tensor, inside)
 
 
@@ -212,7 +212,7 @@ def direct_reduce_scatter(tensor: Tensor, group: ProcessGroup | None = None) -> 
     gloo's own reduce_scatter is an all-reduce inside, and sends twice that.
     """
     r, n = begin(tensor, group)
-    sent = pieces(tensor, n)
+    sent = chunks(tensor, n)
     received = sent[r].new_empty(n, sent[r].numel())
     all_to_all(list(received), sent, group)
     return received.sum(0, dtype=tensor.dtype)

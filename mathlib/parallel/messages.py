@@ -43,23 +43,23 @@ def flat(tensor: Tensor) -> Tensor:
     return tensor.detach().view(-1)
 
 
-def pieces(tensor: Tensor, size: int) -> list[Tensor]:
+def chunks(tensor: Tensor, size: int) -> list[Tensor]:
     """The tensor's elements in `size` views whose lengths differ by at most one."""
     return list(flat(tensor).tensor_split(size))
 
 
-def send(piece: Tensor, to: int, group: ProcessGroup | None) -> Message:
+def send(chunk: Tensor, to: int, group: ProcessGroup | None) -> Message:
     """Begin to send to rank `to` of the group."""
-    if not piece.numel():
+    if not chunk.numel():
         return DONE
-    return dist.isend(piece, group=group, tag=TAG[piece.dtype], group_dst=to) or DONE
+    return dist.isend(chunk, group=group, tag=TAG[chunk.dtype], group_dst=to) or DONE
 
 
-def receive(piece: Tensor, source: int, group: ProcessGroup | None) -> Message:
+def receive(chunk: Tensor, source: int, group: ProcessGroup | None) -> Message:
     """Begin to receive from rank `source` of the group."""
-    if not piece.numel():
+    if not chunk.numel():
         return DONE
-    return dist.irecv(piece, group=group, tag=TAG[piece.dtype], group_src=source) or DONE
+    return dist.irecv(chunk, group=group, tag=TAG[chunk.dtype], group_src=source) or DONE
 
 
 def finish(*messages: Message) -> None:

@@ -56,7 +56,7 @@ def ring(
     K, each = whole("payload", payload, least=0), whole("element", element)
     programs: list[list] = [[] for _ in range(N)]
     for r, rank in enumerate(group):
-        scatter, gather = ring_steps(_pieces(K, each, len(group)), r)
+        scatter, gather = ring_steps(_chunks(K, each, len(group)), r)
         steps = {"both": scatter + gather, "scatter": scatter, "gather": gather}[passes]
         right, left = group[(r + 1) % len(group)], group[r - 1]
         for give, take in steps:
@@ -65,8 +65,8 @@ def ring(
     return list(programs)
 
 
-def _pieces(size: int, element: int, parts: int) -> list[int]:
-    """Bytes of each piece, as tensor_split cuts: the first have one element more."""
+def _chunks(size: int, element: int, parts: int) -> list[int]:
+    """Bytes of each chunk, as tensor_split cuts: the first have one element more."""
     each, more = divmod(size // element, parts)
     return [element * (each + (part < more)) for part in range(parts)]
 
@@ -101,7 +101,7 @@ def hierarchical(*, payload: int, ranks: int, ranks_per_node: int, element: int 
         whole("payload", payload, least=0),
     )
     inside = [list(range(first, first + g)) for first in range(0, N, g)]
-    shares = _pieces(K, whole("element", element), g)
+    shares = _chunks(K, whole("element", element), g)
     across = [(list(range(place, N, g)), shares[place]) for place in range(g)]
     of = partial(ring, ranks=N, element=element)
     parts = [of(payload=K, members=m, passes="scatter") for m in inside]

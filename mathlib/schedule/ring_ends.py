@@ -1,7 +1,7 @@
 """When each of very many ranks ends a ring or a hierarchical ring, with no event for each message.
 
 N ranks · g ranks inside one node · K payload: bytes · alpha latency
-Equal to `events.run` of the same programs where pieces are of one size.
+Equal to `events.run` of the same programs where chunks are of one size.
 """
 
 from collections import Counter

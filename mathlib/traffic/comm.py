@@ -231,7 +231,7 @@ def ring_balance(*, payload: float, bandwidth: float, latency: float) -> float:
     return K / (positive("latency", latency) * W)
 
 
-def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
+def ring_steps(chunks: Sequence[Any], rank: int) -> tuple[list, list]:
     """What a rank gives to its right and takes from its left, step by step: those of
     reduce-scatter, of all-gather.
 
@@ -240,13 +240,13 @@ def ring_steps(pieces: Sequence[Any], rank: int) -> tuple[list, list]:
 
     Chapter: collectives (eq-ring)
     """
-    pieces = listed("pieces", pieces)
-    r, N = whole("rank", rank, least=0), len(pieces)
+    chunks = listed("chunks", chunks)
+    r, N = whole("rank", rank, least=0), len(chunks)
     if r >= N:
-        raise InputError(f"rank = {rank}: expected 0 to {N - 1}, one for each piece")
+        raise InputError(f"rank = {rank}: expected 0 to {N - 1}, one for each chunk")
     # (give, take) of each step: what was taken in one step is given on in the next
-    scatter = [(pieces[(r - 1 - s) % N], pieces[(r - 2 - s) % N]) for s in range(N - 1)]
-    gather = [(pieces[(r - s) % N], pieces[(r - 1 - s) % N]) for s in range(N - 1)]
+    scatter = [(chunks[(r - 1 - s) % N], chunks[(r - 2 - s) % N]) for s in range(N - 1)]
+    gather = [(chunks[(r - s) % N], chunks[(r - 1 - s) % N]) for s in range(N - 1)]
     return scatter, gather
 
 

@@ -25,7 +25,7 @@ def all_gather(
     A ring through all ranks leaves every node once: (N-1)/N K. Between nodes first,
     each of a node's g ranks sends its piece round a ring of N/g: (N-g)/N K; then the
     N/g stretches of a row are gathered inside (MiCS, arXiv:2205.00119, section 3.3).
-    Inside nodes first, each of them has the node's g pieces to send round: g times as
+    Inside nodes first, each of them has the node's g shards to send round: g times as
     much.
 
     Chapter: mics (eq-between-nodes)
@@ -93,7 +93,7 @@ def step(
     """Bytes that a node sends to others in a step of MiCS: in each of m micro-batches
     two gathers and a scatter of K in the sharding group; one sum over the R copies.
 
-    Each of a node's min(S, g) different pieces goes round the copies by a ring of its
+    Each of a node's min(S, g) different shards goes round the copies by a ring of its
     own: min(S, g) 2 (R-1)/R K/S. What stands in no layer is taken as a layer.
 
     Chapter: mics

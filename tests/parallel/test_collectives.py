@@ -218,13 +218,13 @@ def halves_of(length: int, dtype: torch.dtype) -> None:
         piece = own.direct_reduce_scatter(x)
     assert piece.dtype == dtype
     assert torch.equal(x, numbers(length, dtype, rank)) and torch.equal(
-        piece, own.pieces(total, n)[rank]
+        piece, own.chunks(total, n)[rank]
     )
     with wire.counted() as scatter:
         piece = own.ring_reduce_scatter(x)
-    assert torch.equal(piece, own.pieces(total, n)[rank])
+    assert torch.equal(piece, own.chunks(total, n)[rank])
     assert piece.untyped_storage().data_ptr() == x.untyped_storage().data_ptr(), "in place"
-    for other, stale in enumerate(own.pieces(x, n)):
+    for other, stale in enumerate(own.chunks(x, n)):
         if other != rank:
             stale.fill_(-99)
     with wire.counted() as gather:

@@ -10,14 +10,14 @@ from mathlib.parallel import messages
 
 @pytest.mark.parametrize("n", [3, 5])
 def test_pieces_differ_by_one_element_at_most(n):
-    lengths = [len(piece) for piece in messages.pieces(torch.zeros(n + 1), n)]
+    lengths = [len(piece) for piece in messages.chunks(torch.zeros(n + 1), n)]
     assert lengths == [2] + [1] * (n - 1)
 
 
 def round_a_pair() -> list[float]:
     """Both send before they wait; an empty piece is no message."""
     other, room = 1 - dist.get_rank(), torch.zeros(3)
-    first, rest = messages.pieces(room, 2)
+    first, rest = messages.chunks(room, 2)
     mine = torch.full((2,), float(dist.get_rank()))
     empty = torch.zeros(0)
     assert messages.send(empty, other, None) is messages.receive(empty, other, None)

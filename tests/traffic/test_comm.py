@@ -256,7 +256,7 @@ def test_a_switch_that_adds_takes_the_whole_buffer_once_and_a_share_of_the_sum(n
         (lambda: comm.hierarchical(payload=1, levels=[]), "levels = []"),
         (lambda: comm.hierarchical("reduce", payload=1, levels=[2]), "collective = 'reduce'"),
         (lambda: comm.traffic("send", payload=1, ranks=1), "ranks = 1"),
-        (lambda: comm.ring_steps("abc", 0), "pieces = 'abc'"),
+        (lambda: comm.ring_steps("abc", 0), "chunks = 'abc'"),
         (lambda: comm.ring_steps([1, 2], 2), "rank = 2: expected 0 to 1"),
         (
             lambda: comm.hierarchical_time(
