@@ -1,4 +1,4 @@
-"""The front page: what surprised, a card for each chapter, the ledger's count, who wrote it.
+"""The front page: what surprised, a card for each chapter, the ledger's count, the poster.
 
 Every figure is read from the chapters' stored outputs or counted from their words. None is typed.
 They are said with three digits; the run behind the link has more.
@@ -19,8 +19,10 @@ from sphinx.errors import ExtensionError
 
 from mathlib.show import says
 from mathlib.show.ledger import claims
+from mathlib.show.schemes import five_axes, poster
 
 WORDS_PER_MINUTE = 100  # four chapters of 5,600 to 8,800 words took a reader 56 to 75 minutes
+KINDS = "svg", "png"  # of the poster's files
 FOLDED = re.compile(r"\{solution-start\}.*?\{solution-end\}", re.S)
 
 
@@ -137,8 +139,22 @@ class LedgerCount(FromChapters):
         )
 
 
+class PosterFigure(Directive):
+    """```{poster}```: the poster, and the files of it that one can pass on."""
+
+    def run(self) -> list[nodes.Node]:
+        env = self.state.document.settings.env
+        for module in (five_axes, poster):
+            env.note_dependency(module.__file__)
+        static = "../" * env.docname.count("/") + "_static/poster"
+        files = " · ".join(f'<a href="{static}.{kind}">{kind.upper()}</a>' for kind in KINDS)
+        taken = f'<p class="mlx-files">To pass on: {files}</p>'
+        return [nodes.raw("", poster.poster()._repr_html_() + taken, format="html")]
+
+
 def setup(app: Sphinx) -> dict:
     app.add_directive("result", Result)
     app.add_directive("chapter-card", ChapterCard)
+    app.add_directive("poster", PosterFigure)
     app.add_directive("ledger-count", LedgerCount)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
