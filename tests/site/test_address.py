@@ -17,6 +17,7 @@ from address import configure, site_of
 from colab_cell import with_first_cell
 from IPython.core.inputtransformer2 import TransformerManager
 from pages import ROOT
+from PIL import Image
 from sphinx.config import Config
 from sphinx.errors import ConfigError
 
@@ -88,7 +89,9 @@ def test_every_page_has_a_social_card(published):
         )
         assert said["og:site_name"] == "Transformer Math, Measured"
         assert said["og:image"].startswith(HOME)
-        assert (published / said["og:image"].removeprefix(HOME)).stat().st_size > 5_000
+        with Image.open(published / said["og:image"].removeprefix(HOME)) as card:
+            assert f"{card.width} {card.height}" == "1200 630" and card.format == "PNG"
+            assert len(card.getcolors(1 << 20)) > 50, "words and a drawing"
 
 
 @pytest.mark.parametrize(
