@@ -4,6 +4,7 @@ Every figure is read from the chapters' stored outputs or counted from their wor
 They are said with three digits; the run behind the link has more.
 """
 
+import os
 import re
 from html import escape
 from pathlib import Path
@@ -140,15 +141,21 @@ class LedgerCount(FromChapters):
 
 
 class PosterFigure(Directive):
-    """```{poster}```: the poster, and the files of it that one can pass on."""
+    """```{poster}```: the poster, and files that one can pass on.
+
+    BOOK_PDF is the book's own file, where a deploy puts it beside the pages.
+    """
 
     def run(self) -> list[nodes.Node]:
         env = self.state.document.settings.env
         for module in (five_axes, poster):
             env.note_dependency(module.__file__)
-        static = "../" * env.docname.count("/") + "_static/poster"
-        files = " · ".join(f'<a href="{static}.{kind}">{kind.upper()}</a>' for kind in KINDS)
-        taken = f'<p class="mlx-files">To pass on: {files}</p>'
+        root = "../" * env.docname.count("/")
+        files = {kind.upper(): f"_static/poster.{kind}" for kind in KINDS}
+        if book := os.environ.get("BOOK_PDF"):
+            files["the whole book as PDF"] = book
+        links = " · ".join(f'<a href="{root}{to}">{words}</a>' for words, to in files.items())
+        taken = f'<p class="mlx-files">To pass on: {links}</p>'
         return [nodes.raw("", poster.poster()._repr_html_() + taken, format="html")]
 
 
