@@ -33,7 +33,7 @@ def cover(root: Path) -> str:
         "<p>The arithmetic of training transformers on many devices:<br>"
         "derived, predicted, run and counted</p></div>"
         f'<div class="thumbs">{drawn}</div>'
-        f"<div><p>By {escape(given['author'])}</p><p>{colophon.edition(root)}</p></div></div>"
+        f"<div><p>By {escape(given['author'])}</p><p>{colophon.edition()}</p></div></div>"
     )
 
 
@@ -52,7 +52,7 @@ def table_of(
 ) -> str:
     """Parts, chapters, and the sections of chapters, each with its page."""
     headings = {of[0]: name for name, of in parts.items()}
-    rows = ["<h1>Contents</h1>"]
+    rows = []
     for part, first, sections in counted:
         if part.name in headings:
             rows.append(f"<h2>{escape(headings[part.name])}</h2>")
@@ -63,7 +63,7 @@ def table_of(
                 line("section", title, sections[id], f"{address}#{id}")
                 for id, title in part.sections
             ]
-    return page("".join(rows))
+    return page(f'<h1>Contents</h1><div class="lines">{"".join(rows)}</div>')
 
 
 def line(kind: str, title: str, number: int, address: str) -> str:
@@ -81,5 +81,5 @@ def metadata(root: Path) -> dict[str, str]:
     return {
         "/Title": given["title"],
         "/Author": given["author"],
-        "/Subject": colophon.edition(root),
+        "/Subject": colophon.edition(),
     }

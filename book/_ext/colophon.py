@@ -11,29 +11,31 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-
-def version(root: Path) -> str:
-    return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def day(root: Path) -> str:
+def version() -> str:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+
+
+def day() -> str:
     """The day of the last commit; nothing where there is no history."""
-    command = ["git", "-C", str(root), "log", "-1", "--format=%cs"]
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%cs"]
     try:
         told = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
+    except FileNotFoundError:  # no git
         return ""
     return told.stdout.strip()
 
 
-def edition(root: Path, dated: bool = True) -> str:
+def edition(dated: bool = True) -> str:
     """Version 0.1.0, 2026-11-29."""
-    when = day(root) if dated else ""
-    return f"Version {version(root)}" + (f", {when}" if when else "")
+    when = day() if dated else ""
+    return f"Version {version()}" + (f", {when}" if when else "")
 
 
 def configure(app: Sphinx, config: Config) -> None:
-    told = edition(Path(app.confdir), dated=bool(config.html_baseurl))
+    told = edition(dated=bool(config.html_baseurl))
     config.html_theme_options["extra_footer"] = f'<p class="mlx-edition">{told}</p>'
 
 

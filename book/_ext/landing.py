@@ -156,7 +156,7 @@ class PosterFigure(Directive):
             files["the whole book as PDF"] = book
         links = " · ".join(f'<a href="{root}{to}">{words}</a>' for words, to in files.items())
         taken = f'<p class="mlx-files">To pass on: {links}</p>'
-        return [nodes.raw("", poster.poster()._repr_html_() + taken, format="html")]
+        return [nodes.raw("", poster.poster(caption="")._repr_html_() + taken, format="html")]
 
 
 def setup(app: Sphinx) -> dict:

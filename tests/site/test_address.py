@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import colophon
 import nbformat
 import pytest
 from address import configure, site_of
@@ -78,6 +79,12 @@ def test_the_sitemap_lists_every_page(published):
     text = (published / "sitemap.xml").read_text("utf-8")
     for page in PAGES:
         assert f"<loc>{HOME}{page}.html</loc>" in text
+
+
+def test_every_page_says_its_version_and_the_day_of_the_last_change(published):
+    assert re.fullmatch(r"Version [\d.]+(, \d{4}-\d\d-\d\d)?", colophon.edition())
+    for page in PAGES:
+        assert colophon.edition() in (published / f"{page}.html").read_text("utf-8")
 
 
 def test_every_page_has_a_social_card(published):
