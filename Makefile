@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SITE := _build/html
 PAGES := $(SITE)/.built
+PDF := _build/transformer-math-measured.pdf
 SOURCES := _config.yml _toc.yml $(shell find book chapters mathlib -type f -not -path '*/node_modules*' -not -path '*/__pycache__*' -not -path '*/.ipynb_checkpoints*')
 
-.PHONY: book html test lab chapters lint bench mutants clean help plan test-formulas test-runs test-notebooks test-site $(addprefix part-,1 2 3 4 5)
+.PHONY: book html test lab chapters lint bench mutants pdf clean help plan test-formulas test-runs test-notebooks test-site $(addprefix part-,1 2 3 4 5)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # each part takes both cores
 
@@ -18,6 +19,7 @@ help:
 	@echo "make lab       open copies of the chapters in JupyterLab, in lab/"
 	@echo "make chapters  execute every chapter and store its outputs (ONLY=chapters/compute.ipynb for one)"
 	@echo "make html      build the site into $(SITE)"
+	@echo "make pdf       the book as one PDF, $(PDF)"
 	@echo "make lint      style, types, spelling"
 	@echo "make bench     compare with PyTorch's own implementations"
 	@echo "make mutants   break the code on purpose and count what the tests notice (ONLY=\"traffic memory --sample 40\")"
@@ -52,6 +54,14 @@ html: $(PAGES)
 
 book: html
 	@$(BIN)/python tools/serve.py $(SITE)
+
+$(VENV)/.pdf: constraints.txt $(VENV)/.book  # no more than printing needs: no PyTorch
+	$(BIN)/pip install --quiet --disable-pip-version-check playwright pypdf -c constraints.txt
+	@touch $@
+
+pdf: html $(VENV)/.pdf
+	@$(BIN)/python tools/browser.py
+	$(BIN)/python tools/pdf.py $(SITE) $(PDF)
 
 # --- notebooks ---
 

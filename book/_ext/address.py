@@ -44,10 +44,7 @@ def configure(app: Sphinx, config: Config) -> None:
             "notebook_interface": "jupyterlab",
         },
     }
-    config.html_baseurl = config.ogp_site_url = site_of(repository)
-    config.ogp_site_name = config.html_title
-    config.ogp_enable_meta_description = False  # describe.py writes it on every page
-    config.ogp_social_cards = {"image_mini": "book/_static/mark.png", "line_color": "#14324f"}
+    config.html_baseurl = site_of(repository)
     config.sitemap_url_scheme = "{link}"
 
 
@@ -67,7 +64,6 @@ def launch_from_branch(
 def setup(app: Sphinx) -> dict:
     if os.environ.get("BOOK_REPOSITORY"):
         app.setup_extension("sphinx_sitemap")
-        app.setup_extension("sphinxext.opengraph")
     app.connect("config-inited", configure, priority=1)
     app.connect("html-page-context", launch_from_branch, priority=1000)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,11 +1,11 @@
 """What search engines and link previews say of a page: its first paragraph.
 
-Where the repository's address is known, address.py has more written: pictures, and where the page
-is.
+Where the site's address is known (address.py), they are also told it, and the page's card.
 """
 
 from html import escape
 
+import cards
 from docutils import nodes
 from sphinx.application import Sphinx
 
@@ -29,16 +29,30 @@ def describe(
     if doctree is None:
         return
     said = escape(description(doctree))
+    told = {
+        "title": escape(app.env.titles[pagename].astext()),
+        "description": said,
+        "type": "website",
+        "site_name": escape(app.config.html_title),
+    }
     tags = f'<meta name="description" content="{said}">\n'
-    if not app.config.html_baseurl:
-        title = escape(app.env.titles[pagename].astext())
-        tags += (
-            f'<meta property="og:title" content="{title}">\n'
-            f'<meta property="og:description" content="{said}">\n'
-            '<meta property="og:type" content="website">\n'
-            f'<meta property="og:site_name" content="{escape(app.config.html_title)}">\n'
-        )
+    if app.config.html_baseurl:
+        told |= with_address(app, pagename)
+        tags += '<meta name="twitter:card" content="summary_large_image">\n'
+    tags += "".join(f'<meta property="og:{name}" content="{x}">\n' for name, x in told.items())
     context["metatags"] = context.get("metatags", "") + tags
+
+
+def with_address(app: Sphinx, pagename: str) -> dict[str, str]:
+    """What needs the site's address: where the page is, and its card."""
+    home = app.config.html_baseurl
+    return {
+        "url": home + app.builder.get_target_uri(pagename),
+        "image": home + cards.written_for(app, pagename),
+        "image:width": str(cards.WIDE),
+        "image:height": str(cards.HIGH),
+        "image:alt": escape(app.env.titles[pagename].astext()),
+    }
 
 
 def setup(app: Sphinx) -> dict:

@@ -1,9 +1,10 @@
-"""The front page: what surprised, a card for each chapter, the ledger's count, who wrote it.
+"""The front page: what surprised, a card for each chapter, the ledger's count, the poster.
 
 Every figure is read from the chapters' stored outputs or counted from their words. None is typed.
 They are said with three digits; the run behind the link has more.
 """
 
+import os
 import re
 from html import escape
 from pathlib import Path
@@ -19,8 +20,10 @@ from sphinx.errors import ExtensionError
 
 from mathlib.show import says
 from mathlib.show.ledger import claims
+from mathlib.show.schemes import five_axes, poster
 
 WORDS_PER_MINUTE = 100  # four chapters of 5,600 to 8,800 words took a reader 56 to 75 minutes
+KINDS = "svg", "png"  # of the poster's files
 FOLDED = re.compile(r"\{solution-start\}.*?\{solution-end\}", re.S)
 
 
@@ -137,8 +140,28 @@ class LedgerCount(FromChapters):
         )
 
 
+class PosterFigure(Directive):
+    """```{poster}```: the poster, and files that one can pass on.
+
+    BOOK_PDF is the book's own file, where a deploy puts it beside the pages.
+    """
+
+    def run(self) -> list[nodes.Node]:
+        env = self.state.document.settings.env
+        for module in (five_axes, poster):
+            env.note_dependency(module.__file__)
+        root = "../" * env.docname.count("/")
+        files = {kind.upper(): f"_static/poster.{kind}" for kind in KINDS}
+        if book := os.environ.get("BOOK_PDF"):
+            files["the whole book as PDF"] = book
+        links = " · ".join(f'<a href="{root}{to}">{words}</a>' for words, to in files.items())
+        taken = f'<p class="mlx-files">To pass on: {links}</p>'
+        return [nodes.raw("", poster.poster(caption="")._repr_html_() + taken, format="html")]
+
+
 def setup(app: Sphinx) -> dict:
     app.add_directive("result", Result)
     app.add_directive("chapter-card", ChapterCard)
+    app.add_directive("poster", PosterFigure)
     app.add_directive("ledger-count", LedgerCount)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

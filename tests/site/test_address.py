@@ -11,12 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import colophon
 import nbformat
 import pytest
 from address import configure, site_of
 from colab_cell import with_first_cell
 from IPython.core.inputtransformer2 import TransformerManager
 from pages import ROOT
+from PIL import Image
 from sphinx.config import Config
 from sphinx.errors import ConfigError
 
@@ -79,6 +81,12 @@ def test_the_sitemap_lists_every_page(published):
         assert f"<loc>{HOME}{page}.html</loc>" in text
 
 
+def test_every_page_says_its_version_and_the_day_of_the_last_change(published):
+    assert re.fullmatch(r"Version [\d.]+(, \d{4}-\d\d-\d\d)?", colophon.edition())
+    for page in PAGES:
+        assert colophon.edition() in (published / f"{page}.html").read_text("utf-8")
+
+
 def test_every_page_has_a_social_card(published):
     for page in PAGES:
         text = (published / f"{page}.html").read_text("utf-8")
@@ -88,7 +96,9 @@ def test_every_page_has_a_social_card(published):
         )
         assert said["og:site_name"] == "Transformer Math, Measured"
         assert said["og:image"].startswith(HOME)
-        assert (published / said["og:image"].removeprefix(HOME)).stat().st_size > 5_000
+        with Image.open(published / said["og:image"].removeprefix(HOME)) as card:
+            assert f"{card.width} {card.height}" == "1200 630" and card.format == "PNG"
+            assert len(card.getcolors(1 << 20)) > 50, "words and a drawing"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from colophon import edition
 from pages import toc_pages
 
 PAGES = toc_pages()
@@ -105,8 +106,12 @@ def test_the_palette_is_the_books_own_with_and_without_scripts(visit, scheme, sc
     ), "neither pure black nor the other scheme"
 
 
-def test_no_footer_for_its_own_sake(look):
-    assert "By The authors" not in look(CHAPTER, viewport=WIDE).page.locator("body").inner_text()
+def test_the_foot_of_a_page_says_who_wrote_it_and_which_version_it_is(look):
+    foot = look(CHAPTER, viewport=WIDE).page.locator("footer.bd-footer-content").inner_text()
+    assert foot.split("\n") == [
+        "By the authors of Transformer Math, Measured",
+        edition(dated=False),
+    ]
 
 
 def test_firefox_slants_no_letter_twice_and_gives_a_slider_the_accent(site):
