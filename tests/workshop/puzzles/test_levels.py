@@ -64,7 +64,7 @@ WRONG = [  # what stands there, what somebody writes, and what is said
     (
         "first = me.rank - me.rank % node_size",
         "first = 0",
-        "rank 2, line 5: ValueError: 2 is not in list",
+        "rank 2, line 5: group [0, 1]: rank 2 calls it and is not in it",
     ),
     (
         "reduce_scatter(me, gradient, node)",

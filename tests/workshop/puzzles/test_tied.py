@@ -54,7 +54,7 @@ WRONG = [  # what stands there, what somebody writes, and what is said
     (
         "ends = [r for r in range(me.size) if r % stages in (0, stages - 1)]",
         "ends = [0, me.size - 1]",
-        "rank 1, line 5: ValueError: 1 is not in list",
+        "rank 1, line 5: group [0, 3]: rank 1 calls it and is not in it",
     ),
     (
         "    gradient = await all_reduce(me, gradient, ends) / (me.size // stages)",
