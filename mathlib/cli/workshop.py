@@ -105,6 +105,7 @@ def show_task(args: Typed, puzzle: "Puzzle") -> None:
     """What is to be written, or one thing of it."""
     data = {name: getattr(puzzle, name) for name in ("name", "title", "chapter", "grade", "task")}
     data |= {"task": " ".join(puzzle.sentences), "start": puzzle.start}
+    data |= {"thread": puzzle.address or None}
     if args.start:
         return show(args, puzzle.start.rstrip(), data)
     if args.hint is not None:
@@ -117,6 +118,7 @@ def show_task(args: Typed, puzzle: "Puzzle") -> None:
     parts = [
         terminal.paint(puzzle.title, "strong"),
         wrapped("\n".join(puzzle.sentences)),
+        f"Found in {puzzle.address}" if puzzle.thread else "",
         given,
         puzzle.start,
     ]

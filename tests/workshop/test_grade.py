@@ -75,7 +75,7 @@ def test_a_puzzle_is_found_by_name():
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-@pytest.mark.parametrize("name", grade.names())
+@pytest.mark.parametrize("name", [one.name for one in grade.every() if not one.thread])
 def test_mechanical_mutants_of_a_solution_are_wrong_and_it_is_said_where(name):
     """Signs, numbers, ranks, branches, turns, exchanges left out: each is noticed."""
     found = {what: said(name, text) for what, text in mutants(grade.find(name).solution)}
@@ -89,3 +89,14 @@ def by_hand(name):
     file = Path(__file__).parent / "puzzles" / f"test_{name.replace('-', '_')}.py"
     nodes = ast.parse(file.read_text("utf-8")).body
     return next(len(n.value.elts) for n in nodes if ast.unparse(n).startswith("WRONG = "))
+
+
+ODD = ["None", "1", "'x'", "[]", "[None, None]", "(1, 2)", "[[1], [2]]", "me", "drawn", "[drawn]"]
+
+
+@pytest.mark.parametrize("name", grade.names())
+def test_whatever_comes_out_is_told_and_stops_nothing(name):
+    for odd in ODD:
+        text = "async def program(me, *given):\n    drawn = zeros(5)\n    return " + odd
+        words = said(name, text + text.replace("def program", "\n\nasync def save"))
+        assert "\n" not in words and words

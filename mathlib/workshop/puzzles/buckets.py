@@ -3,7 +3,7 @@
 from mathlib.schedule.cluster import Link
 from mathlib.traffic import overlap
 from mathlib.workshop import budgets
-from mathlib.workshop.diagnosis import each_rank, sum_differs
+from mathlib.workshop.diagnosis import each_rank, joined, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER, Me
@@ -73,8 +73,7 @@ def trial(layers: int, numbers: int, bucket: int) -> Trial:
         budgets.alone(2, LINK),
         lambda me: [Layers(me, layers, numbers), bucket],
         lambda out: each_rank(
-            [join(x) if isinstance(x, list) and x else x for x in out.results],
-            lambda r, x: sum_differs(x, parts, "gradient", r),
+            out.results, lambda r, x: sum_differs(joined(x), parts, "gradient", r)
         ),
         (sent, Budget("time", step.buckets[-1].end, seconds)),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from mathlib.checks import InputError
 from mathlib.schedule.cluster import Cluster
 from mathlib.workshop.diagnosis import differs, each_rank
 from mathlib.workshop.draw import drawn
@@ -43,15 +44,29 @@ def trial(savers: int, loaders: int, numbers: int) -> Trial:
         f"saved by {savers} ranks, loaded by {loaders}, {numbers} numbers",
         Cluster((savers,)),
         lambda me: [weights.shards(savers)[me.rank], places[me.rank], numbers],
-        lambda out: iter(()),
+        lambda out: each_rank(out.results, unsaved),
         entry="save",
         then=lambda out: loading(out, loaders, weights),
     )
 
 
+def as_file(result: Any) -> Any:
+    """What a rank saves."""
+    return packed(list(result) if isinstance(result, tuple) else result)
+
+
+def unsaved(_: int, result: Any) -> str:
+    """Why it cannot be saved."""
+    try:
+        as_file(result)
+    except InputError as error:
+        return f"cannot save {str(error).removeprefix('a message of ')}"
+    return ""
+
+
 def loading(saved: Outcome, loaders: int, weights: Tensor) -> Trial:
     """The second half."""
-    files = [packed(list(x) if isinstance(x, tuple) else x) for x in saved.results]
+    files = [as_file(x) for x in saved.results]
     wanted = weights.shards(loaders)
     largest = max(map(len, weights.shards(len(files))))
 
