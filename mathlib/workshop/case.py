@@ -11,6 +11,7 @@ from mathlib.workshop.budgets import alone
 from mathlib.workshop.diagnosis import differs, each_rank
 from mathlib.workshop.puzzle import CLINIC, COLLECTIVES, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import Me
+from mathlib.workshop.sketch import Sketch
 from mathlib.workshop.tensor import Tensor
 
 Known = Mapping[str, Sequence[Any]]  # what is said of a result, and each rank's that it is said of
@@ -25,6 +26,7 @@ def case(
     task: str,
     hints: tuple[str, str, str],
     edit: tuple[str, str],
+    sketch: Sketch,
     trials: Callable[[], list[Trial]],
 ) -> Puzzle:
     """A program with a fault, and the edit that mends it."""
@@ -39,6 +41,7 @@ def case(
         grade=CLINIC,
         task=task,
         hints=hints,
+        sketch=sketch,
         trials=trials,
         start=start,
         solution=start.replace(old, new),

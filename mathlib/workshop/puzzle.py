@@ -13,6 +13,7 @@ from mathlib.records import dataclass
 from mathlib.schedule.cluster import Cluster
 from mathlib.workshop import collectives, tensor
 from mathlib.workshop.ranks import Me, Outcome
+from mathlib.workshop.sketch import Sketch
 
 CLINIC = 4
 GRADES = {1: "first steps", 2: "practice", 3: "hard", CLINIC: "find the fault"}
@@ -63,6 +64,7 @@ class Puzzle:
     grade: int  # one of GRADES
     task: str  # in five sentences
     hints: tuple[str, str, str]
+    sketch: Sketch  # what its picture shows
     trials: Callable[[], list[Trial]]
     start: str  # a program that runs, and is wrong
     solution: str

@@ -3,6 +3,7 @@
 import pytest
 
 from mathlib.checks import InputError
+from mathlib.workshop import sketch
 from mathlib.workshop.case import case, compared
 from mathlib.workshop.grade import tried
 from mathlib.workshop.puzzle import CLINIC
@@ -14,8 +15,10 @@ async def own_sum(me, x):
 
 
 def made(edit):
-    texts = {"title": "", "chapter": "", "thread": "owner/name#7", "task": "", "hints": ("",) * 3}
-    return case(own_sum, edit=edit, trials=list, **texts)
+    drawn = sketch.fault(2, lambda r: [], lambda r: [])
+    texts = {"title": "", "chapter": "", "task": "", "hints": ("",) * 3}
+    thread = "owner/name#7"
+    return case(own_sum, thread=thread, edit=edit, sketch=drawn, trials=list, **texts)
 
 
 def test_a_case_has_its_program_as_the_start_and_the_edit_as_the_solution():

@@ -9,6 +9,7 @@ from mathlib.workshop.collectives import all_reduce, reduce_scatter
 from mathlib.workshop.diagnosis import each_rank, sum_differs, total
 from mathlib.workshop.network import Batch, Network
 from mathlib.workshop.puzzle import Trial
+from mathlib.workshop.sketch import fault, parts
 from mathlib.workshop.tensor import Tensor, join, zeros
 
 MODEL = Network(layers=1)
@@ -152,6 +153,11 @@ micro-batches of all ranks.""",
             "    return await all_reduce(me, gradient) / me.size\n",
             "    return await all_reduce(me, gradient) / (me.size * len(batches))\n",
         ),
+        sketch=fault(
+            2,
+            lambda r: parts("gradients", "1/8", "1/4", "1/2"),
+            lambda r: parts("gradients", "1/3", "1/3", "1/3"),
+        ),
         trials=lambda: [
             accumulating(n, m, "has a moving average: early micro-batches weigh less", faded)
             for n, m in ((2, 3), (3, 2))
@@ -175,6 +181,11 @@ all ranks.""",
             "        gradient = await all_reduce(me, gradient)\n",
             "    gradient = await all_reduce(me, gradient)\n",
         ),
+        sketch=fault(
+            2,
+            lambda r: parts("gradients", "4 x", "2 x", "1 x"),
+            lambda r: parts("gradients", "1 x", "1 x", "1 x"),
+        ),
         trials=lambda: [
             accumulating(
                 n, m, "has summed what was a sum over ranks: early terms count N times", repeated
@@ -197,6 +208,11 @@ gradient over all micro-batches of all ranks.""",
             "`shard += await reduce_scatter(me, gradient)`.",
         ),
         edit=("shard = await reduce_scatter", "shard += await reduce_scatter"),
+        sketch=fault(
+            2,
+            lambda r: parts("gradients", 2),
+            lambda r: parts("gradients", 0, 1, 2),
+        ),
         trials=lambda: [sharding(2, 3), sharding(3, 2), sharding(4, 2)],
     ),
     case(
@@ -214,6 +230,11 @@ of each step. The weights must be those of one process after as many steps.""",
             "Count once a round: `step += 1` behind the inner loop.",
         ),
         edit=("            step += 1\n", "        step += 1\n"),
+        sketch=fault(
+            2,
+            lambda r: parts("other", "rate 3", "rate 6"),
+            lambda r: parts("other", "rate 1", "rate 2"),
+        ),
         trials=lambda: [scheduled(2, 2, 2), scheduled(2, 1, 3)],
     ),
 ]

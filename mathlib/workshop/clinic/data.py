@@ -14,6 +14,7 @@ from mathlib.workshop.draw import drawn
 from mathlib.workshop.network import Batch, Network
 from mathlib.workshop.puzzle import Trial
 from mathlib.workshop.ranks import Outcome
+from mathlib.workshop.sketch import fault, of, parts
 from mathlib.workshop.tensor import Tensor, join, vector, zeros
 
 RATE, MODEL, MOMENTUM = inverse(7), Network(layers=1), 9  # of ten, for a running mean
@@ -155,6 +156,11 @@ those of one process that sees all of them.""",
             "Rank r of step s reads batch s N + r: `read(step * me.size + me.rank)`.",
         ),
         edit=("read(step)", "read(step * me.size + me.rank)"),
+        sketch=fault(
+            3,
+            lambda r: parts("activations", 0, 1),
+            lambda r: parts("activations", r, 3 + r),
+        ),
         trials=lambda: [reading(2, 2), reading(3, 2)],
     ),
     case(
@@ -172,6 +178,11 @@ every sample must be on one rank.""",
             "The same seed on every rank: `shuffled(seed)`.",
         ),
         edit=("shuffled(seed + me.rank)", "shuffled(seed)"),
+        sketch=fault(
+            2,
+            lambda r: parts("activations", *((2, 0, 3), (3, 1, 2))[r]),
+            lambda r: parts("activations", *((2, 0, 3), (5, 1, 4))[r]),
+        ),
         trials=lambda: [shuffling(2, 8), shuffling(3, 10)],
     ),
     case(
@@ -193,6 +204,11 @@ samples, each counted once.""",
             "(me.rank + i * me.size) % count for i in range(each)",
             "me.rank + i * me.size for i in range(each) if me.rank + i * me.size < count",
         ),
+        sketch=fault(
+            2,
+            lambda r: parts("activations", *((0, 2, 4), (1, 3, 0))[r]),
+            lambda r: parts("activations", *((0, 2, 4), (1, 3))[r]),
+        ),
         trials=lambda: [evaluating(2, 5), evaluating(3, 7), evaluating(4, 9)],
     ),
     case(
@@ -211,6 +227,7 @@ over all ranks of the running means.""",
             "`return await all_reduce(me, running) / me.size`.",
         ),
         edit=("    return running\n", "    return await all_reduce(me, running) / me.size\n"),
+        sketch=fault(3, lambda r: [of(r)], lambda r: [of(0, 1, 2)]),
         trials=lambda: [tracking(2, 3), tracking(4, 2)],
     ),
 ]

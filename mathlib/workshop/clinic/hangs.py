@@ -10,6 +10,7 @@ from mathlib.workshop.diagnosis import differs, each_rank, joined, total
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Trial
 from mathlib.workshop.ranks import Me, Outcome
+from mathlib.workshop.sketch import fault, parts
 from mathlib.workshop.tensor import join, zeros
 
 
@@ -145,6 +146,11 @@ before the file is written: `await barrier(me)` waits until all ranks are there.
             "    if me.rank > 0:\n        return saved\n    saved = weights[:]\n",
             "    if me.rank == 0:\n        saved = weights[:]\n",
         ),
+        sketch=fault(
+            3,
+            lambda r: (parts("weights", "file") + parts("communication", "barrier"))[3 * r :],
+            lambda r: parts("weights", "file")[r:] + parts("communication", "barrier"),
+        ),
         trials=lambda: [saving(2), saving(4)],
     ),
     case(
@@ -167,6 +173,11 @@ steps and ranks.""",
             "        go_on = vector([int(me.rank == 0 and clock < limit)])\n"
             "        on = (await all_reduce(me, go_on)).item() > 0\n",
         ),
+        sketch=fault(
+            2,
+            lambda r: parts("forward", *range(3 + r)),
+            lambda r: parts("forward", *range(3)),
+        ),
         trials=lambda: [
             timed([4, 4, 4, 4], [3, 3, 3, 3]),
             timed([5, 5, 5, 5], [4, 4, 4, 4]),
@@ -188,6 +199,11 @@ that came with `expert(tokens)`, and returns the results joined in the order of 
             "Answer always: an expert takes a tensor without rows, too.",
         ),
         edit=("        if len(came):\n            await me", "        await me"),
+        sketch=fault(
+            2,
+            lambda r: parts("mlp", *((0, 1), ("", 1))[r])[r:] + parts("idle", *["waits"][:r]),
+            lambda r: parts("mlp", 0, 1),
+        ),
         trials=lambda: [dispatching([1, 2], [0, 1]), dispatching([1, 1, 0], [2, 0, 1], [1, 1, 1])],
     ),
     case(
@@ -205,6 +221,11 @@ has its gradients. Return the list of all layers' gradients, each summed over ra
             "One order for all ranks: `for layer in sorted(ready)`.",
         ),
         edit=("for layer in ready:", "for layer in sorted(ready):"),
+        sketch=fault(
+            2,
+            lambda r: parts("gradients", *((2, 1, 0), (2, 0, 1))[r]),
+            lambda r: parts("gradients", 0, 1, 2),
+        ),
         trials=lambda: [buckets([2, 1, 0], [2, 0, 1]), buckets([0, 1], [1, 0], [0, 1])],
     ),
 ]

@@ -9,6 +9,7 @@ from mathlib.workshop.diagnosis import flat, total
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.network import Network
 from mathlib.workshop.puzzle import Trial
+from mathlib.workshop.sketch import fault, of, parts
 from mathlib.workshop.tensor import Tensor, vector, zeros
 
 HEIGHT, WIDTH = 5, 2  # of an embedding
@@ -148,6 +149,7 @@ rank must return its shard divided by the square of the norm of the whole gradie
             "`norm = await all_reduce(me, squares(gradient))`.",
         ),
         edit=("norm = squares(gradient)", "norm = await all_reduce(me, squares(gradient))"),
+        sketch=fault(3, lambda r: [of(r)], lambda r: [of(0, 1, 2)]),
         trials=lambda: [clipped(2, 6), clipped(3, 7)],
     ),
     case(
@@ -167,6 +169,12 @@ same matrix, 5 words of width 2, as its head. Stages return their x, the last on
         edit=(
             'read("embedding") if me.rank == 0 else',
             'read("embedding") if me.rank in (0, me.size - 1) else',
+        ),
+        sketch=fault(
+            2,
+            lambda r: parts("embedding", "E") if r == 0 else parts("idle", "zeros"),
+            lambda r: parts("embedding", "E"),
+            who="stage",
         ),
         trials=lambda: [logits(2), logits(4)],
     ),
@@ -191,6 +199,12 @@ divided by the m micro-batches once, wherever its layer is.""",
             "        dy = dy / m\n"
             "    dx, gradient = backward(dy)\n",
         ),
+        sketch=fault(
+            2,
+            lambda r: parts("gradients", ("1/64", "1/8")[r]),
+            lambda r: parts("gradients", "1/8"),
+            who="stage",
+        ),
         trials=lambda: [staged(2, 8), staged(3, 2), staged(1, 4)],
     ),
     case(
@@ -209,6 +223,11 @@ groups. The result must be the mean over the batches of all ranks.""",
             "Divide by `me.size`.",
         ),
         edit=("/ len(replicas)", "/ me.size"),
+        sketch=fault(
+            4,
+            lambda r: [of(r % 2, r % 2 + 2), *parts("other", "/ 2")],
+            lambda r: [of(r % 2, r % 2 + 2), *parts("other", "/ 4")],
+        ),
         trials=lambda: [expert_gradients(2, 2), expert_gradients(3, 1), expert_gradients(2, 3)],
     ),
 ]

@@ -11,6 +11,7 @@ from mathlib.workshop.diagnosis import differs, each_rank, total
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Trial
 from mathlib.workshop.ranks import Outcome
+from mathlib.workshop.sketch import fault, of, parts
 from mathlib.workshop.tensor import Tensor, join, vector, zeros
 
 
@@ -136,6 +137,11 @@ token. Return x W + b on every rank.""",
             "Add the bias behind the all-reduce.",
         ),
         edit=("x @ rows + bias)", "x @ rows) + bias"),
+        sketch=fault(
+            2,
+            lambda r: [of(0, 1), *parts("weights", "b", "b")],
+            lambda r: [of(0, 1), *parts("weights", "b")],
+        ),
         trials=lambda: [biased(2, 2), biased(3, 4)],
     ),
     case(
@@ -156,6 +162,11 @@ width, and y is the sum over ranks. Here every rank has all weights and cuts the
             "gate_up.shards(me.size)[me.rank].shards(2)",
             "(half.shards(me.size)[me.rank] for half in gate_up.shards(2))",
         ),
+        sketch=fault(
+            2,
+            lambda r: parts("weights", *(("G0", "G1"), ("U0", "U1"))[r]),
+            lambda r: parts("weights", f"G{r}", f"U{r}"),
+        ),
         trials=lambda: [gated(2, 4), gated(3, 6)],
     ),
     case(
@@ -174,6 +185,11 @@ right.""",
             "Every rank draws as rank 0 does: `draw(1)` without the condition.",
         ),
         edit=("    if me.rank == 0:\n        draw(1)  #", "    draw(1)  #"),
+        sketch=fault(
+            2,
+            lambda r: parts("other", *("data", "mask")[r:]) + parts("idle", *["left"][:r]),
+            lambda r: parts("other", "data", "mask"),
+        ),
         trials=lambda: [dropping(2, 3), dropping(3, 8)],
     ),
     case(
@@ -196,6 +212,11 @@ sequence has target 0. Return the targets of this rank's tokens.""",
             "        await me.send(me.rank - 1, tokens[:1])\n"
             "    last = me.rank == me.size - 1\n"
             "    return join([tokens[1:], zeros(1) if last else await me.receive(me.rank + 1)])\n",
+        ),
+        sketch=fault(
+            2,
+            lambda r: parts("activations", *((1, 2, 3, "-"), (5, 6, 7, "-"))[r]),
+            lambda r: parts("activations", *((1, 2, 3, 4), (5, 6, 7, "-"))[r]),
         ),
         trials=lambda: [targets(2, 8), targets(3, 9)],
     ),

@@ -7,6 +7,7 @@ from mathlib.workshop.diagnosis import each_rank, joined, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER, Me
+from mathlib.workshop.sketch import of, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 LINK = Link(bandwidth=8.0, latency=1.0)
@@ -95,6 +96,7 @@ and receive only when backward is through. Return the list of summed gradients, 
         "Join gradients until they have `bucket` numbers or more, send them, and start anew.",
         "Note which layers went into which bucket: buckets arrive in the order of sending.",
     ),
+    sketch=sketch(2, lambda r: [of(r)] * 4, lambda r: [of(0, 1)] * 4),
     trials=lambda: [trial(4, 2, 4), trial(6, 2, 6), trial(5, 2, 6), trial(3, 2, 4)],
     start=text_of(start),
     solution=text_of(solution),

@@ -9,6 +9,7 @@ from mathlib.workshop.diagnosis import differs, each_rank
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import Me, Outcome, packed, unpacked
+from mathlib.workshop.sketch import parts, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 
@@ -114,6 +115,13 @@ yours.""",
         "A file must say which numbers it holds: save the place and the total, too.",
         "Old and new shards overlap from the larger first place to the smaller end.",
         "`shard[a:b]` cuts what overlaps; `join` puts the pieces together.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: parts("weights", *range(3 * r, 3 * r + 3)),
+        lambda r: parts("weights", *range(4 * r, 4 * r + 4)),
+        titles=("saved by four", "loaded by three"),
+        later=3,
     ),
     trials=lambda: [trial(4, 3, 22), trial(4, 2, 21), trial(3, 5, 31), trial(2, 2, 9)],
     start=text_of(save, load),

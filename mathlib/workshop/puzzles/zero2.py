@@ -11,6 +11,7 @@ from mathlib.workshop.diagnosis import each_rank, sum_differs
 from mathlib.workshop.network import Batch, Network
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor, join, zeros
 
 RATE = inverse(7)
@@ -118,6 +119,11 @@ all ranks. Return the list of all weights, within the limit of live numbers.""",
         "Do not collect gradients: shard each one before backward goes on to the next layer.",
         "`shards[layer] += await reduce_scatter(me, gradient)`, for every micro-batch.",
         "At the end update a shard of each layer's weights, and `all_gather` it.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("weights", 0, 1, 2) + [of(r)] * 3,
+        lambda r: parts("weights", 0, 1, 2) + [of(0, 1, 2)],
     ),
     trials=lambda: [trial(3, 1), trial(3, 2), trial(2, 3), trial(4, 1)],
     start=text_of(start),
