@@ -12,7 +12,7 @@ from mathlib.cli.typed import Typed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mathlib.workshop.grade import Report, Result
+    from mathlib.workshop.grade import Report
     from mathlib.workshop.puzzle import Puzzle
 
 PATIENCE = 120  # seconds for one program of a folder; a loop of its own lines ends long before
@@ -105,46 +105,30 @@ def show_task(args: Typed, puzzle: "Puzzle") -> None:
     """What is to be written, or one thing of it."""
     data = {name: getattr(puzzle, name) for name in ("name", "title", "chapter", "grade", "task")}
     data |= {"task": " ".join(puzzle.sentences), "start": puzzle.start}
+    data |= {"thread": puzzle.address or None}
     if args.start:
         return show(args, puzzle.start.rstrip(), data)
+    from mathlib.workshop import words
+
+    head = terminal.paint(puzzle.title, "strong")
     if args.hint is not None:
-        hint = puzzle.hints[one_of("hint", args.hint, (1, 2, 3)) - 1]
-        head = terminal.paint(puzzle.title, "strong")
-        said = wrapped(f"Hint {args.hint} of {len(puzzle.hints)}: {hint}")
-        return show(args, f"{head}\n\n{said}", data | {"hint": hint})
-    given = f"A program finds: {', '.join(sorted({**puzzle.given}))}." if puzzle.given else ""
-    tests = [f"test: {trial.says}{budget_words(trial.budgets)}" for trial in puzzle.trials()]
-    parts = [
-        terminal.paint(puzzle.title, "strong"),
-        wrapped("\n".join(puzzle.sentences)),
-        given,
-        puzzle.start,
-    ]
-    show(args, "\n\n".join(filter(None, [*parts, wrapped("\n".join(tests))])), data)
-
-
-def budget_words(budgets: Any) -> str:
-    """The most that a test allows."""
-    return "".join(f"; {one.of} at most {one.most:g} ({one.formula})" for one in budgets)
+        hint = words.hint(puzzle, one_of("hint", args.hint, (1, 2, 3)))
+        told = data | {"hint": puzzle.hints[args.hint - 1]}
+        return show(args, f"{head}\n\n{wrapped(hint)}", told)
+    notes = [wrapped(one) for one in words.notes(puzzle)]
+    tests = wrapped("\n".join(words.tests(puzzle)))
+    task = wrapped("\n".join(puzzle.sentences))
+    show(args, "\n\n".join([head, task, *notes, puzzle.start, tests]), data)
 
 
 def report_words(puzzle: "Puzzle", report: "Report") -> str:
     """Each test, and the verdict."""
-    rows = [
-        (one.says, "wrong" if one.wrong else "right", took_words(one)) for one in report.results
-    ]
+    from mathlib.workshop import words
+
     verdict = report.first or "right"
     told = terminal.paint(wrapped(verdict), "good" if report.right else "bad")
     head = terminal.paint(puzzle.title, "strong")
-    return "\n\n".join([head, columns(("test", "verdict", "took"), rows), told])
-
-
-def took_words(result: "Result") -> str:
-    """What a test took of its budgets."""
-    said = [
-        f"{one.of} {result.took[one.of]:g} of {one.most:g}" for one in result.budgets if result.took
-    ]
-    return ", ".join(said)
+    return "\n\n".join([head, columns(("test", "verdict", "took"), words.rows(report)), told])
 
 
 def report_data(report: "Report") -> dict[str, Any]:

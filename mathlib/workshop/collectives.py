@@ -5,6 +5,7 @@ A ring: reduce-scatter and all-gather each send all shards but one, all-reduce d
 
 from collections.abc import Sequence
 
+from mathlib.checks import InputError
 from mathlib.traffic.comm import ring_steps
 from mathlib.workshop.ranks import Me
 from mathlib.workshop.tensor import Tensor, join
@@ -15,6 +16,8 @@ Group = Sequence[int] | None  # ranks; None: all
 def place(me: Me, group: Group) -> tuple[list[int], int]:
     """The ranks of the group, and this one's place among them."""
     ranks = list(range(me.size) if group is None else group)
+    if me.rank not in ranks:
+        raise InputError(f"group {ranks}: rank {me.rank} calls it and is not in it")
     return ranks, ranks.index(me.rank)
 
 
@@ -51,6 +54,8 @@ async def all_reduce(me: Me, tensor: Tensor, group: Group = None) -> Tensor:
 async def all_to_all(me: Me, parts: Sequence[Tensor], group: Group = None) -> list[Tensor]:
     """Part i of this rank goes to rank i of the group; what the others had for this one."""
     ranks, r = place(me, group)
+    if len(parts) != len(ranks):
+        raise InputError(f"all_to_all of {len(parts)} parts: expected one for each rank of {ranks}")
     for other, part in zip(ranks, parts, strict=True):
         if other != me.rank:
             await me.send(other, part)

@@ -11,7 +11,7 @@ from operator import add
 from typing import Any
 
 from mathlib.prover.modular import PRIME, inverse
-from mathlib.workshop.tensor import Tensor
+from mathlib.workshop.tensor import Tensor, join
 
 MOST_FACTOR = 13  # above and below the line, of a factor that is looked for
 MOST_TERMS = 8  # of a sum whose terms are looked for
@@ -108,6 +108,12 @@ def _counts(n: int) -> list[tuple[int, ...]]:
     """How often each term may be there, the fewest mistakes first; of many, none twice."""
     each = (1, 0, 2) if n <= 5 else (1, 0)
     return sorted(product(each, repeat=n), key=lambda counts: sum(c != 1 for c in counts))
+
+
+def joined(got: Any) -> Any:
+    """A list of tensors as one; anything else as it is."""
+    tensors = isinstance(got, (list, tuple)) and all(isinstance(x, Tensor) for x in got)
+    return join(got) if tensors and len({x.shape[1:] for x in got}) == 1 else got
 
 
 def listed(who: str, some: Sequence[int]) -> str:

@@ -1,12 +1,13 @@
 """Grading a program: each visible test in turn, what is wrong with it, what it took."""
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
 from mathlib.checks import one_of
 from mathlib.records import dataclass
-from mathlib.workshop import puzzles
+from mathlib.workshop import clinic, puzzles
 from mathlib.workshop.puzzle import MEASURES, NUMBERS, Budget, Puzzle, Trial
 from mathlib.workshop.ranks import run
 from mathlib.workshop.steps import FILE, Fault, Steps
@@ -45,13 +46,23 @@ class Report:
 
 
 def names() -> list[str]:
-    """Of all puzzles, as they are typed."""
-    return sorted(module.name.replace("_", "-") for module in iter_modules(puzzles.__path__))
+    """Of all puzzles, as they are typed, cases of the clinic among them."""
+    files = [module.name.replace("_", "-") for module in iter_modules(puzzles.__path__)]
+    return sorted([*files, *cases()])
+
+
+@cache
+def cases() -> dict[str, Puzzle]:
+    """The clinic, by name."""
+    modules = [f"{clinic.__name__}.{module.name}" for module in iter_modules(clinic.__path__)]
+    return {one.name: one for module in modules for one in import_module(module).CASES}
 
 
 def find(name: str) -> Puzzle:
     """A puzzle by its name."""
     one_of("puzzle", name, names())
+    if name in cases():
+        return cases()[name]
     found: Puzzle = import_module(f"{puzzles.__name__}.{name.replace('-', '_')}").PUZZLE
     return found
 

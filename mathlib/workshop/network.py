@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mathlib.checks import InputError
 from mathlib.prover.tape import Node, Tape
 from mathlib.records import dataclass
 from mathlib.workshop.draw import drawn
-from mathlib.workshop.tensor import Tensor, join, matrix, vector
+from mathlib.workshop.tensor import Tensor, described, join, matrix, vector
 
 Batch = tuple[Tensor, Tensor]  # inputs and targets, a row for each token
 
@@ -69,10 +70,18 @@ class Network:
 
     def whole_gradient(self, weights: Tensor, batch: Batch) -> Tensor:
         """The same where all weights are one vector."""
-        return join(self.gradient(weights.shards(self.layers), batch))
+        whole = self._checked("weights", weights, self.layers * self.layer_numbers)
+        return join(self.gradient(whole.shards(self.layers), batch))
+
+    def _checked(self, what: str, given: Tensor, numbers: int) -> Tensor:
+        if getattr(given, "shape", ()) != (numbers,):
+            said = f"a {given}" if isinstance(given, Tensor) else described(given)
+            raise InputError(f"{what}: {said}: expected a tensor of {numbers}")
+        return given
 
     def _passed(self, weights: Tensor, x: Tensor) -> tuple[Tape, list[Node], Node, Node]:
-        h, f, n = self.width, self.inner, weights.rows[0]
+        n = self._checked("weights", weights, self.layer_numbers).rows[0]
+        h, f = self.width, self.inner
         shapes = ((f, h), (f, h), (h, f))
         nodes = [
             Node([n[i * h * f + r * c : i * h * f + (r + 1) * c] for r in range(rows)])

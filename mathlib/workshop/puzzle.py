@@ -13,8 +13,10 @@ from mathlib.records import dataclass
 from mathlib.schedule.cluster import Cluster
 from mathlib.workshop import collectives, tensor
 from mathlib.workshop.ranks import Me, Outcome
+from mathlib.workshop.sketch import Sketch
 
-GRADES = {1: "first steps", 2: "practice", 3: "hard"}
+CLINIC = 4
+GRADES = {1: "first steps", 2: "practice", 3: "hard", CLINIC: "find the fault"}
 NUMBERS = {name: getattr(tensor, name) for name in ("join", "matrix", "vector", "zeros")}
 COLLECTIVES = {
     name: getattr(collectives, name)
@@ -62,10 +64,18 @@ class Puzzle:
     grade: int  # one of GRADES
     task: str  # in five sentences
     hints: tuple[str, str, str]
+    sketch: Sketch  # what its picture shows
     trials: Callable[[], list[Trial]]
     start: str  # a program that runs, and is wrong
     solution: str
     given: Mapping[str, Any]  # names that a program finds
+    thread: str = ""  # of the clinic: where the fault was found, owner/repository#number
+
+    @property
+    def address(self) -> str:
+        """Of the thread."""
+        repository, _, number = self.thread.partition("#")
+        return f"https://github.com/{repository}/issues/{number}" if number else ""
 
     @property
     def sentences(self) -> list[str]:

@@ -164,7 +164,7 @@ def _tensor(sign: str, value: Any) -> Tensor:
 def described(value: Any) -> str:
     """A thing that is no tensor, and what was perhaps forgotten."""
     if hasattr(value, "__await__"):
-        return f"{value!r} without await"
+        return f"{getattr(value, '__name__', None) or repr(value)} without await"
     return f"{type(value).__name__} {value!r}"
 
 

@@ -3,6 +3,7 @@
 import ast
 import copy
 
+OTHERS = {"reduce_scatter": "all_reduce", "all_reduce": "reduce_scatter"}  # what is confused
 SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Lt: ast.LtE, ast.Eq: ast.NotEq}
 
 
@@ -13,7 +14,8 @@ def mutants(text):
         for said, change in changes(node):
             other = copy.deepcopy(tree)
             change(list(ast.walk(other))[place])
-            yield f"line {node.lineno}: {said}", ast.unparse(ast.fix_missing_locations(other))
+            line = getattr(node, "lineno", None) or node.iter.lineno
+            yield f"line {line}: {said}", ast.unparse(ast.fix_missing_locations(other))
 
 
 def changes(node):
@@ -33,15 +35,28 @@ def changes(node):
     if isinstance(node, ast.Attribute) and ast.unparse(node) == "me.rank":
         yield "rank 0", lambda n: become(n, ast.Constant(0))
         yield "rank + 1", lambda n: become(n, ast.parse("me.rank + 1", mode="eval").body)
+        yield "rank - 1", lambda n: become(n, ast.parse("(me.rank - 1)", mode="eval").body)
     if isinstance(node, ast.Attribute) and ast.unparse(node) == "me.size":
         yield "one rank less", lambda n: become(n, ast.parse("(me.size - 1)", mode="eval").body)
+    if isinstance(node, (ast.For, ast.comprehension)):
+        yield "first one skipped", lambda n: setattr(n, "iter", call("list", n.iter, "[1:]"))
+    if isinstance(node, ast.For):
+        yield "the other way round", lambda n: setattr(n, "iter", call("list", n.iter, "[::-1]"))
     if isinstance(node, ast.Await) and isinstance(node.value.func, ast.Name):
+        yield "await left out", lambda n: become(n, n.value)
+        if other := OTHERS.get(node.value.func.id):
+            yield other, lambda n: setattr(n.value.func, "id", other)
         if len(node.value.args) > 1:
             yield "exchange left out", lambda n: become(n, n.value.args[1])
         if len(node.value.args) > 2:
             yield "group left out", lambda n: n.value.args.pop()
     if isinstance(node, (ast.List, ast.Tuple)) and isinstance(node.ctx, ast.Load) and node.elts[1:]:
         yield "order", lambda n: n.elts.reverse()
+
+
+def call(function, argument, after):
+    """An expression of some other."""
+    return ast.parse(f"{function}({ast.unparse(argument)}){after}", mode="eval").body
 
 
 def become(n, other):

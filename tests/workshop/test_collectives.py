@@ -7,6 +7,7 @@ from mathlib.workshop import budgets, collectives
 from mathlib.workshop.diagnosis import total
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.ranks import NUMBER, run
+from mathlib.workshop.steps import Fault
 from mathlib.workshop.tensor import join
 
 
@@ -36,6 +37,22 @@ def test_a_group_is_a_list_of_ranks_in_its_order():
     odd = join([drawn("3", 2), drawn("1", 2)])
     even = join([drawn("0", 2), drawn("2", 2)])
     assert out.results == [even, odd, even, odd]
+
+
+def test_a_group_without_the_rank_that_calls_is_refused():
+    async def program(me):
+        await collectives.all_gather(me, drawn(f"{me.rank}", 2), [0, 2])
+
+    with pytest.raises(Fault, match=r"rank 1, group \[0, 2\]: rank 1 calls it and is not in it"):
+        run(program, budgets.alone(3))
+
+
+def test_a_part_for_each_rank_is_asked_for():
+    async def program(me):
+        await collectives.all_to_all(me, [drawn("x", 2)])
+
+    with pytest.raises(Fault, match=r"of 1 parts: expected one for each rank of \[0, 1, 2\]"):
+        run(program, budgets.alone(3))
 
 
 def test_all_to_all_hands_out_parts_and_some_may_be_empty():

@@ -1,5 +1,8 @@
 """The network's gradients are exact: a polynomial's own difference quotient says so."""
 
+import pytest
+
+from mathlib.checks import InputError
 from mathlib.prover.modular import PRIME
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.network import Network
@@ -58,6 +61,12 @@ def test_layers_hand_gradients_back():
         found.insert(0, gradient)
     assert found == model.gradient(weights, (x, target))
     assert isinstance(dy, Tensor) and dy.shape == x.shape
+
+
+@pytest.mark.parametrize("given", [vector([1] * 18), None])
+def test_weights_of_another_size_are_refused(given):
+    with pytest.raises(InputError, match="weights: (a tensor of 18|NoneType None): expected a"):
+        MODEL.whole_gradient(given, MODEL.batch("some", 1))
 
 
 def test_a_batch_of_two_is_the_mean_of_both():

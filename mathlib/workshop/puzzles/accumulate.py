@@ -9,6 +9,7 @@ from mathlib.workshop.collectives import all_reduce
 from mathlib.workshop.diagnosis import differs, each_rank, total
 from mathlib.workshop.network import Batch, Network
 from mathlib.workshop.puzzle import COLLECTIVES, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import Part, parts, sketch
 from mathlib.workshop.tensor import Tensor, join, vector, zeros
 
 RATE = inverse(7)
@@ -105,6 +106,11 @@ one all-reduce of the gradient and a few numbers.""",
         "A mean of means weighs a token of a small micro-batch more than one of a large one.",
         "Times its number of tokens, a batch's mean gradient is the sum over its tokens.",
         "Sum gradients and tokens over all ranks, in one vector, and divide at the end.",
+    ),
+    sketch=sketch(
+        2,
+        lambda r: [Part("activations", f"{n}", n / 2) for n in ((1, 3), (2, 4))[r]],
+        lambda r: parts("weights", "new") + parts("other", "10 tokens"),
     ),
     trials=lambda: [trial([1, 3], [2, 4]), trial([2], [1], [5]), trial([1, 4, 2], [3])],
     start=text_of(start),

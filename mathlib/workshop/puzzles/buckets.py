@@ -3,10 +3,11 @@
 from mathlib.schedule.cluster import Link
 from mathlib.traffic import overlap
 from mathlib.workshop import budgets
-from mathlib.workshop.diagnosis import each_rank, sum_differs
+from mathlib.workshop.diagnosis import each_rank, joined, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER, Me
+from mathlib.workshop.sketch import of, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 LINK = Link(bandwidth=8.0, latency=1.0)
@@ -73,8 +74,7 @@ def trial(layers: int, numbers: int, bucket: int) -> Trial:
         budgets.alone(2, LINK),
         lambda me: [Layers(me, layers, numbers), bucket],
         lambda out: each_rank(
-            [join(x) if isinstance(x, list) and x else x for x in out.results],
-            lambda r, x: sum_differs(x, parts, "gradient", r),
+            out.results, lambda r, x: sum_differs(joined(x), parts, "gradient", r)
         ),
         (sent, Budget("time", step.buckets[-1].end, seconds)),
     )
@@ -96,7 +96,8 @@ and receive only when backward is through. Return the list of summed gradients, 
         "Join gradients until they have `bucket` numbers or more, send them, and start anew.",
         "Note which layers went into which bucket: buckets arrive in the order of sending.",
     ),
-    trials=lambda: [trial(4, 2, 4), trial(6, 2, 6), trial(5, 2, 6)],
+    sketch=sketch(2, lambda r: [of(r)] * 4, lambda r: [of(0, 1)] * 4),
+    trials=lambda: [trial(4, 2, 4), trial(6, 2, 6), trial(5, 2, 6), trial(3, 2, 4)],
     start=text_of(start),
     solution=text_of(solution),
     given={},

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from mathlib.checks import InputError
 from mathlib.schedule.cluster import Cluster
 from mathlib.workshop.diagnosis import differs, each_rank
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import Me, Outcome, packed, unpacked
+from mathlib.workshop.sketch import parts, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 
@@ -43,15 +45,29 @@ def trial(savers: int, loaders: int, numbers: int) -> Trial:
         f"saved by {savers} ranks, loaded by {loaders}, {numbers} numbers",
         Cluster((savers,)),
         lambda me: [weights.shards(savers)[me.rank], places[me.rank], numbers],
-        lambda out: iter(()),
+        lambda out: each_rank(out.results, unsaved),
         entry="save",
         then=lambda out: loading(out, loaders, weights),
     )
 
 
+def as_file(result: Any) -> Any:
+    """What a rank saves."""
+    return packed(list(result) if isinstance(result, tuple) else result)
+
+
+def unsaved(_: int, result: Any) -> str:
+    """Why it cannot be saved."""
+    try:
+        as_file(result)
+    except InputError as error:
+        return f"cannot save {str(error).removeprefix('a message of ')}"
+    return ""
+
+
 def loading(saved: Outcome, loaders: int, weights: Tensor) -> Trial:
     """The second half."""
-    files = [packed(list(x) if isinstance(x, tuple) else x) for x in saved.results]
+    files = [as_file(x) for x in saved.results]
     wanted = weights.shards(loaders)
     largest = max(map(len, weights.shards(len(files))))
 
@@ -99,6 +115,13 @@ yours.""",
         "A file must say which numbers it holds: save the place and the total, too.",
         "Old and new shards overlap from the larger first place to the smaller end.",
         "`shard[a:b]` cuts what overlaps; `join` puts the pieces together.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: parts("weights", *range(3 * r, 3 * r + 3)),
+        lambda r: parts("weights", *range(4 * r, 4 * r + 4)),
+        titles=("saved by four", "loaded by three"),
+        later=3,
     ),
     trials=lambda: [trial(4, 3, 22), trial(4, 2, 21), trial(3, 5, 31), trial(2, 2, 9)],
     start=text_of(save, load),

@@ -3,6 +3,7 @@
 from mathlib.workshop import budgets
 from mathlib.workshop.collectives import all_reduce
 from mathlib.workshop.puzzle import COLLECTIVES, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.training import Training
 
 
@@ -53,6 +54,11 @@ each step, and send one all-reduce of the gradient a step.""",
         "Left alone, ranks diverge: each follows its own gradient.",
         "All batches have as many tokens: the mean over all is the mean of the ranks' means.",
         "`await all_reduce(me, gradient)` is a sum; the mean is that over `me.size`.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("weights", "W") + parts("activations", f"batch {r}") + [of(r)],
+        lambda r: parts("weights", "new") + [of(0, 1, 2)],
     ),
     trials=lambda: [trial(2, 2), trial(3, 2), trial(4, 1)],
     start=text_of(start),

@@ -8,6 +8,7 @@ from mathlib.workshop.diagnosis import differs, each_rank
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.sketch import parts, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 WIDTH = 2
@@ -90,6 +91,11 @@ travel. Return the results as the tokens were, row i the result of token i.""",
         "`tokens[places]` takes a list of places, and may be empty.",
         "`await all_to_all(me, parts)`: part r goes to rank r, and a list of what came, by rank.",
         "Note the places of the tokens that went to each rank: results come back in that order.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("activations", *(f"to {e}" for e in ((2, 0, 1), (1, 2), (0, 0, 2))[r])),
+        lambda r: parts("mlp", *(f"by {e}" for e in ((2, 0, 1), (1, 2), (0, 0, 2))[r])),
     ),
     trials=lambda: [
         trial([1, 0, 1], [0, 0, 1]),

@@ -5,6 +5,7 @@ from typing import Any
 from mathlib.traffic import comm
 from mathlib.workshop import budgets
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import of, sketch
 from mathlib.workshop.tensor import join
 from mathlib.workshop.training import gradient_sum
 
@@ -70,6 +71,7 @@ messages.""",
         "Of two partners the one with bit d set keeps the upper half, the other the lower.",
         "On the way back: `join([other, keep])` where bit d is set, else `join([keep, other])`.",
     ),
+    sketch=sketch(4, lambda r: [of(r)] * 4, lambda r: [of(0, 1, 2, 3)] * 4),
     trials=lambda: [trial(4, 8), trial(8, 16), trial(2, 5), trial(4, 7)],
     start=text_of(start),
     solution=text_of(solution),

@@ -2,6 +2,7 @@
 
 from mathlib.schedule.cluster import Cluster
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import parts, sketch
 from mathlib.workshop.stages import Pipeline
 
 
@@ -89,6 +90,13 @@ holds.""",
         "Number its forwards k = 0, 1, ...: chunk k // p % v, micro-batch k // (p v) p + k % p.",
         "Backwards go through the chunks the other way round: chunk v - 1 - k // p % v.",
         "It is 1F1B over k, with m v forwards and a longer warm-up.",
+    ),
+    sketch=sketch(
+        2,
+        lambda r: parts("weights", 2 * r, 2 * r + 1),
+        lambda r: parts("weights", r, 2 + r),
+        titles=("one chunk a stage", "two chunks, interleaved"),
+        who="stage",
     ),
     trials=lambda: [trial(2, 4, 2), trial(4, 4, 2), trial(2, 4, 3), trial(3, 6, 2)],
     start=text_of(start),

@@ -5,6 +5,7 @@ from mathlib.traffic import comm
 from mathlib.workshop.collectives import all_gather, all_reduce, reduce_scatter
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.sketch import of, sketch
 from mathlib.workshop.training import gradient_sum
 
 INSIDE, BETWEEN = Link(40.0, 0.1), Link(4.0, 1.0)  # ten times slower between nodes
@@ -62,6 +63,7 @@ Return the sum over all ranks, with 2 K (n-1) bytes between n nodes.""",
         "Reduce-scatter inside the node, all-reduce across nodes, all-gather inside the node.",
         "The second group is `range(me.rank % node_size, me.size, node_size)`.",
     ),
+    sketch=sketch(4, lambda r: [of(r)] * 2, lambda r: [of(0, 1, 2, 3)] * 2),
     trials=lambda: [trial(2, 2, 8), trial(3, 2, 12), trial(2, 3, 18)],
     start=text_of(start),
     solution=text_of(solution),

@@ -11,6 +11,7 @@ from mathlib.workshop.diagnosis import differs, each_rank, total
 from mathlib.workshop.network import Batch, Network
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor, join, zeros
 
 RATE, BETA = inverse(7), 3
@@ -119,6 +120,11 @@ with one all-reduce a round.""",
         "Keep the weights of the round's beginning beside the local ones.",
         "A move is local - weights; its mean is an all-reduce over `me.size`.",
         "The next round begins at the new weights, on every rank.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("weights", "W") + parts("activations", *(f"{i}" for i in range(3))),
+        lambda r: parts("weights", "new") + [of(0, 1, 2)] + parts("optimizer", "m"),
     ),
     trials=lambda: [trial(2, 2, 2), trial(3, 2, 3), trial(2, 3, 1)],
     start=text_of(start),

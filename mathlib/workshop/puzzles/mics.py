@@ -11,6 +11,7 @@ from mathlib.workshop.diagnosis import each_rank, sum_differs
 from mathlib.workshop.network import Network
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 RATE = inverse(7)
@@ -96,6 +97,11 @@ mean gradient over all ranks.""",
         "Two groups: the ranks of this node, and the ranks that have this shard.",
         "`await all_reduce(me, gradient, replicas)` comes after the reduce-scatter, on a shard.",
         "The mean is over all `me.size` ranks, not over those of a node.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: parts("weights", r % 2) + parts("activations", f"batch {r}"),
+        lambda r: parts("weights", r % 2) + [of(0, 1, 2, 3)],
     ),
     trials=lambda: [trial(2, 2), trial(3, 2), trial(2, 3)],
     start=text_of(start),

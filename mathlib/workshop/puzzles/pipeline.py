@@ -2,6 +2,7 @@
 
 from mathlib.schedule.cluster import Cluster
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import parts, sketch
 from mathlib.workshop.stages import Pipeline
 
 
@@ -80,6 +81,13 @@ batches. The step may take no longer than GPipe's.""",
         "The last stage does no forward ahead: it can go back at once.",
         "Warm-up: p - 1 - s forwards, but never more than m.",
         "After w forwards of warm-up: forward w + i, backward i, for i = 0 to m - w - 1.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: parts("activations", *range(8)),
+        lambda r: parts("activations", *range(4 - r)),
+        titles=("inputs held by GPipe", "inputs held by 1F1B"),
+        who="stage",
     ),
     trials=lambda: [trial(4, 8), trial(3, 3), trial(4, 2), trial(1, 3)],
     start=text_of(start),

@@ -2,6 +2,7 @@
 
 from mathlib.workshop import budgets
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import of, sketch
 from mathlib.workshop.tensor import join
 from mathlib.workshop.training import gradient_sum
 
@@ -57,6 +58,7 @@ sum; no rank may send more than 2 K (N-1)/N bytes.""",
         "In step s of the first round rank r sends shard r - s and adds what comes to shard "
         "r - s - 1, all modulo N, for s = 1 to N - 1.",
     ),
+    sketch=sketch(4, lambda r: [of(r)] * 4, lambda r: [of(0, 1, 2, 3)] * 4),
     trials=lambda: [trial(4, 12), trial(3, 7), trial(2, 5), trial(5, 20)],
     start=text_of(start),
     solution=text_of(solution),

@@ -7,6 +7,7 @@ from mathlib.workshop.diagnosis import each_rank, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER, Me
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor
 
 WIDTH = 2
@@ -84,6 +85,11 @@ messages hide. Return the sum of all parts for this rank's queries, every block 
         "N - 1 times: send the block on, attend, receive the next one. The last block stays.",
         "Send before `attend`, receive after it: a message travels while both ranks compute.",
         "Send keys and values as one message: `await me.send(right, [k, v])`.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: parts("activations", f"q{r}") + parts("cache", f"k{r}", f"v{r}"),
+        lambda r: parts("activations", f"q{r}") + [of(0, 1, 2, 3)],
     ),
     trials=lambda: [trial(4, 4), trial(3, 4), trial(2, 8)],
     start=text_of(start),

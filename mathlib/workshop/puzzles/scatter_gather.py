@@ -7,6 +7,7 @@ from mathlib.workshop import budgets
 from mathlib.workshop.diagnosis import differs, each_rank, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 
@@ -75,6 +76,11 @@ weights. No rank may send more than K (N-1)/N bytes for either.""",
         "`gradient.shards(me.size)` cuts evenly, as far as it goes; shard r is for rank r.",
         "What rank r needs of this rank is one shard of the gradient, never all of it.",
         "`send` does not wait: send everybody what they need, then receive in a loop, and `join`.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: [of(r)] * 4 + parts("weights", r),
+        lambda r: [of(0, 1, 2, 3), *parts("weights", 0, 1, 2, 3)],
     ),
     trials=lambda: [trial(4, 12), trial(3, 7), trial(2, 6)],
     start=text_of(start),

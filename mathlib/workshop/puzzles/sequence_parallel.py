@@ -8,6 +8,7 @@ from mathlib.workshop.collectives import all_gather, all_reduce, reduce_scatter
 from mathlib.workshop.diagnosis import differs, each_rank, sum_differs, total
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor
 
 NAMES = ("y", "dx", "dscale", "dup", "ddown")
@@ -97,6 +98,15 @@ Return y, dx, dscale, dup and ddown, as one process would have them.""",
         "The way back of a reduce-scatter is an all-gather, and the other way round.",
         "dy has to be gathered before it meets the inner activations of all tokens.",
         "A rank's tokens give it a part of dscale only: the scale is everybody's, so sum it.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("activations", f"x{r}", f"dy{r}") + parts("weights", f"U{r}", f"D{r}"),
+        lambda r: [
+            of(0, 1, 2),
+            *parts("activations", f"y{r}", f"dx{r}"),
+            *parts("gradients", f"dU{r}", f"dD{r}"),
+        ],
     ),
     trials=lambda: [trial(2, 4, 2, 4), trial(3, 6, 4, 6), trial(4, 8, 4, 4)],
     start=text_of(start),

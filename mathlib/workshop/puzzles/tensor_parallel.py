@@ -8,6 +8,7 @@ from mathlib.workshop.collectives import all_reduce
 from mathlib.workshop.diagnosis import differs, each_rank, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor
 
 NAMES = ("y", "dx", "dup", "ddown")
@@ -82,6 +83,11 @@ forward and once backward, and return y, dx, dup and ddown.""",
         "Splitting the inner width makes y a sum over ranks, of terms that each rank has.",
         "x goes into every rank's rows, so that its gradient is a sum over ranks, too.",
         "The gradients of U and D need no communication: who has a row, has its gradient.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("activations", "x", "dy") + parts("weights", f"U{r}", f"D{r}"),
+        lambda r: [of(0, 1, 2)] * 2 + parts("gradients", f"dU{r}", f"dD{r}"),
     ),
     trials=lambda: [trial(2, 3, 2, 4), trial(3, 3, 4, 7), trial(4, 2, 4, 4)],
     start=text_of(start),

@@ -8,6 +8,7 @@ from mathlib.workshop.collectives import all_reduce
 from mathlib.workshop.diagnosis import each_rank, sum_differs
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import COLLECTIVES, Puzzle, Trial, text_of
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor
 
 RATE, NUMBERS = inverse(7), 12
@@ -78,6 +79,12 @@ embedding, embedding - rate * gradient, on the ends, and None on the stages betw
         "If each end only meets its own replicas, the two copies diverge.",
         "The first and the last stages of all replicas are one group.",
         "An all-reduce over that group sums ends and replicas; divide by the replicas only.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: [*parts("embedding", "E"), of(r)],
+        lambda r: [*parts("embedding", "new"), of(0, 1, 2, 3)],
+        who="end",
     ),
     trials=lambda: [trial(2, 2), trial(4, 1), trial(3, 2)],
     start=text_of(start),

@@ -8,6 +8,7 @@ from mathlib.workshop.collectives import all_gather, reduce_scatter
 from mathlib.workshop.diagnosis import differs, each_rank
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER, Outcome
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.training import Training
 
 BETA = 3
@@ -92,6 +93,11 @@ many bytes as one all-reduce.""",
         "An all-reduce is a reduce-scatter and an all-gather; ZeRO-1 updates between the two.",
         "Reduce-scatter the gradient, update a shard, all-gather the weights.",
         "`reduce_scatter` gives shard `me.rank` of a sum; the mean is that over `me.size`.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("weights", 0, 1, 2) + [of(r)] * 3 + parts("optimizer", r),
+        lambda r: parts("weights", 0, 1, 2) + [of(0, 1, 2)] + parts("optimizer", r),
     ),
     trials=lambda: [trial(2, 2), trial(3, 2), trial(5, 1)],
     start=text_of(start),

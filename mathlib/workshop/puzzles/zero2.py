@@ -11,6 +11,7 @@ from mathlib.workshop.diagnosis import each_rank, sum_differs
 from mathlib.workshop.network import Batch, Network
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor, join, zeros
 
 RATE = inverse(7)
@@ -74,13 +75,12 @@ def most(n: int, m: int) -> tuple[Budget, ...]:
     P = MODEL.layers * MODEL.layer_numbers
     bytes_: dict[str, Any] = {"weight_bytes": NUMBER, "gradient_bytes": NUMBER}
     sent = volumes.zero(parameters=P, data=n, stage=2, micro_batches=m, **bytes_).total
+    even = MODEL.layer_numbers % n == 0
     inside = 2 * m * MODEL.width + MODEL.layers * MODEL.width
     live = P + P / n + ROOM * MODEL.layer_numbers + inside
     held = f"P + P/N, activations and {ROOM} layers' worth of what is in flight"
-    return (
-        Budget("bytes sent", sent, f"(m + 1) P (N-1)/N for m = {m} micro-batches"),
-        Budget("live numbers", live, held),
-    )
+    most = (Budget("bytes sent", sent, f"(m + 1) P (N-1)/N for m = {m} micro-batches"),)
+    return (*(most if even else ()), Budget("live numbers", live, held))
 
 
 def copies(row: Sequence[Batch]) -> list[Batch]:
@@ -120,7 +120,12 @@ all ranks. Return the list of all weights, within the limit of live numbers.""",
         "`shards[layer] += await reduce_scatter(me, gradient)`, for every micro-batch.",
         "At the end update a shard of each layer's weights, and `all_gather` it.",
     ),
-    trials=lambda: [trial(3, 1), trial(3, 2), trial(2, 3)],
+    sketch=sketch(
+        3,
+        lambda r: parts("weights", 0, 1, 2) + [of(r)] * 3,
+        lambda r: parts("weights", 0, 1, 2) + [of(0, 1, 2)],
+    ),
+    trials=lambda: [trial(3, 1), trial(3, 2), trial(2, 3), trial(4, 1)],
     start=text_of(start),
     solution=text_of(solution),
     given=COLLECTIVES,

@@ -11,6 +11,7 @@ from mathlib.workshop.diagnosis import each_rank, sum_differs
 from mathlib.workshop.network import Network
 from mathlib.workshop.puzzle import COLLECTIVES, Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import NUMBER
+from mathlib.workshop.sketch import of, parts, sketch
 from mathlib.workshop.tensor import Tensor, join
 
 RATE = inverse(7)
@@ -105,6 +106,11 @@ within the limit of live numbers.""",
         "Keep every layer's input, and no layer's weights.",
         "A variable keeps what it holds: `del`, or pass the gathered weights on without a name.",
         "3 P (N-1)/N: two gathers and one reduce-scatter of each layer.",
+    ),
+    sketch=sketch(
+        3,
+        lambda r: parts("weights", r) + parts("activations", f"batch {r}"),
+        lambda r: parts("weights", r) + [of(0, 1, 2)],
     ),
     trials=lambda: [trial(3, 2), trial(2, 1), trial(6, 1)],
     start=text_of(start),

@@ -10,6 +10,7 @@ from mathlib.workshop.diagnosis import differs, listed
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Budget, Puzzle, Trial, text_of
 from mathlib.workshop.ranks import Me, Outcome
+from mathlib.workshop.sketch import parts, sketch
 from mathlib.workshop.tensor import Tensor, zeros
 
 WIDTH = 2
@@ -137,6 +138,11 @@ the places and their results.""",
         "Pair an early piece of the sequence with a late one.",
         "Cut the sequence into 2 N pieces; rank r has the r-th piece and the r-th last one.",
         "places = [*range(first, first + half), *range(last, last + half)]; the ring stays.",
+    ),
+    sketch=sketch(
+        4,
+        lambda r: parts("activations", 2 * r, 2 * r + 1),
+        lambda r: parts("activations", r, 7 - r),
     ),
     trials=lambda: [trial(4, 16), trial(2, 8), trial(3, 18)],
     start=text_of(start),

@@ -1,41 +1,8 @@
-"""ZeRO-1: other right programs pass, and each mistake is named."""
+"""ZeRO-1: each mistake is named."""
 
 import pytest
-from solutions import assert_right, assert_wrong
+from solutions import assert_wrong
 
-RIGHT = [
-    """\
-async def program(me, model, weights, momentum, batches, rate, beta):
-    # the mean is taken of the shard, and the update gathered instead of the weights
-    seen = []
-    for batch in batches:
-        shard = await reduce_scatter(me, model.whole_gradient(weights, batch)) / me.size
-        momentum = momentum * beta + shard
-        weights = weights - await all_gather(me, momentum * rate)
-        seen.append(weights)
-    return seen, momentum
-""",
-    """\
-async def program(me, model, weights, momentum, batches, rate, beta):
-    # by hand: shards go straight to their owners
-    seen, others = [], [r for r in range(me.size) if r != me.rank]
-    for batch in batches:
-        shards = model.whole_gradient(weights, batch).shards(me.size)
-        for r in others:
-            await me.send(r, shards[r])
-        mean = sum([await me.receive(r) for r in others], shards[me.rank]) / me.size
-        momentum = beta * momentum + mean
-        new = weights.shards(me.size)
-        new[me.rank] -= rate * momentum
-        for r in others:
-            await me.send(r, new[me.rank])
-        for r in others:
-            new[r] = await me.receive(r)
-        weights = join(new)
-        seen.append(weights)
-    return [seen, momentum]
-""",
-]
 WRONG = [  # what stands there, what somebody writes, and what is said
     (
         "await reduce_scatter(me, gradient)",
@@ -95,11 +62,6 @@ WRONG = [  # what stands there, what somebody writes, and what is said
     ),
     ("- momentum * rate", "- shard * rate", "step 1: rank 0 forgets the momentum"),
 ]
-
-
-@pytest.mark.parametrize("text", RIGHT)
-def test_another_right_program_passes(text):
-    assert_right("zero1", text)
 
 
 @pytest.mark.parametrize(("old", "new", "words"), WRONG)

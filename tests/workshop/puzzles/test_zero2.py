@@ -1,40 +1,8 @@
-"""ZeRO-2: other right programs pass, and each mistake is named."""
+"""ZeRO-2: each mistake is named."""
 
 import pytest
-from solutions import assert_right, assert_wrong
+from solutions import assert_wrong
 
-RIGHT = [
-    """\
-async def program(me, backward, weights, batches, rate):
-    # the mean goes in before, the update is gathered instead of the weights
-    mine = {}
-    for batch in batches:
-        for layer, gradient in backward(weights, batch):
-            shard = await reduce_scatter(me, gradient / (me.size * len(batches)))
-            mine[layer] = mine[layer] + shard if layer in mine else shard
-            del gradient, shard
-    for layer in range(len(weights)):
-        weights[layer] = weights[layer] - await all_gather(me, mine.pop(layer) * rate)
-    return weights
-""",
-    """\
-async def program(me, backward, weights, batches, rate):
-    # shards go straight to their owners
-    others = [r for r in range(me.size) if r != me.rank]
-    mine = [zeros(len(w.shards(me.size)[me.rank])) for w in weights]
-    for batch in batches:
-        for layer, gradient in backward(weights, batch):
-            for r in others:
-                await me.send(r, gradient.shards(me.size)[r])
-            mine[layer] += gradient.shards(me.size)[me.rank]
-            for r in others:
-                mine[layer] += await me.receive(r)
-    for layer, shard in enumerate(mine):
-        own = weights[layer].shards(me.size)[me.rank] - shard * rate / len(batches) / me.size
-        weights[layer] = await all_gather(me, own)
-    return weights
-""",
-]
 WRONG = [  # what stands there, what somebody writes, and what is said
     (
         "            shards[layer] += await reduce_scatter(me, gradient)",
@@ -90,11 +58,6 @@ WRONG = [  # what stands there, what somebody writes, and what is said
         "rank 0, numbers 90 to 107: the gradient of ranks 0, 1 and 2 is missing",
     ),
 ]
-
-
-@pytest.mark.parametrize("text", RIGHT)
-def test_another_right_program_passes(text):
-    assert_right("zero2", text)
 
 
 @pytest.mark.parametrize(("old", "new", "words"), WRONG)

@@ -1,46 +1,8 @@
-"""ZeRO-3: other right programs pass, and each mistake is named."""
+"""ZeRO-3: each mistake is named."""
 
 import pytest
-from solutions import assert_right, assert_wrong
+from solutions import assert_wrong
 
-RIGHT = [
-    """\
-async def program(me, model, shards, batch, rate):
-    # new shards in a list of their own, the mean before the reduction
-    x, target = batch
-    inputs, new = [x], list(shards)
-    for shard in shards:
-        weights = await all_gather(me, shard)
-        inputs.append(model.forward(weights, inputs[-1]))
-        del weights
-    dy = (inputs.pop() - target) * 2 / len(target)
-    for i in range(len(shards) - 1, -1, -1):
-        weights = await all_gather(me, shards[i])
-        dy, gradient = model.backward(weights, inputs.pop(), dy)
-        del weights
-        new[i] = shards[i] - await reduce_scatter(me, gradient / me.size) * rate
-        del gradient
-        shards[i] = None
-    return new
-""",
-    """\
-async def program(me, model, shards, batch, rate):
-    # the last layer's weights stay between forward and backward
-    (x, target), inputs = batch, []
-    for shard in shards[:-1]:
-        inputs.append(x)
-        x = model.forward(await all_gather(me, shard), x)
-    last = await all_gather(me, shards[-1])
-    dy = (model.forward(last, x) - target) * 2 / len(target)
-    dy, gradient = model.backward(last, x, dy)
-    del last
-    for i in reversed(range(len(shards))):
-        shards[i] -= await reduce_scatter(me, gradient) * rate / me.size
-        if i:
-            dy, gradient = model.backward(await all_gather(me, shards[i - 1]), inputs.pop(), dy)
-    return shards
-""",
-]
 WRONG = [  # what stands there, what somebody writes, and what is said
     (
         "await reduce_scatter(me, gradient) / me.size",
@@ -99,11 +61,6 @@ WRONG = [  # what stands there, what somebody writes, and what is said
         "layer 0: rank 0 is wrong in 6 of 6 numbers, first in number 0",
     ),
 ]
-
-
-@pytest.mark.parametrize("text", RIGHT)
-def test_another_right_program_passes(text):
-    assert_right("zero3", text)
 
 
 @pytest.mark.parametrize(("old", "new", "words"), WRONG)

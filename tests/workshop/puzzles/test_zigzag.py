@@ -1,42 +1,8 @@
-"""Causal ring attention, balanced: other right programs pass, and each mistake is named."""
+"""Causal ring attention, balanced: each mistake is named."""
 
 import pytest
-from solutions import assert_right, assert_wrong
+from solutions import assert_wrong
 
-RIGHT = [
-    """\
-async def program(me, tokens, read, attend):
-    # stripes of pairs: every other token in turn, forwards and backwards
-    places = []
-    for start in range(0, tokens, 2 * me.size):
-        places += [start + me.rank, start + 2 * me.size - 1 - me.rank]
-    q, k, v = read(places)
-    for r in range(me.size):
-        if r != me.rank:
-            await me.send(r, [k, v, places])
-    y = attend(q, k, v, places, places)
-    for r in range(me.size):
-        if r != me.rank:
-            k, v, seen = await me.receive(r)
-            y += attend(q, k, v, places, seen)
-    return places, y
-""",
-    """\
-async def program(me, tokens, read, attend):
-    # zigzag, the late half first, the other way round
-    half, N = tokens // (2 * me.size), me.size
-    late = 2 * N - 1 - me.rank
-    places = list(range(late * half, late * half + half))
-    places += range(me.rank * half, me.rank * half + half)
-    q, k, v = read(places)
-    seen, y = places, attend(q, k, v, places, places)
-    for _ in range(N - 1):
-        await me.send((me.rank - 1) % N, [k, v, seen])
-        k, v, seen = await me.receive((me.rank + 1) % N)
-        y = y + attend(q, k, v, places, seen)
-    return places, y
-""",
-]
 WRONG = [  # what stands there, what somebody writes, and what is said
     (
         "(2 * me.size - 1 - me.rank) * half",
@@ -94,11 +60,6 @@ WRONG = [  # what stands there, what somebody writes, and what is said
         "rank 0 is wrong in 4 of 8 numbers, first in row 2",
     ),
 ]
-
-
-@pytest.mark.parametrize("text", RIGHT)
-def test_another_right_program_passes(text):
-    assert_right("zigzag", text)
 
 
 @pytest.mark.parametrize(("old", "new", "words"), WRONG)
