@@ -24,7 +24,7 @@ ROOMS: dict[str, list[str]] = {
     **{room: ["plan"] for room in RUNS},  # a meter reads a model's config
     "show": RUNS,
     "explore": RUNS,
-    "workshop": [*RUNS, "plan", "show", "explore"],
+    "workshop": [*RUNS, "plan", "explore"],
     "cli": [*RUNS, "show", "explore"],
     "trials": ["cli"],
     "main": [*RUNS, "show", "explore", "workshop", "trials"],
