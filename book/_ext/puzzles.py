@@ -1,7 +1,9 @@
-"""```{puzzles}```: every puzzle of the workshop, in a section for each chapter; their text stands in
-mathlib/workshop/puzzles alone.
+"""```{puzzles}```: every puzzle of the workshop, in a section for each chapter.
+
+Their text stands in mathlib/workshop/puzzles alone.
 """
 
+from html import escape
 from itertools import groupby
 from pathlib import Path
 
@@ -29,24 +31,27 @@ def by_chapter(root: Path) -> list[tuple[str, list[Puzzle]]]:
 
 
 class Puzzles(Directive):
-    """A section a chapter, and how many puzzles there are."""
+    """How many there are, and a section for each chapter."""
 
     def run(self) -> list[nodes.Node]:
-        document = self.state.document
-        env = document.settings.env
-        groups = by_chapter(Path(env.srcdir))
+        groups = by_chapter(Path(self.state.document.settings.env.srcdir))
         count = sum(len(own) for _, own in groups)
-        found: list[nodes.Node] = [_raw(f'<p class="mlx-progress" role="status">{count} puzzles.</p>')]
-        for word, own in groups:
-            notebook = stored.notebook(Path(env.srcdir) / f"chapters/{word}.ipynb")
-            subject = landing.heading(notebook).partition(": ")[0]
-            section = nodes.section("", nodes.title("", subject), ids=[f"workshop-{word}"])
-            address = env.app.builder.get_relative_uri(env.docname, f"chapters/{word}")
-            section += _raw(f'<p><a href="{address}">Chapter: {subject}</a></p>')
-            section += [_raw(page.task(one)) for one in own]
-            document.note_explicit_target(section)
-            found.append(section)
-        return found
+        said = f'<p class="mlx-progress" role="status">{count} puzzles.</p>'
+        return [_raw(said), *(self.section(word, own) for word, own in groups)]
+
+    def section(self, word: str, own: list[Puzzle]) -> nodes.Node:
+        """A chapter's puzzles under a link to it."""
+        document, chapter = self.state.document, f"chapters/{word}"
+        env = document.settings.env
+        root, address = Path(env.srcdir), env.app.builder.get_relative_uri(env.docname, chapter)
+        whole = landing.heading(stored.notebook(root / f"{chapter}.ipynb"))
+        title = nodes.title("", whole.partition(": ")[0])
+        made = nodes.section("", title, ids=[f"workshop-{word}"])
+        document.note_explicit_target(made)
+        number = contents.number(root, chapter)
+        made += _raw(f'<p><a href="{address}">{number}. {escape(whole)}</a></p>')
+        made += [_raw(page.task(one)) for one in own]
+        return made
 
 
 def _raw(html: str) -> nodes.raw:

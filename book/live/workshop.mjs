@@ -42,6 +42,7 @@ function enliven(root) {
   const halt = element('button', { type: 'button', disabled: '' }, 'Stop');
   const again = element('button', { type: 'button' }, 'Reset');
   const status = element('p', { class: 'mlx-status', role: 'status' });
+  const spoken = element('p', { class: 'mlx-spoken', 'aria-live': 'polite' }); // the verdict; it is seen in the result
   const output = element('div', { class: 'mlx-output', role: 'region', 'aria-label': `What became of ${title}`, tabindex: '-1' });
   let editor;
   let clock;
@@ -71,10 +72,12 @@ function enliven(root) {
     if (begin.disabled) return;
     busy(true);
     say('Running …');
+    spoken.textContent = '';
     try {
       put(output, parsed(await run('workshop', { puzzle: name, program: program.textContent }, loading)));
       const right = output.firstChild.dataset.right === 'true';
-      say(output.querySelector('.mlx-say').textContent);
+      say('');
+      spoken.textContent = output.querySelector('.mlx-say').textContent;
       root.dataset.runs = 1 + +(root.dataset.runs ?? 0);
       if (right) {
         root.dataset.solved = 'true';
@@ -95,7 +98,7 @@ function enliven(root) {
     put(root); // the button that saves
     const save = program.nextElementSibling;
     save.remove();
-    program.after(box, keys, element('div', { class: 'mlx-actions' }, begin, halt, again, save), status, output);
+    program.after(box, keys, element('div', { class: 'mlx-actions' }, begin, halt, again, save), status, spoken, output);
     try {
       const { edit } = await import('./editor.mjs');
       const text = kept(name).text ?? start;

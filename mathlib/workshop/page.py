@@ -1,5 +1,6 @@
 """A puzzle and what became of a program, as HTML: for the page, and for whoever shows them."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -11,6 +12,8 @@ from mathlib.workshop.puzzle import GRADES, MEASURES, Budget, Puzzle
 from mathlib.workshop.ranks import Span
 
 ROLES = {"computes": "compute", "sends": "communication", "waits": "idle"}
+OF_A_RANK = ("bytes sent", "messages", "live numbers")
+MINUS = re.compile(r"(?<=\b\w)-(?=\d\b)")  # N-1, where a line must not end
 
 
 def file_of(puzzle: Puzzle) -> str:
@@ -24,10 +27,14 @@ def task(puzzle: Puzzle) -> str:
     return (
         f'<details class="mlx-puzzle" id="puzzle-{name}" data-puzzle="{name}">'
         f"<summary><b>{title}</b> <small>{GRADES[puzzle.grade]}</small></summary>"
-        f"<p>{says.html(' '.join(puzzle.sentences))}</p>{_given(puzzle)}{_tests(puzzle)}"
+        f"<p>{_words(' '.join(puzzle.sentences))}</p>{_given(puzzle)}{_tests(puzzle)}"
         f"{_hints(puzzle.hints)}"
         f'<pre tabindex="0" data-file="{file_of(puzzle)}">{escape(puzzle.start)}</pre></details>'
     )
+
+
+def _words(text: str) -> str:
+    return says.html(MINUS.sub("\N{MINUS SIGN}", text))
 
 
 def _given(puzzle: Puzzle) -> str:
@@ -38,14 +45,14 @@ def _given(puzzle: Puzzle) -> str:
 def _tests(puzzle: Puzzle) -> str:
     """What is tried, and the most that it may take."""
     said = "".join(
-        f"<li>{says.html(trial.says)}{_most(trial.budgets)}</li>" for trial in puzzle.trials()
+        f"<li>{_words(trial.says)}{_most(trial.budgets)}</li>" for trial in puzzle.trials()
     )
     return f"<p>Tests:</p><ul>{said}</ul>"
 
 
 def _most(budgets: Sequence[Budget]) -> str:
     return "".join(
-        f"; {one.of} at most {_amount(one, one.most)}, {says.html(one.formula)}" for one in budgets
+        f"; {one.of} at most {_amount(one, one.most)}, {_words(one.formula)}" for one in budgets
     )
 
 
@@ -53,7 +60,7 @@ def _hints(hints: Sequence[str]) -> str:
     """Each under the one before it."""
     inside = ""
     for number, hint in reversed(list(enumerate(hints, 1))):
-        said = says.html(hint)
+        said = _words(hint)
         inside = f"<details><summary>Hint {number}</summary><p>{said}</p>{inside}</details>"
     return inside
 
@@ -70,7 +77,7 @@ def result(report: Report) -> str:
     tests = "".join(_test(one) for one in report.results)
     return (
         f'<div data-right="{str(report.right).lower()}">'
-        f'<p class="mlx-say{kind}">{says.html(verdict)}</p>'
+        f'<p class="mlx-say{kind}">{_words(verdict)}</p>'
         f'<ol class="mlx-tests">{tests}</ol>{_timeline(report)}</div>'
     )
 
@@ -80,12 +87,12 @@ def _test(one: Result) -> str:
     said = one.wrong or "right"
     counts = "".join(
         f"<li>{budget.of} {_amount(budget, one.took[budget.of])}; "
-        f"{says.html(budget.formula)} is {_amount(budget, budget.most)}</li>"
+        f"{_words(budget.formula)} is {_amount(budget, budget.most)}</li>"
         for budget in one.budgets
         if one.took
     )
     return (
-        f"<li><b>{says.html(one.says)}</b>: {says.html(said)}"
+        f"<li><b>{_words(one.says)}</b>: {_words(said)}"
         f"{f'<ul>{counts}</ul>' if counts else ''}</li>"
     )
 
@@ -102,8 +109,13 @@ def _timeline(report: Report) -> str:
     if not shown:
         return ""
     lines = [(f"rank {r}", [_box(s) for s in spans]) for r, spans in enumerate(shown.timeline)]
+    took = ", ".join(f"{of} {shown.took[of]:,g}" for of in OF_A_RANK)
     return svg.timeline(
-        lines, title=f"The ranks by the clock: {shown.says}", show=says.time, axis_title="time"
+        lines,
+        title=f"The ranks by the clock: {shown.says}",
+        show=says.time,
+        axis_title="time",
+        caption=f"The most of any rank: {took}.",
     )
 
 
