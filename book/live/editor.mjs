@@ -25,7 +25,7 @@ export function edit(place, { text, label, described, changed, run }) {
         lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), pythonLanguage, syntaxHighlighting(colours),
         indentUnit.of('    '), EditorState.tabSize.of(4),
         keymap.of([{ key: 'Mod-Enter', run: () => { run(); return true; } }, indentWithTab, ...defaultKeymap, ...historyKeymap]),
-        EditorView.contentAttributes.of({ 'aria-label': label, 'aria-describedby': described }),
+        EditorView.contentAttributes.of({ 'aria-label': label, 'aria-describedby': described, tabindex: '0' }),
         EditorView.updateListener.of((update) => { if (update.docChanged) changed(update.state.doc.toString()); }),
       ],
     }),

@@ -39,10 +39,10 @@ RAPID = """() => {
 }"""
 
 
-@pytest.fixture
-def shop(visit, strict):
+@pytest.fixture(scope="module")
+def shop(stay):
     """The page under the strict policy, with the ring opened by its address."""
-    seen = visit(PAGE, strict, viewport={"width": 1280, "height": 900})
+    seen = stay(PAGE, viewport={"width": 1280, "height": 900})
     assert not asked(seen, "editor.mjs", "pyodide"), "nobody has opened anything"
     opened(seen)
     yield seen
@@ -118,6 +118,13 @@ def test_the_page_says_of_every_puzzle_what_python_says_here(shop):
         assert html == answer(name, text), f"{name}: {text}"
 
 
+def test_an_open_puzzle_with_its_result_is_for_everybody(shop):
+    ran(shop, RING.start)
+    shop.page.set_viewport_size({"width": 320, "height": 800})
+    assert shop.page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert violations(shop.page, "moderate", *SERIOUS, within="#puzzle-ring") == []
+
+
 def test_what_does_not_end_is_stopped_and_no_worker_stays(shop):
     shop.page.evaluate(LIMIT, 1000)
     editor, status = ring(shop).locator(".cm-content"), ring(shop).locator(".mlx-status")
@@ -141,13 +148,6 @@ def nobody_works(seen):
             return
         seen.page.wait_for_timeout(100)
     raise AssertionError(seen.page.workers)
-
-
-def test_an_open_puzzle_with_its_result_is_for_everybody(shop):
-    ran(shop, RING.start)
-    shop.page.set_viewport_size({"width": 320, "height": 800})
-    assert shop.page.evaluate("document.documentElement.scrollWidth") <= 320
-    assert violations(shop.page, "moderate", *SERIOUS, within="#puzzle-ring") == []
 
 
 def test_what_is_kept_cannot_break_the_page(visit):
