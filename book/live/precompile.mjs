@@ -1,13 +1,14 @@
 // At build time: Python's standard library and this one, compiled by the very Python that will run them in the browser.
 // Most of its starting time is compiling sources, so byte code is shipped (3x quicker); and of both libraries only what
-// another Python loads that starts as the page's does and runs every experiment.
-// Usage: node precompile.mjs <pyodide folder> <library.zip> <output folder>
+// another Python loads that starts as the page's does and runs every experiment. What the workshop loads beyond that comes apart.
+// Usage: node precompile.mjs <pyodide folder> <library.zip> <workshop.zip> <output folder>
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { buildSync } from 'esbuild';
 import { unpack } from './unpack.mjs';
 
-const [runtime, library, out] = process.argv.slice(2).map((p) => path.resolve(p));
+const [runtime, library, workshop, out] = process.argv.slice(2).map((p) => path.resolve(p));
 const { loadPyodide } = await import(pathToFileURL(path.join(runtime, 'pyodide.mjs')).href);
 const LOADED = `
 import importlib, sys
@@ -17,13 +18,22 @@ for name in late:
     if name.partition(".")[0] in {"mathlib", *sys.stdlib_module_names}:
         importlib.import_module(name)
 homes = {id: experiment.draw.__module__ for id, experiment in experiments.registry().items()}
-origins = {name: getattr(module.__spec__, "origin", None) for name, module in sys.modules.items()}
-names = [name for name, origin in origins.items() if origin not in ("built-in", "frozen")]
-[names, homes]
+def names():
+    origins = {name: getattr(module.__spec__, "origin", None) for name, module in sys.modules.items()}
+    return [name for name, origin in origins.items() if origin not in ("built-in", "frozen")]
+[names(), homes]
+`;
+const GRADED = `
+from mathlib.workshop import grade, page
+for puzzle in grade.every():
+    for text in (puzzle.start, puzzle.solution, "x = 1 +", ""):
+        page.task(puzzle), page.answer(puzzle.name, text)
+[name for name in names() if name not in loaded]
 `;
 
-// What the page's Python has loaded when every experiment has run, and one call has failed and said why.
-async function loaded(files, late) {
+// What the page's Python has loaded when every experiment has run, and one call has failed and said why; what more it
+// has when every puzzle has been graded.
+async function loaded(files, more, late) {
   const python = await loadPyodide();
   unpack(python.FS, files, '/library');
   python.pyimport('sys').path.append('/library');
@@ -31,21 +41,31 @@ async function loaded(files, late) {
   try { experiments.run_json('none', '{}'); } catch { /* as it should */ }
   const globals = python.toPy({ late });
   globals.set("experiments", experiments);
-  return python.runPython(LOADED, { globals }).toJs({ dict_converter: Object.fromEntries });
+  const [names, homes] = python.runPython(LOADED, { globals }).toJs({ dict_converter: Object.fromEntries });
+  unpack(python.FS, more, '/library');
+  globals.set('loaded', python.toPy(new Set(names)));
+  return [names, homes, python.runPython(GRADED, { globals }).toJs()];
 }
 
 const compiler = await loadPyodide({ env: { PYTHONNODEBUGRANGES: '1' } }); // columns of the source, for tracebacks only, are a fifth
 compiler.FS.writeFile('/stdlib.zip', fs.readFileSync(path.join(runtime, 'python_stdlib.zip')));
 compiler.FS.writeFile('/mathlib.zip', fs.readFileSync(library));
+compiler.FS.writeFile('/workshop.zip', fs.readFileSync(workshop));
 compiler.runPython(fs.readFileSync(fileURLToPath(new URL('precompile.py', import.meta.url)), 'utf8'));
 const call = (name, ...given) => compiler.globals.get(name)(...given).toJs();
 try {
-  const [modules, homes] = await loaded(call('library', '/mathlib.zip', undefined), call('late_imports', '/mathlib.zip'));
+  const whole = ['/mathlib.zip', '/workshop.zip'].map((zip) => call('library', zip, undefined));
+  const [modules, homes, graded] = await loaded(...whole, call('late_imports', '/mathlib.zip'));
+  const foreign = graded.filter((name) => !name.startsWith('mathlib.workshop'));
+  if (foreign.length) throw new Error(`the workshop needs what no experiment does: ${foreign}`);
   const names = compiler.toPy(modules);
   fs.mkdirSync(out, { recursive: true });
   fs.writeFileSync(path.join(out, 'python_stdlib.zip'), call('stdlib', '/stdlib.zip', names));
   fs.writeFileSync(path.join(out, 'mathlib.files'), call('library', '/mathlib.zip', names));
+  fs.writeFileSync(path.join(out, 'workshop.files'), call('library', '/workshop.zip', compiler.toPy(graded)));
   fs.writeFileSync(path.join(out, 'homes.json'), JSON.stringify(homes));
+  const editor = fileURLToPath(new URL('editor.mjs', import.meta.url));
+  buildSync({ entryPoints: [editor], bundle: true, minify: true, format: 'esm', outfile: path.join(out, 'editor.mjs') });
 } catch (error) {
   console.error(error.message);
   process.exit(1);

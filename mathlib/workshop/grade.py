@@ -6,10 +6,10 @@ from pkgutil import iter_modules
 from typing import Any
 
 from mathlib.checks import one_of
-from mathlib.records import dataclass
+from mathlib.records import dataclass, replace
 from mathlib.workshop import clinic, puzzles
 from mathlib.workshop.puzzle import MEASURES, NUMBERS, Budget, Puzzle, Trial
-from mathlib.workshop.ranks import run
+from mathlib.workshop.ranks import Span, run
 from mathlib.workshop.steps import FILE, Fault, Steps
 
 SLACK = 1e-9  # times are sums of fractions
@@ -23,6 +23,7 @@ class Result:
     wrong: str  # what is wrong; "": nothing
     took: dict[str, float]  # by what is measured; nothing where the run did not end
     budgets: tuple[Budget, ...]
+    timeline: tuple[tuple[Span, ...], ...] = ()  # of each rank
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,9 @@ def tried(trial: Trial, defined: dict[str, Any]) -> Result:
     wrong = next(trial.wrong(outcome), "") or over(trial, took)
     if trial.then and not wrong:
         after = tried(trial.then(outcome), defined)
-        return Result(trial.says, after.wrong, after.took, after.budgets)
-    return Result(trial.says, wrong, took, trial.budgets)
+        return replace(after, says=trial.says)
+    timeline = tuple(tuple(outcome.timeline(rank)) for rank in range(trial.cluster.ranks))
+    return Result(trial.says, wrong, took, trial.budgets, timeline)
 
 
 def over(trial: Trial, took: dict[str, float]) -> str:

@@ -155,6 +155,13 @@ def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
         )
 
 
+@pytest.fixture(scope="module")
+def stay(chromium: Browser, strict: str) -> Iterator[Callable[..., Visit]]:
+    """Like `visit` under the policy, for a file whose tests go on where the last one ended."""
+    with ExitStack() as pages:
+        yield lambda name, **options: pages.enter_context(opened(chromium, strict, name, **options))
+
+
 def each_page(**options: object) -> Callable[..., Iterator[Visit]]:
     """A fixture: every page of the book, opened once."""
 

@@ -75,8 +75,8 @@ Rank s is stage s of a pipeline, and m micro-batches go through it: `stage.forwa
 1 s, `stage.backward(i, dy)` 2 s; the first stage passes None for x, and the last one None for
 dy. The start is GPipe: all forwards, then all backwards, so that a stage holds the inputs of
 all m. 1F1B does as many forwards first as there are stages behind it, then one forward and one
-backward in turn, then the backwards that are left. Stage s may hold at most p - s micro-
-batches. The step may take no longer than GPipe's.""",
+backward in turn, then the backwards that are left. Stage s may hold at most p - s
+micro-batches. The step may take no longer than GPipe's.""",
     hints=(
         "The last stage does no forward ahead: it can go back at once.",
         "Warm-up: p - 1 - s forwards, but never more than m.",

@@ -1,0 +1,147 @@
+// The page of the workshop: a puzzle that is opened gets an editor, and Python grades what is written there.
+import { element, parsed } from './dom.mjs';
+import { computing, run, stop, warm, why_never } from './python.mjs';
+import { put } from './result.mjs';
+
+export const limits = { computing: 20_000 }; // milliseconds until a program that has not ended is stopped
+const LOOK = 200; // milliseconds between two looks at the clock
+const KEYS = 'Ctrl+Enter runs. Tab indents; press Escape, then Tab, to leave the editor.';
+const place = (name) => `mlx-workshop.${name}`;
+
+// What a reader has written and solved; a browser that keeps nothing forgets it with the page.
+const kept = (name) => {
+  try {
+    return JSON.parse(localStorage.getItem(place(name))) ?? {};
+  } catch {
+    return {};
+  }
+};
+const keep = (name, news) => {
+  try {
+    localStorage.setItem(place(name), JSON.stringify({ ...kept(name), ...news }));
+  } catch { /* then it lives as long as the page */ }
+};
+
+const puzzles = [...document.querySelectorAll('.mlx-puzzle')];
+
+// How far the reader is, on top of the page and beside each title.
+function progress() {
+  const solved = puzzles.filter((one) => one.dataset.solved);
+  for (const one of solved) one.querySelector('.mlx-mark').textContent = '✓ solved';
+  document.querySelector('.mlx-progress').textContent = `${solved.length} of ${puzzles.length} solved.`;
+}
+
+function enliven(root) {
+  const { puzzle: name } = root.dataset;
+  const title = root.querySelector('b').textContent;
+  const program = root.querySelector('pre[data-file]'); // hidden, it still holds what is saved as a file
+  const start = program.textContent;
+  const keys = element('p', { class: 'mlx-keys', id: `keys-${name}` }, KEYS);
+  const box = element('div', { class: 'mlx-editor' });
+  const begin = element('button', { type: 'button' }, 'Run');
+  const halt = element('button', { type: 'button', disabled: '' }, 'Stop');
+  const again = element('button', { type: 'button' }, 'Reset');
+  const status = element('p', { class: 'mlx-status', role: 'status' });
+  const spoken = element('p', { class: 'mlx-spoken', 'aria-live': 'polite' }); // the verdict; it is seen in the result
+  const output = element('div', { class: 'mlx-output', role: 'region', 'aria-label': `What became of ${title}`, tabindex: '-1' });
+  let editor;
+  let clock;
+  let late; // stopped since it took too long
+
+  const say = (words) => { status.textContent = words; };
+  const busy = (is) => {
+    begin.disabled = is;
+    halt.disabled = !is;
+    root.toggleAttribute('aria-busy', is);
+    clearInterval(clock);
+    late = false;
+    if (is) clock = setInterval(() => {
+      if (computing() < limits.computing) return;
+      late = true;
+      stop();
+    }, LOOK);
+  };
+
+  const loading = (got, total) => say(`Python is starting: ${(got / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB.`);
+  const ended = ({ stopped, final, message }) => {
+    if (!stopped) return `Python cannot run${final ? ' here' : ' now'}: ${message}. \`mathlib grade ${name} ${program.dataset.file}\` does the same.`;
+    return late ? `Stopped after ${limits.computing / 1000} s: an endless loop?` : 'Stopped.';
+  };
+
+  async function grade() {
+    if (begin.disabled) return;
+    busy(true);
+    say('Running …');
+    spoken.textContent = '';
+    try {
+      put(output, parsed(await run('workshop', { puzzle: name, program: program.textContent }, loading)));
+      const right = output.firstChild.dataset.right === 'true';
+      say('');
+      spoken.textContent = output.querySelector('.mlx-say').textContent;
+      root.dataset.runs = 1 + +(root.dataset.runs ?? 0);
+      if (right) {
+        root.dataset.solved = 'true';
+        keep(name, { solved: true });
+        progress();
+      }
+    } catch (error) {
+      output.replaceChildren();
+      say(ended(error));
+    }
+    busy(false);
+  }
+
+  async function open() {
+    root.removeEventListener('toggle', open);
+    begin.addEventListener('click', grade);
+    halt.addEventListener('click', () => stop());
+    put(root); // the button that saves
+    const save = program.nextElementSibling;
+    save.remove();
+    program.after(box, keys, element('div', { class: 'mlx-actions' }, begin, halt, again, save), status, spoken, output);
+    try {
+      const { edit } = await import('./editor.mjs');
+      const text = kept(name).text ?? start;
+      program.textContent = text;
+      editor = edit(box, {
+        text,
+        label: `Program for ${title}`,
+        described: keys.id,
+        run: grade,
+        changed: (words) => {
+          program.textContent = words;
+          keep(name, { text: words });
+        },
+      });
+      program.hidden = true;
+    } catch {
+      say('The editor did not come; save the program and use your own.');
+    }
+    again.addEventListener('click', () => {
+      editor?.put(start);
+      output.replaceChildren();
+      say('This is the start again; Ctrl+Z in the editor brings back what was there.');
+    });
+    box.addEventListener('focusin', () => { if (!navigator.connection?.saveData) warm('workshop'); });
+    if (why_never()) say(ended({ final: true, message: why_never() }));
+    root.dataset.ready = 'true';
+  }
+
+  if (kept(name).solved) root.dataset.solved = 'true';
+  root.querySelector('summary').append(element('span', { class: 'mlx-mark' }));
+  if (root.open) open();
+  else root.addEventListener('toggle', open);
+}
+
+// A link to a puzzle opens it.
+const linked = () => {
+  const one = document.getElementById(location.hash.slice(1));
+  if (!one?.matches('.mlx-puzzle')) return;
+  one.open = true;
+  one.scrollIntoView();
+};
+
+puzzles.forEach(enliven);
+progress();
+linked();
+addEventListener('hashchange', linked);
