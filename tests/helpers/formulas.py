@@ -326,7 +326,9 @@ OWN: dict[str, dict[str, object]] = {
         }
         for name in ("layer", "activations", "training")
     },
-    "adapters.sharded": {"model": "llama3-8b", "whole_bits": False, "rank": 8},
+    "adapters.sharded": {
+        **{"model": "llama3-8b", "whole_bits": False, "rank": 8, "zero": 3, "ends": True}
+    },
     "preference.split": {"method": "ppo", "writers": 1},
     "fit.training": {"stage": 0},
     "one_device.moments": {"stage": 0},
@@ -439,7 +441,9 @@ OWN: dict[str, dict[str, object]] = {
     "planner.verdict": {"reserve": 0.0},
     "gap.between": {"mine": RUN, "other": RUN},
     "gap.changes": {"mine": RUN, "other": RUN},
-    "machine.machine": {"cluster": find_cluster("dgx-a100"), "device": None, "host": None},
+    "machine.machine": {
+        **{"cluster": find_cluster("dgx-a100"), "device": None, "host": None, "adapters": None}
+    },
     "calibration.find_rates": {"device": "h100-sxm"},
     "calibration.out_of_memory": {"needed": 1e9, "memory": 80e9},
     "calibration.most_needed": {"memory": 80e9, "risk": 0.1},
@@ -512,6 +516,7 @@ LEFT_OUT = dict.fromkeys(STEPS, "a step") | {  # and why
     "zero_bubble.in_turn": "reads words that an order has made; tests/schedule/test_zero_bubble.py",
     "flush.alternate": "deals out two lists that an order has made; tests/schedule/test_flush.py",
     "specs.refuse_uncovered": "a refusal itself",
+    "adapted.refuse_split": "a refusal itself",
     "specs.row_as": "called with a class; what finds a cluster, a run, a record is tried",
     "layout.tensor_degree": "called with a Model and a checked degree",
     "layout.expert_degree": "called with a Model and a Layout",
