@@ -107,6 +107,7 @@ def recipe_named(text: str) -> str:
     "memory gpt2 --micro-batch 4 --memory 24GB",
     "memory llama3-70b --lora 16 --qlora --tokens 2048 --recompute full --memory 80GB",
     "memory llama3-70b --lora 16 --zero 3 --data 8 --recompute full --device a100-80gb",
+    "memory llama3-8b --recipe mixed-muon --zero 1 --data 8",
     "memory llama2-13b --device rtx-4090 --recompute full --offload parameters --nvme 2TB",
     'memory gpt3-175b --megatron "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8"',
     options=memory_options,

@@ -188,11 +188,15 @@ def counted_as(program: str, keeps: str) -> str:
 
 def memory_words(args: Typed) -> str:
     """The same of what was typed."""
+    from mathlib.memory.precision import recipe
     from mathlib.plan.wording import kept_words
 
     if args.lora is not None:
         return adapting.keeps_words(args)
-    return counted_as(args.program, kept_words(args.program, args.recipe))
+    told = counted_as(args.program, kept_words(args.program, args.recipe))
+    if args.recipe and recipe(recipe_named(args.recipe)).elsewhere:
+        told += "\ntime counts an update like Adam's, without the matmuls of a whole matrix's"
+    return told
 
 
 @command(
