@@ -12,6 +12,7 @@ from statistics import median
 
 from mathlib.plan.calibration import STRAY, chance_over
 from mathlib.plan.published_runs import Published
+from mathlib.trials import after_qwen
 
 Table = dict[str, dict[str, dict[str, float]]]
 RESERVE = 4e9  # bytes of a device that a search leaves out
@@ -53,16 +54,19 @@ def fit(runs: list[Published]) -> Table:
     """How much more than predicted runs need, and how far that spreads: of all constants tried
     those with which the outcomes are likeliest.
     """
-    tried = [(t / 50, s / 50) for t in range(-30, 60) for s in range(1, 30)]
-    found = {}
+    found = {"adapters": likeliest([("measured", room) for room in after_qwen.beyond()])}
     for program in ["", *NEEDS]:
         kin = NEEDS.get(program)
         own = [room_of(run) for run in runs if not kin or run.program == kin]
-        told = [one for one in own if one]
-        typical, spread = max(tried, key=lambda c: sum(likely(one, *c) for one in told))
-        row = {"typical": typical, "spread": spread, "runs": float(len(told))}
-        found[program or "all"] = row
+        found[program or "all"] = likeliest([one for one in own if one])
     return {"needs": found}
+
+
+def likeliest(told: list[tuple[str, float]]) -> dict[str, float]:
+    """The constants with which these outcomes are likeliest."""
+    tried = [(t / 50, s / 50) for t in range(-30, 60) for s in range(1, 30)]
+    typical, spread = max(tried, key=lambda c: sum(likely(one, *c) for one in told))
+    return {"typical": typical, "spread": spread, "runs": float(len(told))}
 
 
 def report(found: Table, runs: list[Published]) -> None:

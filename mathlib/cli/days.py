@@ -77,7 +77,8 @@ def run_of(
     save, restart = args.save, RESTART if args.restart is None else args.restart
     if save is None:
         rate = like.storage / like.devices
-        payload = SAVED * params.total(on.model)
+        trained = on.adapters.parameters(on.model) if on.adapters else params.total(on.model)
+        payload = SAVED * trained
         save = goodput.write_time(payload=payload, ranks=devices, bandwidth=rate)
     times = {"time_per_save": save, "time_between_failures": each / devices}
     whole = goodput.time_for(

@@ -8,7 +8,7 @@ from mathlib.cli import days, terminal
 from mathlib.cli.amounts import NUMBER, amount
 from mathlib.cli.days import add_run
 from mathlib.cli.options import add_model, add_tokens, model_of
-from mathlib.cli.plans import add_search, follow, search_of, whole_run
+from mathlib.cli.plans import add_search, follow, runs_of, search_of, whole_run
 from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, machine_of
 from mathlib.cli.text import facts_dict, show, wrapped
@@ -46,6 +46,7 @@ def fit_options(parser: ArgumentParser) -> None:
     "fit llama3-70b --cluster p5.48xlarge --batch 64",
     "fit llama2-7b --device a100-80gb --devices 8",
     "fit llama2-7b --device a100-80gb --batch 128 --within 10s",
+    "fit llama3-70b --device a100-80gb --tokens 2k --batch 8 --lora 16 --qlora",
     options=fit_options,
 )
 def fit_command(args: Typed) -> None:
@@ -85,6 +86,7 @@ def _of(on: "Machine", one: "Answer") -> "Machine":
 def _told(on: "Machine", found: "list[Answer]") -> str:
     """The answers."""
     title = f"{on.model.title} on {on.cluster.title}, {on.tokens:,} tokens a sequence"
+    title += f", {on.adapters}" if on.adapters else ""
     answers = [wrapped(f"{one}{_between(on, one)}") for one in found]
     return "\n\n".join([terminal.paint(wrapped(title), "strong"), *answers])
 
@@ -102,7 +104,7 @@ def _between(on: "Machine", one: "Answer") -> str:
         return ""
     at = _interval(on, one, one.choice)
     low, high = shown(at.low, "second"), shown(at.high, "second")
-    like = f"80% prediction interval {low} to {high}"
+    like = f"80% prediction interval, from {runs_of(on)} like it: {low} to {high}"
     return f"\n{like}\n{one.choice.risk:.0%} of runs predicted like it are too much for the memory"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mathlib.checks import InputError, one_of, positive
+from mathlib.cli.adapting import adapters_of, add_adapters, keeps_words
 from mathlib.cli.amounts import NUMBER
 from mathlib.cli.hosts import HOST, KINDS, NVME, add_places, judged, waits
 from mathlib.cli.options import (
@@ -76,22 +77,6 @@ def add_saving(parser: ArgumentParser) -> None:
     )
 
 
-def add_adapters(parser: ArgumentParser) -> None:
-    """Fine-tuning of small matrices beside frozen ones."""
-    parser.add_argument(
-        "--lora", type=NUMBER, metavar="RANK", help="trains adapters of this rank, and no weight"
-    )
-    parser.add_argument(
-        "--on",
-        type=lambda text: tuple(text.split(",")),
-        metavar="NAMES",
-        help="the matrices that have adapters, such as query,value; all of a layer if not given",
-    )
-    parser.add_argument(
-        "--qlora", action="store_true", help="with --lora: matrices of the layers wait in 4 bits"
-    )
-
-
 def saving_of(args: Typed, model: Model) -> dict[str, Any]:
     """The same as the library's options."""
     recipe = recipe_named(args.recipe or "mixed-adam")
@@ -121,6 +106,8 @@ def recipe_named(text: str) -> str:
     "memory gpt3-175b --tensor 8 --pipeline 16 --micro-batches 64 --sequence-parallel",
     "memory gpt2 --micro-batch 4 --memory 24GB",
     "memory llama3-70b --lora 16 --qlora --tokens 2048 --recompute full --memory 80GB",
+    "memory llama3-70b --lora 16 --zero 3 --data 8 --recompute full --device a100-80gb",
+    "memory llama3-8b --recipe mixed-muon --zero 1 --data 8",
     "memory llama2-13b --device rtx-4090 --recompute full --offload parameters --nvme 2TB",
     'memory gpt3-175b --megatron "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8"',
     options=memory_options,
@@ -128,7 +115,7 @@ def recipe_named(text: str) -> str:
 def memory_command(args: Typed) -> None:
     model = model_of(args)
     lay = layout_of(args, model, uneven=True)
-    counted = (adapted if args.lora else planned if program_of(args) else operations)(
+    counted = (adapted if args.lora is not None else planned if program_of(args) else operations)(
         args, model, lay
     )
     parts = counted.held(lay)
@@ -144,10 +131,12 @@ def memory_command(args: Typed) -> None:
         return answer(args, parts, facts, keeps=counted.keeps)
     verdict, told, more = judge(args, lay, parts, there, counted)
     ways = [] if verdict else list(ways_out(lay, verdict.memory, counted.held))
-    if not verdict and args.lora and not args.qlora:
+    if not verdict and args.lora and args.qlora is None:
         packed = adapted(args, model, lay, packed=True).held(lay).total
         fits = "fits" if packed <= verdict.memory else "still too much"
-        ways.insert(0, f"with --qlora: {shown(packed, 'byte')}, {fits}")
+        ways.insert(
+            0, f"with --qlora{' sharded' * (lay.zero == 3)}: {shown(packed, 'byte')}, {fits}"
+        )
     answer(args, parts, facts + more, verdict=told, ways=ways, keeps=counted.keeps)
 
 
@@ -166,7 +155,8 @@ def judge(
         ("left free for context, buffers and fragments", reserve, "byte"),
         ("left", verdict.memory - verdict.needed, "byte"),
     ]
-    told, risk = at_risk(verdict, program, "runs")
+    runs = "runs with adapters" if args.lora else "runs"
+    told, risk = at_risk(verdict, "adapters" if args.lora else program, runs)
     facts += risk
     nodes = steps.nodes_of(there.name) if isinstance(there, Device) else None
     room = {HOST: nodes.host_memory if nodes else 0.0}
@@ -219,6 +209,7 @@ def operations(args: Typed, model: Model, lay: Layout) -> Counted:
 def adapted(args: Typed, model: Model, lay: Layout, packed: bool = False) -> Counted:
     """What one device keeps of a model that is frozen, and of the adapters that are trained."""
     from mathlib.memory import adapters
+    from mathlib.plan.adapted import ALONE, refuse_split
 
     for name, wanted in (("attention", "flash"), ("program", None), ("offload", "none")):
         if args.value(name) not in (None, wanted):
@@ -226,20 +217,20 @@ def adapted(args: Typed, model: Model, lay: Layout, packed: bool = False) -> Cou
                 f"--{name} {args.value(name)}: with --lora expected "
                 f"{wanted or 'PyTorch alone, without one'}"
             )
-    recipe = recipe_named(args.recipe or "mixed-adam")
+    recipe, own = recipe_named(args.recipe or "mixed-adam"), adapters_of(args)
+    assert own is not None
 
     def held(lay: Layout) -> Parts:
-        if lay.world != lay.data or lay.zero:
-            raise InputError(
-                f"--lora with a layout of tensor {lay.tensor}, context {lay.context}, pipeline "
-                f"{lay.pipeline}, ZeRO {lay.zero}: expected replicas alone (--data); what sharding "
-                "makes of frozen weights is not counted here"
-            )
-        return adapters.training(
+        refuse_split({axis: getattr(lay, axis) for axis in ALONE})
+        return adapters.sharded(
             model,
-            rank=args.lora,
-            targets=args.on or adapters.TARGETS,
-            quantised=args.qlora or packed,
+            devices=lay.shard if lay.zero else 1,
+            zero=lay.zero,
+            rank=own.rank,
+            targets=own.targets,
+            quantised=own.packed or packed,
+            whole_bits=own.bits == "4",
+            ends=True,
             recipe=recipe,
             micro_batch=lay.micro_batch,
             tokens=args.tokens,
@@ -247,8 +238,7 @@ def adapted(args: Typed, model: Model, lay: Layout, packed: bool = False) -> Cou
             dropout=bool(args.dropout),
         )
 
-    keeps = f"memory counted as PyTorch's own operations fill it: bf16, adapters as {recipe}"
-    return Counted(held, keeps, {})
+    return Counted(held, keeps_words(args), {})
 
 
 def planned(args: Typed, model: Model, lay: Layout) -> Counted:

@@ -180,6 +180,8 @@ def recipes_command(args: Typed) -> None:
         total = each.total if each else None
         kept = [f"{field.replace('_', ' ')} {getattr(one, field)}" for field in precision.KEPT]
         kept = [words for words in kept if not words.endswith(" ")]
+        if one.elsewhere:
+            kept.append(f"outside the layers' matrices second moment {one.elsewhere}")
         rows.append((name, f"{total:g}" if total is not None else "by shape", ", ".join(kept)))
         parts = {part: each.amount(part) for part in each} if each else None
         data.append({**specs.table("recipes")[name], "name": name, "bytes": total, "parts": parts})

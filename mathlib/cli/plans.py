@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError, whole
 from mathlib.cli import days, terminal
+from mathlib.cli.adapting import add_adapters
 from mathlib.cli.amounts import NUMBER, room, share
 from mathlib.cli.days import Run, add_run
 from mathlib.cli.hosts import add_host
 from mathlib.cli.memory import recipe_named
 from mathlib.cli.options import add_model, add_reserve, add_tokens, model_of, reserve_of
 from mathlib.cli.registry import command
-from mathlib.cli.steps import add_machine, counted_as, machine_of
+from mathlib.cli.steps import add_machine, machine_of, memory_words
 from mathlib.cli.text import columns, facts_dict, show, wrapped
 from mathlib.cli.typed import Typed
 from mathlib.records import asdict
@@ -82,6 +83,7 @@ def add_search(parser: ArgumentParser) -> None:
         ("--most", "AXIS=N", "layouts with no more than these, such as tensor=4,micro_batch=2"),
     ):
         group.add_argument(option, type=axes, default={}, metavar=metavar, help=what)
+    add_adapters(parser)
     add_host(parser).add_argument(
         "--offload",
         action="store_true",
@@ -115,11 +117,12 @@ def search_of(args: Typed, on: "Machine") -> dict[str, Any]:
     "plan mixtral-8x7b --device h100-sxm --devices 16 --batch 64 --tokens 4k --top 5",
     "plan llama3-70b --cluster dgx-a100 --devices 16 --batch 16 --offload --risk 10%",
     "plan llama3-8b --device h100-sxm --devices 64 --batch 512 --train 1T --price 2",
+    "plan llama3-70b --device a100-80gb --devices 8 --batch 64 --tokens 4k --lora 16",
     options=plan_options,
 )
 def plan_command(args: Typed) -> None:
     from mathlib.plan import planner
-    from mathlib.plan.wording import at_risk, kept_words, would_do
+    from mathlib.plan.wording import at_risk, would_do
 
     model = model_of(args)
     on = machine_of(args, model)
@@ -138,10 +141,11 @@ def plan_command(args: Typed) -> None:
     terminal.progress("")
     title = f"{model.title}, {args.batch:,} sequences of {on.tokens:,} tokens on {args.devices:,} "
     title += f"devices of {on.cluster.title}"
-    memory = kept_words(args.program, args.recipe)
+    title += f", {on.adapters}" if on.adapters else ""
+    counted = memory_words(args)
     head = terminal.paint(wrapped(title), "strong")
-    data: dict[str, Any] = {"title": title, "keeps": memory}
-    counted = wrapped(counted_as(args.program, memory))
+    data: dict[str, Any] = {"title": title, "keeps": counted.partition(": ")[2].partition("\n")[0]}
+    counted = wrapped(counted)
     fits = f"fits: {at_risk(args.risk)} (--risk)"
     if not found:
         args.status = 1
@@ -151,7 +155,7 @@ def plan_command(args: Typed) -> None:
         return show(args, f"{head}\n\n{terminal.paint(none, 'bad')}\n\n{counted}", data)
     shown = found.choices
     runs = list(filter(None, (whole_run(args, on, one) for one in shown)))
-    text = [head, ranked(on, shown, runs), f"{told(found, fits)}\n{counted}"]
+    text = [head, ranked(on, shown, runs), f"{told(on, found, fits)}\n{counted}"]
     if runs:
         text.insert(2, wrapped(days.sentence(runs[0], *times(found))))
         data["also"] = facts_dict(days.facts(runs[0], *times(found)))
@@ -242,7 +246,7 @@ def _mfu(on: "Machine", one: "Choice") -> float:
     return step.utilization(on, one.layout, offload=one.offload)
 
 
-def told(found: "Ranking", fits: str) -> str:
+def told(on: "Machine", found: "Ranking", fits: str) -> str:
     """How many there were, what was too much, where the best one's time lies."""
     lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit", fits]
     if found.full:
@@ -250,13 +254,18 @@ def told(found: "Ranking", fits: str) -> str:
         lines.append(f"too much for the others: {causes}")
     if found.between:
         low, high = (shown(t, "second") for t in (found.between.low, found.between.high))
-        lines.append(f"80% prediction interval of the first: {low} to {high}")
+        lines.append(f"80% prediction interval, from {runs_of(on)} like the first: {low} to {high}")
         if found.choices[0].offload != "none":
             lines.append("no run behind that interval keeps anything in the host's memory")
         lines.append(f"{OOM}: the chance of running out of memory, by runs predicted like it")
     if not found.complete:
         lines.append("the search was stopped: this is the best until then")
     return wrapped("\n".join(lines))
+
+
+def runs_of(on: "Machine") -> str:
+    """Whose measured times an interval is of."""
+    return "pretraining runs" if on.adapters else "runs"
 
 
 def ranking_data(on: "Machine", found: "Ranking", runs: Sequence[Run] = ()) -> dict[str, Any]:

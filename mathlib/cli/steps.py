@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mathlib import specs
 from mathlib.checks import InputError, one_of
-from mathlib.cli import days
+from mathlib.cli import adapting, days
 from mathlib.cli.days import add_run
 from mathlib.cli.hosts import HOST, add_host, host_of, judged, waits
 from mathlib.cli.memory import recipe_named
@@ -43,6 +43,7 @@ def time_options(parser: ArgumentParser) -> None:
         help="that waits in the host's memory: none, states, activations or both; none if not "
         "given",
     )
+    adapting.add_adapters(parser)
     add_reserve(parser)
     parser.add_argument(
         "--recipe", metavar="NAME", help="copies of a parameter; the program's own if not given"
@@ -126,11 +127,14 @@ def machine_of(args: Typed, model: Model) -> "Machine":
     from mathlib.plan.calibration import find_rates
     from mathlib.plan.step import machine
 
-    cluster = cluster_of(args)
+    cluster, own = cluster_of(args), adapting.adapters_of(args)
+    if own:
+        adapting.set_program(args)
     rates = find_rates(cluster.device, args.program, precision=args.precision)
     host = host_of(args, cluster) if args.offload not in (False, "none") else None
     on = machine(model, cluster, _as_launched(args, rates), tokens=args.tokens, host=host)
-    return replace(on, attention=args.attention or "flash", dropout=bool(args.dropout))
+    how: dict[str, Any] = {"attention": args.attention or "flash", "dropout": bool(args.dropout)}
+    return replace(on, **how, adapters=own)
 
 
 def _as_launched(args: Typed, rates: "Rates") -> "Rates":
@@ -152,6 +156,7 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
     as much left free as `mathlib plan` leaves.
     """
     from mathlib.memory.fit import fits
+    from mathlib.plan.adapted import NEEDS
     from mathlib.plan.calibration import out_of_memory
     from mathlib.plan.room import find_keeps
     from mathlib.plan.work import OFFLOAD
@@ -160,7 +165,8 @@ def _memory(args: Typed, on: "Machine", lay: Layout) -> tuple[str, list[Fact]]:
     room, away = on.filled(recipe, find_keeps(args.program)), OFFLOAD[args.offload]
     held = sum(room.parts(lay, away))
     verdict = fits(held, on.device, reserve=reserve_of(args, on.device.room, args.program))
-    risk = out_of_memory(needed=held, memory=verdict.memory, program=args.program)
+    needs = NEEDS if on.adapters else args.program
+    risk = out_of_memory(needed=held, memory=verdict.memory, program=needs)
     told = f"{verdict}; {risk:.0%} of runs predicted like it are too much"
     facts: list[Fact] = [
         ("memory of the fullest device", held, "byte"),
@@ -180,6 +186,19 @@ def counted_as(program: str, keeps: str) -> str:
     return f"memory counted as {program} fills it: {keeps}\n{other}"
 
 
+def memory_words(args: Typed) -> str:
+    """The same of what was typed."""
+    from mathlib.memory.precision import recipe
+    from mathlib.plan.wording import kept_words
+
+    if args.lora is not None:
+        return adapting.keeps_words(args)
+    told = counted_as(args.program, kept_words(args.program, args.recipe))
+    if args.recipe and recipe(recipe_named(args.recipe)).elsewhere:
+        told += "\ntime counts an update like Adam's, without the matmuls of a whole matrix's"
+    return told
+
+
 @command(
     "time",
     "seconds of a training step by part, MFU, where measured runs lie, and whether it fits",
@@ -187,11 +206,12 @@ def counted_as(program: str, keeps: str) -> str:
     "time gpt3-175b --device a100-80gb --tensor 8 --pipeline 8 --data 16 --micro-batches 24",
     "time llama2-7b --cluster dgx-a100 --data 64 --zero 3 --program fsdp --train 2T",
     "time llama2-13b --cluster dgx-a100 --data 8 --zero 2 --offload states",
+    "time llama3-8b --cluster dgx-a100 --data 8 --lora 16 --recompute full --micro-batches 8",
     options=time_options,
 )
 def time_command(args: Typed) -> None:
     from mathlib.plan import step
-    from mathlib.plan.wording import kept_words, of_peak
+    from mathlib.plan.wording import of_peak
     from mathlib.plan.work import UNTIMED
 
     if args.offload in UNTIMED:
@@ -202,6 +222,7 @@ def time_command(args: Typed) -> None:
     away = {"offload": args.offload}
     parts = step.step(on, lay, **away)
     parts.title += f" of {on.cluster.title}, {args.program}"
+    parts.title += f", {on.adapters}" if on.adapters else ""
     if args.offload != "none":
         what = "states and activations" if args.offload == "both" else args.offload
         parts.title += f", {what} on the host, as in no run that was fitted"
@@ -221,5 +242,5 @@ def time_command(args: Typed) -> None:
     facts += held
     if run := days.run_of(args, on, devices=lay.world, tokens=tokens, seconds=parts.total):
         facts += days.facts(run, between.low / parts.total, between.high / parts.total)
-    keeps = counted_as(args.program, kept_words(args.program, args.recipe))
+    keeps = memory_words(args)
     answer(args, parts, facts, verdict=verdict, keeps=keeps)

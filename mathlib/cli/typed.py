@@ -31,6 +31,8 @@ MEANT = {  # an argument of the library: the options by which it can have been t
     "seconds": ("within",),
     "convention": ("as", "convention"),
     "most": ("top",),
+    "rank": ("rank", "lora"),
+    "targets": ("on",),
     "order": ("order", "schedule", "context_order"),
 }
 _NOT_TYPED = object()

@@ -160,7 +160,7 @@ def _of_flops(args: Typed) -> Iterator[Formula]:
 
 
 def _of_memory(args: Typed) -> Iterator[Formula]:
-    from mathlib.memory import fit, states
+    from mathlib.memory import fit, precision, states
 
     if args.program or args.offload != "none":
         told = "the formulas here are of PyTorch's own operations"
@@ -168,6 +168,10 @@ def _of_memory(args: Typed) -> Iterator[Formula]:
     model = model_of(args)
     lay = layout_of(args, model, uneven=True)
     recipe = args.recipe or "mixed-adam"
+    if precision.recipe(recipe).elsewhere:
+        raise InputError(
+            f"--recipe {recipe}: expected one whose copies are the same for every parameter"
+        )
     own = states.stage_parameters(model, lay, 0).total
     yield _copies(recipe, lay)
     kappa = states.per_parameter(recipe, zero=lay.zero, shard=lay.shard).total

@@ -277,30 +277,49 @@ def sharded(
     *,
     devices: int,
     rank: int,
+    zero: int = 3,
     whole_bits: bool = False,
+    ends: bool = False,
     **options: Any,
 ) -> Parts:
-    """Bytes of one of some devices that share frozen weights and adapters as FSDP does:
-    an equal part of each, one gathered layer, and its own activations.
+    """Bytes of one of some devices that share what a ZeRO stage shares: states of
+    adapters, from stage 2 on their gradients, in stage 3 all weights, as FSDP does: an
+    equal part of each, one gathered layer, and its own activations.
 
     `whole_bits`: 4-bit matrices lie in buffers, which FSDP leaves whole; a layer is
-    then gathered without them. `options` go to `training`.
+    then gathered without them. `ends`: embedding and head stay gathered from forward
+    to backward, as FSDP has them. `options` go to `training`.
 
     Chapter: after (eq-adapters-sharded)
     """
-    many, parts = whole("devices", devices), dict(training(model, rank=rank, **options))
+    many = whole("devices", devices)
+    parts, m = dict(training(model, rank=rank, **options)), find_model(model)
+    own: dict[str, Any] = {"targets": TARGETS, "magnitude": False}
+    own |= {name: options[name] for name in own if name in options}
+    trained = params.lora(m, rank=rank, **own).total
+    how: dict[str, Any] = {"recipe": options.get("recipe", "mixed-adam"), "zero": zero}
+    parts["adapters"] = states.model_states(trained, shard=many, **how)
+    if zero == 3 and many > 1:
+        e = positive("bytes_per_element", options.get("bytes_per_element", 2))
+        parts = _cut(m, many, parts, flag("whole_bits", whole_bits), e)
+        if flag("ends", ends):
+            body = sum(one.parameters for one in params.matrices(m)[:-1])
+            parts["gathered ends"] = e * (params.total(m) - body)
+    over = f", ZeRO stage {zero} over {many} devices" if zero and many > 1 else ""
+    title = f"{m.title} with adapters of rank {rank}{over}, when it holds most"
+    return Parts(title, "byte", parts, options.get("binary", False))
+
+
+def _cut(
+    m: Model, many: int, parts: dict[str, Part], whole_bits: bool, e: float
+) -> dict[str, Part]:
+    """The same with weights in shards, and a gathered layer."""
     packed = ("matrices in 4 bits", "scales")
-    stays = packed if flag("whole_bits", whole_bits) else ()
     body = sum(parts.get(name, 0) for name in packed)  # type: ignore[misc]
     for name in ("frozen weights", *packed, "other frozen weights"):
-        if name in parts and name not in stays:
+        if name in parts and not (whole_bits and name in packed):
             parts[name] = parts[name] / many  # type: ignore[operator]
-    if isinstance(own := parts["adapters"], Parts):
-        parts["adapters"] = own.scaled(1 / many, "adapters")
-    m = find_model(model)
-    if many > 1 and not (body and stays):
-        e = positive("bytes_per_element", options.get("bytes_per_element", 2))
+    if not (body and whole_bits):
         matrices = sum(one.parameters for one in params.matrices(m)[:-1])
         parts["gathered layer"] = (body or e * matrices) / m.layers
-    title = f"{m.title} with adapters, on one of {many} devices that share it"
-    return Parts(title, "byte", parts, options.get("binary", False))
+    return parts

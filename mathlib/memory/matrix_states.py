@@ -6,9 +6,10 @@ embedding, head, norms and biases have Adam's two moments.
 
 from mathlib.checks import whole
 from mathlib.compute import params
-from mathlib.memory import precision
+from mathlib.memory import activations, precision, states
+from mathlib.memory.precision import Recipe
 from mathlib.parts import Part, Parts
-from mathlib.specs import Model, find_model
+from mathlib.specs import Layout, Model, find_model
 
 
 def shapes(model: str | Model) -> list[tuple[int, int, int]]:
@@ -31,6 +32,37 @@ def muon(model: str | Model, *, dtype: str = "fp32") -> Parts:
     rest = params.total(model) - matrices
     parts: dict[str, Part] = {"momentum": wide * matrices, "moments of the rest": 2 * wide * rest}
     return Parts(f"Muon's states of {model.title}", "byte", parts)
+
+
+def elsewhere(model: str | Model, layout: Layout, stage: int, recipe: str | Recipe) -> float:
+    """Bytes on a device of a stage of the second moments that embedding, head, norms and biases
+    have where the matrices of layers keep none, as with Muon; sharded from ZeRO stage 1 on.
+
+    Chapter: memory
+    """
+    wide, model = precision.recipe(recipe).elsewhere, find_model(model)
+    if not wide:
+        return 0.0
+    plain = model.but(qkv_bias=False, output_bias=False, mlp_bias=False)
+    held = activations.layers_of(model, layout, stage)
+    how = (layout.tensor, held, layout.expert, layout.expert_split)
+    body = states.layer_parameters(plain, *how)
+    inside = sum(size for name, size in body.items() if name != "sinks")
+    rest = states.stage_parameters(model, layout, stage).total - inside
+    return precision.bytes_of(wide) * rest / (layout.shard if layout.zero else 1)
+
+
+def at_work(model: str | Model) -> float:
+    """Bytes that Newton-Schulz needs for the largest matrix, whole whatever is sharded: the update
+    in 32 bits, two 16-bit copies of it and two squares of the shorter side, 8 m n + 4 m^2, and one
+    copy more where rows are more than columns, as `parallel.plain.muon` computes it.
+
+    Chapter: memory
+    """
+    each = [
+        (10 if m > n else 8) * m * n + 4 * min(m, n) ** 2 for m, n, _ in shapes(find_model(model))
+    ]
+    return float(max(each))
 
 
 def shampoo(model: str | Model, *, block: int = 8192, dtype: str = "fp32") -> Parts:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mathlib.checks import flag, instance, non_negative, one_of
 from mathlib.compute import params
-from mathlib.memory import activations, precision
+from mathlib.memory import activations, matrix_states, precision
 from mathlib.memory.precision import Recipe
 from mathlib.memory.states import (
     ENDS,
@@ -122,6 +122,9 @@ class Step:
             name: P * self.copies[name]
             for name in ("weights", "master weights", "optimizer states")
         }
+        parts["optimizer states"] += matrix_states.elsewhere(  # type: ignore[operator]
+            self.model, self.layout, self.stage, self.recipe
+        )
         parts["main gradients"] = P * self.copies["main gradients"]
         if self.ddp_buckets == "copy":
             parts["gradient buckets"] = P * self.gradient_bytes
@@ -413,6 +416,8 @@ class Step:
             "for-loop": min(self._largest_weight(), own) * (2 * root + cast),
             "fused": 0,
         }[self.optimizer]
+        if recipe.elsewhere:
+            each += matrix_states.at_work(self.model)
         return self.moment("the update", gradients=self.gradients(self.own.total), update=each)
 
     def _largest_weight(self) -> float:

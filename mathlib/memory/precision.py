@@ -102,6 +102,7 @@ class Recipe:
     first_moment: str = ""
     second_moment: str = ""  # also "factored"
     block: int = 0  # values that share one fp32 scale in an int8 moment; 0: no scales
+    elsewhere: str = ""  # second moment of all but matrices of layers, where those keep none
     used_by: str = field(default="", compare=False)
     source: str = field(default="", compare=False)
 
@@ -109,6 +110,7 @@ class Recipe:
         for part in KEPT:
             extra = ("", "factored") if part == "second_moment" else ("",)
             one_of(part, getattr(self, part), (*specs.table("types"), *extra))
+        one_of("elsewhere", self.elsewhere, ("", *specs.table("types")))
         whole("block", self.block, least=0)
 
 

@@ -267,6 +267,11 @@ def moments(
     Chapter: zero (eq-zero-peak)
     """
     model, layout = find_model(model), _shardable(layout, activation)
+    if precision.recipe(recipe).elsewhere:
+        raise InputError(
+            f"recipe = {precision.recipe(recipe).name!r}: expected one with the same moments for "
+            "all parameters; memory.fit has others"
+        )
     asked = (one_of("loss", loss, LOSSES), "none", accumulates(accumulation, layout, "none"))
     alone = (
         model,

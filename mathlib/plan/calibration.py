@@ -139,8 +139,8 @@ def interval(seconds: float, *, device: str | None, least: float = 0.0) -> Inter
 def out_of_memory(*, needed: float, memory: float, program: str | None = "megatron-core") -> float:
     """The chance that a step predicted to need so many bytes finds a device of `memory` too small:
     1 / (1 + e^((ln(memory / needed) - typical) / spread)), as far as published runs of a program
-    were off; of all programs where it has few, or where None is named. A few runs go wrong whatever
-    is predicted.
+    were off; of all programs where it has few, or where None is named; "adapters" are those that
+    train adapters. A few runs go wrong whatever is predicted.
 
     Chapter: planning
     """
@@ -166,7 +166,7 @@ def most_needed(*, memory: float, risk: float, program: str = "megatron-core") -
 def _needs(program: str) -> dict[str, float]:
     """How far runs were off in what they need."""
     rows = table("calibrations")
-    one_of("program", program, rows["programs"])
+    one_of("program", program, rows["programs"] | rows["needs"])
     return dict(rows["needs"].get(program, rows["needs"]["all"]))
 
 

@@ -33,9 +33,12 @@ def layer_seconds(on: Machine, way: Way) -> tuple[Pass, Letters]:
     fused = on.rates.fused or way.context > 1
     forward = _forward(on, way, fused)
     both = 3.5 if fused else 3.0  # forward and backward of attention
-    whole = tuple(part * n for part, n in zip(forward.seconds, (3.0, both, 3.0), strict=True))
+    products = 2.0 if on.adapters else 3.0  # frozen weights have no gradients
+    seconds = (*forward.seconds, forward.narrow)
+    whole = [part * n for part, n in zip(seconds, (products, both, 3.0, 3.0), strict=True)]
     share = _again(way.recompute, on.rates.again, fused)
-    again = sum(part * n for part, n in zip(forward.seconds, share, strict=True))
+    again = sum(part * n for part, n in zip(seconds, (*share, share[0]), strict=True))
+    whole[0] += whole.pop()
     busy, launch = sum(whole) + again, _launch(on, way, share[0])
     computing = sqrt(busy**2 + launch**2)
     tensor, context, expert = _exchanges(on, way, forward.per, whole[0])
@@ -69,13 +72,19 @@ def _forward(on: Machine, way: Way, fused: bool) -> Forward:
         b, t, among, split, ep = shape
         r, per = on.rates, work.layer(on.model, on.tokens, b, t, among, fused, split, ep)
         F, Q = per.flop + per.grouped / r.grouped, per.moved * r.reread
-        traffic = per.traffic * r.traffic
+        traffic, narrow = per.traffic * r.traffic, 0.0
+        if on.adapters:
+            Q += on.adapters.unpacked(on.model)
+            flop, bytes_ = on.adapters.narrow(on.model, way.micro_batch * on.tokens)
+            narrow = roofline.in_turn(
+                flop=flop, moved=bytes_, peak=on.arithmetic, bandwidth=on.stream
+            )
         seconds = (
             roofline.in_turn(flop=F, moved=Q, peak=on.arithmetic, bandwidth=on.stream),
             per.attention / on.scores,
             traffic / on.stream,
         )
-        found = on.forwards[shape] = Forward(per, F, Q, traffic, seconds, _loss(on, way))
+        found = on.forwards[shape] = Forward(per, F, Q, traffic, seconds, _loss(on, way), narrow)
     return found
 
 
@@ -92,7 +101,8 @@ def _launch(on: Machine, way: Way, again: float) -> float:
     """Seconds in which a layer's kernels are launched, of matmuls some a second time."""
     r = on.rates
     more = r.launch_more if way.tensor * way.context * way.expert > 1 else 0.0
-    return (r.launch + more) * (1 + again / 3)
+    beside = on.adapters.launches(on.model) if on.adapters else 1.0
+    return (r.launch + more) * beside * (1 + again / 3)
 
 
 def _loss(on: Machine, way: Way) -> float:
@@ -100,7 +110,7 @@ def _loss(on: Machine, way: Way) -> float:
     end, r = work.ends(on.model, on.tokens, way.micro_batch, way.tensor, way.context), on.rates
     moved = end.moved * r.reread
     matmuls = roofline.in_turn(flop=end.flop, moved=moved, peak=on.wide, bandwidth=on.stream)
-    return 3 * matmuls + 2 * end.traffic * r.traffic / on.stream
+    return (2 if on.adapters else 3) * matmuls + 2 * end.traffic * r.traffic / on.stream
 
 
 def _exchanges(

@@ -5,14 +5,15 @@ A group's exchange goes at the pace of the link that it really crosses.
 """
 
 from math import log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mathlib.checks import InputError, instance, positive, whole
 from mathlib.plan import work
+from mathlib.plan.adapted import ALONE, AdapterRoom, Adapters
 from mathlib.plan.calibration import Rates
 from mathlib.plan.room import Keeps, Room
 from mathlib.records import dataclass, field
-from mathlib.specs import Cluster, Device, Model, find_device, find_model, table
+from mathlib.specs import Cluster, Device, Layout, Model, find_device, find_model, table
 
 
 class Pass(NamedTuple):
@@ -33,6 +34,7 @@ class Forward(NamedTuple):
     traffic: float  # bytes of all that is no matmul
     seconds: tuple[float, float, float]  # of matmuls, attention and traffic
     loss: float  # seconds of head and loss, forward and backward
+    narrow: float  # seconds of adapters' matmuls
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Machine:
     host: Host | None = None  # None: nothing waits there
     attention: str = "flash"  # as memory has it; time goes by rates.fused
     dropout: bool = False  # whether masks are kept
+    adapters: Adapters | None = None  # trained beside frozen weights; None: weights are trained
     peak: float = field(init=False)  # FLOP/s of a layer's matmuls, by data sheet
     arithmetic: float = field(init=False)  # FLOP/s that a layer's matmuls reach
     wide: float = field(init=False)  # that the head's reach, which are of 16 bits
@@ -80,6 +83,7 @@ class Machine:
     room: Room = field(init=False, repr=False)  # for what an activation weighs in flight
 
     def __post_init__(self) -> None:
+        self._refuse_beside_adapters()
         r, on, node = self.rates, self.device, self.cluster.devices_per_node
         if r.precision != "half" and r.precision not in on.peak:
             raise InputError(f"precision = {r.precision!r}: {on.name} has no such matmuls")
@@ -102,17 +106,28 @@ class Machine:
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
+    def _refuse_beside_adapters(self) -> None:
+        """Refuse what is not counted together with adapters."""
+        for name, value, wanted in (
+            ("host", self.host, None),
+            ("attention", self.attention, "flash"),
+            ("precision", self.rates.precision, "half"),
+        ):
+            if self.adapters and value != wanted:
+                raise InputError(f"{name} = {value!r}: with adapters expected {wanted!r}")
+
     def filled(self, recipe: str | None = None, keeps: Keeps | None = None) -> Room:
         """Memory of its layouts."""
-        return Room(
-            self.model,
-            self.tokens,
-            recipe,
-            keeps or Keeps(),
-            attention=self.attention,
-            dropout=self.dropout,
-            precision=self.rates.precision,
-        )
+        how: dict[str, Any] = {"attention": self.attention, "dropout": self.dropout}
+        how["precision"] = self.rates.precision
+        own = self.model, self.tokens, recipe, keeps or Keeps()
+        if self.adapters:
+            return AdapterRoom(*own, **how, adapters=self.adapters)
+        return Room(*own, **how)
+
+    def takes(self, way: Layout | work.Way) -> bool:
+        """Whether a layout is counted: any, but with adapters replicas and shards alone."""
+        return not self.adapters or all(getattr(way, axis) in of for axis, of in ALONE.items())
 
     def neighbours(self, size: int, stride: int) -> int:
         """Ranks of a group that share a node, as `mesh.neighbours`, unchecked and so quicker."""
@@ -172,11 +187,13 @@ def machine(
     tokens: int | None = None,
     device: Device | None = None,
     host: Host | None = None,
+    adapters: Adapters | None = None,
 ) -> Machine:
     """What every layout of a model on a cluster has in common.
 
     `device`: where it is none of devices.toml, which the cluster names. `host`: where optimizer
-    states and activations may wait in its memory, as `host_of` has it.
+    states and activations may wait in its memory, as `host_of` has it. `adapters`: what is trained
+    beside frozen weights.
 
     Chapter: planning
     """
@@ -184,4 +201,6 @@ def machine(
     s = model.context if tokens is None else whole("tokens", tokens)
     device = find_device(cluster.device) if device is None else instance("device", device, Device)
     host = None if host is None else instance("host", host, Host)
-    return Machine(model, device, cluster, instance("rates", rates, Rates), model.reach(s), host)
+    own = None if adapters is None else instance("adapters", adapters, Adapters)
+    reached = instance("rates", rates, Rates)
+    return Machine(model, device, cluster, reached, model.reach(s), host, adapters=own)

@@ -10,6 +10,7 @@ from mathlib.checks import InputError, divisors, instance, one_of, positive, who
 from mathlib.layout import RECOMPUTE, spreads, tensor_degree
 from mathlib.memory.fit import Verdict, fits
 from mathlib.parts import Parts
+from mathlib.plan.adapted import NEEDS, refuse_split
 from mathlib.plan.room import HELD, Room
 from mathlib.plan.search import (
     AXES,
@@ -88,13 +89,15 @@ def fewest(
     sequences; with the quickest layout on them.
 
     Tried are the divisors of a node, then whole nodes, each number at most an eighth more than the
-    one before from eight nodes on; from `least_devices` on. All else goes to `search`.
+    one before from eight nodes on; from `least_devices` on. With adapters no more than B, as each
+    device needs a sequence. All else goes to `search`.
 
     Chapter: planning
     """
     T = None if within is None else positive("within", within)
     most, beyond = whole("most_devices", most_devices), ""
     least, near = whole("least_devices", least_devices), instance("on", on, Machine).cluster
+    most = min(most, whole("sequences", sequences)) if on.adapters else most
     for n in (n for n in _sizes(near.devices_per_node, most) if n >= least):
         found = search(on, devices=n, sequences=sequences, **options)
         best = found.choices[0] if found else None
@@ -204,9 +207,12 @@ def largest(
     on, n = instance("on", on, Machine), whole_devices(devices)
     one_of("what", what, ("sequences", "micro_batch"))
     left, room = bytes_left(on, memory, reserve), memory_of(on, recipe, program)
+    program = NEEDS if on.adapters else program
     limit = bytes_at_risk(left, risk, program)
     best: tuple[int, float, Way, str] | None = None
     exact, highest = axis_values("only", only), axis_values("at_most", at_most)
+    if on.adapters:
+        refuse_split(exact)
     for way, offload in _at_once(on, room, limit, n):
         if not any(ways_within((way, [(way.zero, way.shard)]), exact, highest)):
             continue
@@ -231,7 +237,8 @@ def _at_once(on: Machine, room: Room, left: float, n: int) -> Iterator[tuple[Way
     """Every way without accumulation, with the largest micro-batch that fits."""
     near = on.cluster.devices_per_node
     for mesh in meshes_of(on.model, on.tokens, n, near):
-        for way, shards in of_mesh(on.model, mesh, near, 1, mesh.pipeline):
+        every = of_mesh(on.model, mesh, near, 1, mesh.pipeline)
+        for way, shards in (one for one in every if on.takes(one[0])):
             for offload in OFFLOAD if on.host else ("none",):
                 away = OFFLOAD[offload]
                 each = sum(room.passing(way, away))  # bytes of a sequence: all are linear in b
@@ -282,10 +289,13 @@ def fitting(
     lay = instance("layout", layout, Layout)
     room = memory_of(instance("on", on, Machine), recipe, program)
     left = bytes_left(on, memory, reserve)
+    program = NEEDS if on.adapters else program
     found = []
     tries = [("as it is", lay, "none"), *((w, one, "none") for w, one in _changes(on.model, lay))]
     tries += [(f"{o} on the host", lay, o) for o in OFFLOAD if on.host and o != "none"]
     for words, other, offload in tries:
+        if not on.takes(other):
+            continue
         away = OFFLOAD[offload]
         held = sum(room.parts(other, away))
         waits = room.on_host(other, (other.zero, other.shard), away)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mathlib.checks import InputError, flag, non_negative, one_of, positive
 from mathlib.layout import spreads, stage_sizes, uneven_layers
-from mathlib.memory import activations, states
+from mathlib.memory import activations, precision, states
 from mathlib.memory.saved_tensors import Saving
 from mathlib.plan import work
 from mathlib.plan.work import HERE, Away, Held, Way, split
@@ -255,6 +255,8 @@ class Room:
         dense, experts = (self._copies(zero, of)[which] + more for of in (S, Se))
         P, E = self.weights(way, dense, experts)
         states_ = P * dense + E * experts
+        if not away.states:
+            states_ += self._elsewhere * self._tables(way) / S
         if away.weights:
             return 0.0, self.largest(way) * (whole + 2)
         if zero < 2 or shard == 1 or stay:
@@ -271,6 +273,17 @@ class Room:
             P = _added(counts, [one.dense for one in each]) + tables * each[0].table
             found.append((P, _added(counts, [one.experts for one in each])))
         return max(found, key=lambda one: one[0] * dense + one[1] * experts)
+
+    @cached_property
+    def _elsewhere(self) -> float:
+        """Bytes more of a number in a table, where its moments are more than a matrix's."""
+        wide = precision.recipe(self.copied).elsewhere
+        return precision.bytes_of(wide) if wide else 0.0
+
+    def _tables(self, way: Layout | Way) -> float:
+        """Parameters of embedding and head on the stage that has most of them."""
+        both = way.pipeline == 1 and not self.model.tied
+        return (1 + both) * self._held(way)[0].table
 
     def largest(self, way: Layout | Way) -> float:
         """Parameters of the largest layer or table."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from mathlib.checks import InputError, below, flag, instance, non_negative, one_of, positive, whole
 from mathlib.layout import RECOMPUTE
+from mathlib.plan.adapted import NEEDS, refuse_split
 from mathlib.plan.calibration import Interval, most_needed, out_of_memory
 from mathlib.plan.room import HELD, Copies, Room, find_keeps
 from mathlib.plan.step import NAMES, Machine, interval, seconds_of, times_of
@@ -138,8 +139,11 @@ def search(
     """
     on, n, B = instance("on", on, Machine), whole_devices(devices), whole("sequences", sequences)
     left, room = bytes_left(on, memory, reserve), memory_of(on, recipe, program)
+    program = NEEDS if on.adapters else program
     limit = bytes_at_risk(left, risk, program)
     exact, highest = axis_values("only", only), axis_values("at_most", at_most)
+    if on.adapters:
+        refuse_split(exact)
     on = replace(on) if exact or highest else on  # which remembers all that it was asked
     found = _Found(whole("most", most), flag("variants", variants))
     near = on.cluster.devices_per_node
@@ -148,6 +152,7 @@ def search(
         (i / len(meshes), (*family, offload))
         for i, mesh in enumerate(meshes)
         for every in families_of(on.model, mesh, near, B, b)
+        if on.takes(every[0])
         for family in ways_within(every, exact, highest)
         for offload in (OFFLOAD if on.host else ("none",))
     )

@@ -11,6 +11,7 @@ from mathlib.checks import InputError, flag, instance, one_of
 from mathlib.compute import flops, params
 from mathlib.parts import Parts
 from mathlib.plan import calibration, work
+from mathlib.plan.adapted import ALONE, Adapters, refuse_split
 from mathlib.plan.calibration import Interval
 from mathlib.plan.laws import ON_HOST
 from mathlib.plan.layer_time import Letters, Way, layer_seconds, pass_seconds
@@ -129,6 +130,8 @@ def _held(on: Machine, way: Way) -> work.Held:
 
 def _shared(on: Machine, way: Way, zero: int, shard: int, away: Away = HERE) -> tuple[float, float]:
     """Seconds of gradients and weights in flight, hidden or not, and of Adam's update."""
+    if on.adapters:
+        return _shared_beside(on, on.adapters, way, zero, shard)
     N, has = way.data * way.context, _held(on, way)
     copies = N * way.tensor // (way.expert * way.expert_split)
     dense = has.dense + has.table * (2 if way.pipeline == 1 else 1)
@@ -144,6 +147,18 @@ def _shared(on: Machine, way: Way, zero: int, shard: int, away: Away = HERE) -> 
     return total, work.STATE * own / on.stream
 
 
+def _shared_beside(
+    on: Machine, own: Adapters, way: Way, zero: int, shard: int
+) -> tuple[float, float]:
+    """The same where adapters are trained: their gradients, their update; stage 3 gathers frozen
+    weights as well.
+    """
+    P = own.parameters(on.model)
+    weights = work.HALF * P + own.gathered(on.model)
+    total = _exchanged(on, way, P, way.data, shard, zero, 1, weights)
+    return total, work.STATE * P / (shard if zero else 1) / on.stream
+
+
 def _host_rate(host: Host, way: Way | Layout) -> float:
     """Bytes/s at which the host updates the weights of a device."""
     return host.bandwidth * host.shares(way.world)
@@ -154,8 +169,12 @@ def _updated(has: work.Held, zero: int, shard: int) -> tuple[float, int]:
     return has.dense + has.experts + has.table, shard if zero else 1
 
 
-def _exchanged(on: Machine, way: Way, P: float, size: int, S: int, zero: int, stride: int) -> float:
-    """Seconds in which `size` ranks with the same parameters exchange them and their gradients."""
+def _exchanged(
+    on: Machine, way: Way, P: float, size: int, S: int, zero: int, stride: int, whole: float = 0.0
+) -> float:
+    """Seconds in which `size` ranks with the same parameters exchange them and their gradients;
+    `whole`: bytes that stage 3 gathers, if not those of P.
+    """
     m = way.micro_batches
     if size == 1 or not P:
         return 0.0
@@ -173,7 +192,8 @@ def _exchanged(on: Machine, way: Way, P: float, size: int, S: int, zero: int, st
         across += min(S, matrices / way.pipeline) * (S - 1) * on.rates.hop
     if zero == 3:
         hops = 3 * on.rates.hop * min(S, 64) * on.model.layers / way.pipeline
-        return m * (2 * on.ring(weights, S, stride) + once + hops) + across
+        gathered = (S - 1) / S * whole if whole else weights
+        return m * (2 * on.ring(gathered, S, stride) + once + hops) + across
     return (m if zero == 2 else 1) * once + on.ring(weights, S, stride) + across
 
 
@@ -187,7 +207,7 @@ def step(on: Machine, layout: Layout, *, offload: str = "none") -> Parts:
 
     Chapter: planning (eq-plan-step)
     """
-    lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
+    lay, away = _counted(on, layout), _away(instance("on", on, Machine), offload)
     parts = dict(zip(NAMES, seconds_of(on, lay, away), strict=True))
     title = f"A step of {on.model.title} on {lay.world:,} device{'s' if lay.world > 1 else ''}"
     return Parts(title, "second", {name: time for name, time in parts.items() if time})
@@ -199,7 +219,7 @@ def interval(on: Machine, layout: Layout, *, offload: str = "none") -> Interval:
 
     Chapter: planning
     """
-    lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
+    lay, away = _counted(on, layout), _away(instance("on", on, Machine), offload)
     parts = seconds_of(on, lay, away)
     name = on.device.name if on.device.name in table("devices") else None  # one's own
     least = least_seconds(on, parts, calibration.reach(name, precision=on.rates.precision))
@@ -217,7 +237,11 @@ def letters(on: Machine, layout: Layout, *, offload: str = "none") -> Letters:
 
     Chapter: planning
     """
-    lay, away = instance("layout", layout, Layout), _away(instance("on", on, Machine), offload)
+    lay, away = _counted(on, layout), _away(instance("on", on, Machine), offload)
+    if on.adapters:
+        raise InputError(
+            f"on.adapters = {on.adapters!r}: expected None; the laws are full training's"
+        )
     m, p, v, L = lay.micro_batches, lay.pipeline, lay.chunks, on.model.layers
     layers, last = _layers(lay, L)
     one, of_a_layer = layer_seconds(on, lay)
@@ -256,6 +280,14 @@ def _host_letters(
     return found
 
 
+def _counted(on: Machine, layout: Layout) -> Layout:
+    """A layout whose time is counted."""
+    lay = instance("layout", layout, Layout)
+    if instance("on", on, Machine).adapters:
+        refuse_split({axis: getattr(lay, axis) for axis in ALONE})
+    return lay
+
+
 def _away(on: Machine, offload: str) -> Away:
     """What waits in the host's memory, refused where nobody said what the host is."""
     away = work.OFFLOAD[one_of("offload", offload, work.OFFLOAD)]
@@ -270,11 +302,18 @@ def utilization(
     """MFU, or HFU where what is computed twice counts: FLOP / (step time, devices, peak).
 
     The peak is of the number type that the layers' matmuls are computed in. All query-key pairs
-    count, those that a mask hides as well.
+    count, those that a mask hides as well. With adapters no gradients of frozen weights count, and
+    the adapters' own matmuls do not.
 
     Chapter: planning
     """
     time, lay = step(on, layout, offload=offload).total, layout
     again = lay.recompute if flag("executed", executed) else "none"
-    done = flops.training(on.model, sequences=lay.sequences, tokens=on.tokens, recompute=again)
+    done = flops.training(
+        on.model,
+        sequences=lay.sequences,
+        tokens=on.tokens,
+        recompute=again,
+        frozen=on.adapters is not None,
+    )
     return done.total / (time * lay.world * on.peak)

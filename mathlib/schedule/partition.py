@@ -145,6 +145,25 @@ def work_with_tower(
     return own + layers, ends["patches"], head
 
 
+def passed_with_tower(
+    tower: Tower, model: str | Model, split: Sequence[int], *, tokens: int | None = None
+) -> list[tuple[int, int]]:
+    """Rows and columns of what passes between two stages of a split, for one sequence with one
+    image: the tower's tokens inside the tower, patches as wide as the text behind it, and all
+    `tokens`, the patches among them, from the first layer of the text model on.
+
+    Chapter: schedules
+    """
+    text, L = find_model(model), instance("tower", tower, Tower).layers
+    s = whole("tokens", text.context if tokens is None else tokens, least=tower.patches)
+    counts, found = _counts(split, L + text.layers), list[tuple[int, int]]()
+    for stage in range(1, len(counts)):
+        done = sum(counts[:stage])
+        rows = tower.tokens if done < L else tower.patches if done == L else s
+        found.append((rows, tower.width if done < L else text.width))
+    return found
+
+
 def by_memory(model: str | Model, layout: Layout, **options: Any) -> list[int]:
     """The split whose fullest stage is least full: the least max over stages of
     `stage_bytes`.

@@ -15,48 +15,9 @@ CARD = specs.find_device("a100-80gb")
 RESERVE = 4e9  # left for context, buffers and fragments, as the command line leaves it
 EIGHT = "llama3-8b"
 P8 = params.total(EIGHT)
-QWEN = specs.find_model("llama2-7b").but(
-    name="qwen-7b", title="Qwen 7B", vocab=151936, context=8192
-)
 
 
 # One GPU: tables
-
-
-STEEP = 2  # the first length whose peak is the loss's: at 256 and 512 tokens QLoRA takes the same
-
-
-class Slope(NamedTuple):
-    """Gigabytes by length, by the formula and as printed; MB a token of each, from 1,024 tokens to
-    the longest.
-    """
-
-    formula: list[float]
-    printed: list[float]
-
-    @property
-    def a_token(self) -> tuple[float, float]:
-        span = (ROWS["tokens"][-1] - ROWS["tokens"][STEEP]) / 1e3
-        ends = [(one[-1] - one[STEEP]) / span for one in self]
-        return ends[0], ends[1]
-
-
-def qwen(method: str) -> Slope:
-    """Fine-tuning of Qwen 7B on one GPU, adapters of rank 64 with dropout beside all matrices."""
-    how = {"rank": 64, "recompute": "full", "dropout": True, "quantised": method == "QLoRA"}
-    found = [adapters.training(QWEN, tokens=s, **how).total / 1e9 for s in ROWS["tokens"]]  # type: ignore[arg-type]
-    return Slope(found, ROWS["qwen"][method])
-
-
-def logit_bytes(method: str) -> tuple[float, float]:
-    """Bytes a logit that the slopes leave when the layers' inputs are taken off; by the formula, in
-    the printed numbers.
-
-    Chapter: after (eq-logit-bytes)
-    """
-    inputs = 2 * (QWEN.layers + 1) * QWEN.width
-    ours, printed = ((1e6 * each - inputs) / QWEN.padded_vocab for each in qwen(method).a_token)
-    return ours, printed
 
 
 def sixty_five() -> dict[str, tuple[float, float]]:

@@ -62,7 +62,7 @@ def test_an_answer_counts_what_the_program_keeps_and_how_likely_it_is_too_much(c
     between = step.interval(on, Layout(**usual["layout"]))
     assert (usual["between"]["low"], usual["between"]["high"]) == (between.low, between.high)
     fitting.fit_command(args(line))
-    assert "80% prediction interval" in capsys.readouterr().out
+    assert "80% prediction interval, from runs" in capsys.readouterr().out
 
 
 def test_with_a_host_fewer_devices_are_enough(capsys):

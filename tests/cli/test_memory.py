@@ -153,9 +153,18 @@ def test_adapters_are_counted_by_the_formula_and_what_is_not_counted_is_refused(
     packed = adapters.training("llama3-8b", **how, quantised=True).total
     assert small["verdict"].startswith("does not fit")
     assert f"with --qlora: {show(packed, 'byte')}, fits" in small["ways"]
+    over = {"devices": 8, "ends": True, **how}
+    for more, asked in (
+        (" --zero 2", {"zero": 2}),
+        (" --zero 3 --qlora --on q_proj,v", {"targets": ("query", "value"), "whole_bits": True}),
+        (" --zero 3 --qlora sharded", {}),
+    ):
+        asked |= {"quantised": True} if "qlora" in more else {}
+        told = adapters.sharded("llama3-8b", **over, **asked).total
+        assert answered(f"{line} --data 8{more}", capsys)["total"] == told
     for more, why in (
-        ("--tensor 2", "replicas alone"),
-        ("--zero 3 --data 8", "replicas alone"),
+        ("--tensor 2", "in ZeRO's shards alone"),
+        ("--qlora quarter", "whole, sharded"),
         ("--attention standard", "expected flash"),
         ("--program megatron", "PyTorch alone"),
         ("--on quary", "did you mean query"),

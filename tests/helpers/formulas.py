@@ -307,6 +307,7 @@ OWN: dict[str, dict[str, object]] = {
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
     "owners.by_way": {"way": "owners"},
+    "matrix_states.elsewhere": {"stage": 0, "recipe": "mixed-muon", "layout": Layout()},
     "matrix_updates.adapted_norms": {"rank": 8},
     "matrix_updates.share": {"batch_tokens": 4096},
     "packing.rows": {"way": "packed"},
@@ -326,7 +327,9 @@ OWN: dict[str, dict[str, object]] = {
         }
         for name in ("layer", "activations", "training")
     },
-    "adapters.sharded": {"model": "llama3-8b", "whole_bits": False, "rank": 8},
+    "adapters.sharded": {
+        **{"model": "llama3-8b", "whole_bits": False, "rank": 8, "zero": 3, "ends": True}
+    },
     "preference.split": {"method": "ppo", "writers": 1},
     "fit.training": {"stage": 0},
     "one_device.moments": {"stage": 0},
@@ -439,7 +442,9 @@ OWN: dict[str, dict[str, object]] = {
     "planner.verdict": {"reserve": 0.0},
     "gap.between": {"mine": RUN, "other": RUN},
     "gap.changes": {"mine": RUN, "other": RUN},
-    "machine.machine": {"cluster": find_cluster("dgx-a100"), "device": None, "host": None},
+    "machine.machine": {
+        **{"cluster": find_cluster("dgx-a100"), "device": None, "host": None, "adapters": None}
+    },
     "calibration.find_rates": {"device": "h100-sxm"},
     "calibration.out_of_memory": {"needed": 1e9, "memory": 80e9},
     "calibration.most_needed": {"memory": 80e9, "risk": 0.1},
@@ -479,6 +484,7 @@ OWN: dict[str, dict[str, object]] = {
         "sizes": [1.0, 1.0],
         "kept": [1.0, 1.0],
     },
+    "partition.passed_with_tower": {"model": "llama3-8b", "split": [30, 26], "tokens": 2048},
     "partition.stage_bytes": {"layout": Layout(pipeline=2), "split": [2, 2]},
     "partition.stage_times": {"embedding": 0.01},
     "orders.make": {"order": "1f1b"},
@@ -512,6 +518,7 @@ LEFT_OUT = dict.fromkeys(STEPS, "a step") | {  # and why
     "zero_bubble.in_turn": "reads words that an order has made; tests/schedule/test_zero_bubble.py",
     "flush.alternate": "deals out two lists that an order has made; tests/schedule/test_flush.py",
     "specs.refuse_uncovered": "a refusal itself",
+    "adapted.refuse_split": "a refusal itself",
     "specs.row_as": "called with a class; what finds a cluster, a run, a record is tried",
     "layout.tensor_degree": "called with a Model and a checked degree",
     "layout.expert_degree": "called with a Model and a Layout",

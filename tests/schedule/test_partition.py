@@ -191,3 +191,15 @@ def test_a_tower_before_a_text_model_wants_uneven_stages():
         if a + b + c < 56
     )
     assert min(tried) == pytest.approx(worst)
+
+
+def test_what_passes_between_stages_has_the_shape_of_where_the_cut_is():
+    def passed(split):
+        return partition.passed_with_tower(CLIP_L_336, "llama2-7b", split, tokens=2048)
+
+    assert passed([10, 14, 20, 12]) == [(577, 1024), (576, 4096), (2048, 4096)]
+    assert passed([56]) == []
+    with pytest.raises(InputError, match="split"):
+        passed([30, 30])
+    with pytest.raises(InputError, match="tokens"):
+        partition.passed_with_tower(CLIP_L_336, "llama2-7b", [30, 26], tokens=100)

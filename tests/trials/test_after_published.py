@@ -6,17 +6,6 @@ from mathlib.memory import preference
 from mathlib.trials import after_published as published
 
 
-def test_qwen_s_slope_is_twelve_bytes_a_logit_and_its_level_is_above():
-    ours, printed = published.logit_bytes("LoRA")
-    assert ours == pytest.approx(12) and printed == pytest.approx(12, rel=0.01)
-    line = published.qwen("LoRA")
-    above = [p - f for f, p in zip(*line, strict=True)]
-    assert min(above) > 1.2 and max(above) < 3.2
-    assert published.logit_bytes("QLoRA")[1] == pytest.approx(8.5, rel=0.01)
-    packed = published.qwen("QLoRA")
-    assert packed.printed[0] == packed.printed[1] and packed.formula[-1] > packed.printed[-1]
-
-
 def test_what_the_pull_request_saved_is_a_cache_and_logits():
     kept = published.forgotten()
     assert kept.formula == pytest.approx(kept.printed, rel=0.001)

@@ -130,8 +130,8 @@ class Engine:
         found = [sum(map(_counting, self.targets[i : i + each])) for i in range(0, m, each)]
         return found if counted is None else [counted] * len(found)
 
-    def _shape(self, i: int) -> tuple[int, ...]:
-        """Of what passes from chunk to chunk: b s h."""
+    def _shape(self, i: int, c: int) -> tuple[int, ...]:
+        """Of what passes between chunk c and the one before: b s h."""
         b, s = self.tokens[i].shape
         return b, s // self.sharing, self.width
 

@@ -21,7 +21,7 @@ from mathlib.parallel.pipeline.clocks import VirtualClock
 from mathlib.schedule.actions import KINDS, Action, Schedule
 
 STAMP = 8  # bytes of a time that travels with a message
-Shape = Callable[[int], Sequence[int]]  # of what passes between chunks, by micro-batch
+Shape = Callable[[int, int], Sequence[int]]  # of what passes, by micro-batch and the chunk behind
 
 
 class Sent(NamedTuple):
@@ -50,7 +50,7 @@ class Mail:
         }
 
     def open(self, shape: Shape, like: Tensor) -> None:
-        """Begin a run: what passes has this shape, and the type and device of `like`."""
+        """Begin a run: what passes has these shapes, and the type and device of `like`."""
         self.shape, self.like = shape, like
         mine = self.schedule.actions[self.stage]
         self.coming = deque(a for a in mine if self.schedule.receives_from(a) is not None)
@@ -72,7 +72,12 @@ class Mail:
 
     def _numbers(self, action: Action) -> int:
         """What an action's message holds, without the time that may travel behind it."""
-        return torch.Size(self.shape(action.micro_batch)).numel()
+        return torch.Size(self._shape(action)).numel()
+
+    def _shape(self, action: Action) -> Sequence[int]:
+        """Of an action's message: activations come from the chunk before, gradients from behind."""
+        kind, i, c = action
+        return self.shape(i, c if kind == "F" else c + 1)
 
     def _tag(self, taker: Action) -> int:
         """A number of its own for each message of a run, above those of the collectives."""
@@ -95,7 +100,7 @@ class Mail:
         self._forget(source, self.place[self._maker(action)])
         size = self._numbers(action)
         time = buffer[size:].clone().view(torch.float64).item() if self.clock else 0.0
-        return buffer[:size].view(*self.shape(action.micro_batch)), time
+        return buffer[:size].view(*self._shape(action)), time
 
     def send(self, action: Action, made: Tensor | None) -> None:
         """Begin to send what an action made to whoever takes it."""

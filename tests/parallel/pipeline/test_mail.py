@@ -73,7 +73,7 @@ def there(dtype):
     rank = dist.get_rank()
     clock = SimpleNamespace(leave=lambda to: 2**40 + 0.125)
     mail = Mail(schedule, rank, [0, 1], clock=clock, trace=Trace(on=False))
-    mail.open(lambda i: (2, 3), torch.zeros(1, dtype=dtype))
+    mail.open(lambda i, c: (2, 3), torch.zeros(1, dtype=dtype))
     if rank:
         given, time = mail.take(Action("F", 0, 1))
         return given.tolist(), time
