@@ -20,7 +20,7 @@ from sphinx.errors import ExtensionError
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs"}  # of book/live, run at build time
-ENGINE = "node_modules/minisearch/dist/es/index.js"
+ENGINE = "node_modules/minisearch"  # of the search
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
 export const pyodide = new URL('../{folder}/', import.meta.url);
@@ -66,7 +66,9 @@ def own_scripts(live: Path) -> dict[str, bytes]:
     """Scripts of the book's own, and the engine of its search, by name."""
     found = sorted(live.glob("*.mjs"))
     own = {path.name: path.read_bytes() for path in found if path.name not in NOT_IN_PAGE}
-    return own | {"minisearch.mjs": (live / ENGINE).read_bytes().partition(b"\n//# source")[0]}
+    licence = (live / ENGINE / "LICENSE.txt").read_text("utf-8")
+    engine = (live / ENGINE / "dist/es/index.js").read_text("utf-8").partition("\n//# source")[0]
+    return own | {"minisearch.mjs": f"/*\n{licence}*/\n{engine}\n".encode()}
 
 
 def gather(app: Sphinx, config: Config) -> None:

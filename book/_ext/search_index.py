@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
+from unicodedata import lookup
 
 import places
 from claims_ledger import all_verdicts
@@ -27,21 +28,10 @@ FILE = "sections.json"
 KINDS = {"chapters/trials/": "trial", "chapters/": "section", "book/map": "map"}  # first that fits
 NOT_TEXT = (nodes.literal_block, nodes.raw, nodes.title, nodes.comment, nodes.target)
 BLOCKS = (nodes.paragraph, nodes.entry, nodes.list_item, nodes.term, nodes.definition)
-SIGNS = {  # of formulas, as people type them
-    **{
-        rf"\{name}": sign
-        for name, sign in zip(
-            ("cdot", "times", "approx", "le", "ge", "alpha", "kappa", "sum", "to", "quad"),
-            ("·", "×", "≈", "≤", "≥", "α", "κ", "Σ", "→", " "),
-            strict=True,
-        )
-    },
-    r"\,": " ",
-    r"\;": " ",
-    r"\%": "%",
-}
-
-
+SIGNS = {  # of formulas, as people type them; Greek letters beside these
+    "cdot": "·", "times": "×", "approx": "≈", "le": "≤", "ge": "≥", "sum": "Σ", "to": "→",
+    "partial": "∂", "quad": " ", ",": " ", ";": " ", "%": "%",
+}  # fmt: skip
 CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.S)
 EXPERIMENT = r'data-mlx="\{&quot;id&quot;: &quot;([\w-]+)&quot;'
 INSIDE = r"(?:[^{}]|\{[^{}]*\})*"  # braces, with braces in them
@@ -49,13 +39,22 @@ INSIDE = r"(?:[^{}]|\{[^{}]*\})*"  # braces, with braces in them
 
 def formula(tex: str) -> str:
     """A formula as a line of text: fractions with a stroke, no commands."""
-    text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf)\{([^{}]*)\}", r"\1", tex)
+    text = re.sub(r"\\(?:begin|end)\{[^{}]*\}", "", tex)
+    text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf)\{([^{}]*)\}", r"\1", text)
     for _ in range(3):  # fractions in fractions
         text = re.sub(rf"\\[dt]?frac\{{({INSIDE})\}}\{{({INSIDE})\}}", r"(\1)/(\2)", text)
     text = re.sub(r"\((\w+)\)/\((\w+)\)", r"\1/\2", text)
-    for name, sign in SIGNS.items():
-        text = re.sub(re.escape(name) + r"(?![a-zA-Z])", sign, text)
-    return re.sub(r"\s+", " ", re.sub(r"\\[a-zA-Z]+|[{}\\&]", "", text)).strip()
+    text = re.sub(r"\\([a-zA-Z]+|[,;%])", lambda command: sign(command[1]), text)
+    return re.sub(r"\s+", " ", re.sub(r"[{}\\&]", "", text)).strip()
+
+
+def sign(command: str) -> str:
+    """What a command stands for; nothing if it only says how to write."""
+    case = "CAPITAL" if command.istitle() else "SMALL"
+    try:
+        return SIGNS.get(command) or lookup(f"GREEK {case} LETTER {command}")
+    except KeyError:
+        return ""
 
 
 def words(node: nodes.Node) -> Iterator[str]:

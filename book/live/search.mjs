@@ -11,23 +11,24 @@ const OFTEN = 3; // sections of one title, such as "Problems", are the frame of 
 const LONGEST = 5; // words of a name
 const EMPTY = new Set(['a an and are as at be by can do does for from how i in is it its my not of on or so than that',
   'the this to too use vs what when where which why with you'].join(' ').split(' '));
-const WEIGHT = { section: 1, trial: 0.5, page: 0.5, experiment: 0.5, equation: 0.4, word: 0.3, claim: 0.3, map: 0.2 };
+const WEIGHT = { section: 1, trial: 0.4, page: 0.5, experiment: 0.5, equation: 0.4, word: 0.3, claim: 0.3, map: 0.2 };
 const RANKING = {
   boost: { title: 2, introduces: 2, page: 1, text: 1 },
-  bm25: { k: 3, b: 0.9, d: 0.5 },
-  weights: { fuzzy: 0.7, prefix: 0.3 },
+  bm25: { k: 3, b: 0.7, d: 0.5 },
+  weights: { fuzzy: 0.7, prefix: 0.5 },
 };
 
-// "All-Reduce" -> "all reduce": small letters, and a blank for whatever is neither letter nor digit.
-export const plain = (text) => text.normalize('NFKD').toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ').trim();
+// "All-Reduce" -> "all reduce", "128k" -> "128 thousand": small letters, and a blank for what is no letter and no digit.
+const plain = (text) => text.normalize('NFKD').toLowerCase().replace(/(?<=\d)k(?!\p{L})/gu, ' thousand')
+  .replace(/[^\p{L}\p{N}]+/gu, ' ').trim();
 
 // Forms of one word are one: shards, sharded, sharding -> shard; dropped -> drop; utilisation -> utiliz.
 const single = (double) => (/[lsz]/.test(double) ? double + double : double);
-export const stem = (word) => word.replace(/(?<=[^s])s$/, '').replace(/is(?=e|ing|ation)/, 'iz')
+const stem = (word) => word.replace(/(?<=[^s])s$/, '').replace(/is(?=e|ing|ation)/, 'iz')
   .replace(/(?<=\w{3})(?:(\w)\1)?(?:ation|ism|ing|ed|er|e)$/, (_, double) => (double ? single(double) : ''));
 const stems = (text) => plain(text).split(' ').filter(Boolean).map(stem);
 
-const pair = (words, at) => at > 0 && !EMPTY.has(words[at - 1]) && !EMPTY.has(words[at]) && `${words[at - 1]}+${words[at]}`;
+const pair = (words, at) => at > 0 && !EMPTY.has(words[at - 1]) && !EMPTY.has(words[at]) && `+${words[at - 1]}+${words[at]}`;
 const term = (words, at) => !EMPTY.has(words[at]) && words[at];
 
 // The name that begins at a place, as the glossary's first name of it, and of how many words it is.
@@ -109,7 +110,7 @@ function places(text, terms, names) {
 }
 
 // The words around the place that has most of the terms, which are marked.
-export function snippet(text, terms, names) {
+function snippet(text, terms, names) {
   const all = places(text, terms, names);
   const after = (first) => all.filter(({ from, to }) => from >= first.from && to < first.from + AFTER);
   const different = (first) => new Set(after(first).map(({ is }) => is)).size;

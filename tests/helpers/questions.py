@@ -10,6 +10,7 @@ TUNED = {
         "memory#does-it-fit",
         "memory#model-states-what-is-kept-for-each-parameter",
         "after#memory-at-rest-2-bytes-or-half-a-byte-and-16-for-the-few",
+        "after#why-lora-needs-as-much-as-full-tuning",
     ),
     "gradient checkpointing does not save memory": (
         "activations#how-recomputation-works",
@@ -33,7 +34,10 @@ TUNED = {
         "roofline#how-100-became-46",
         "roofline#why-matmuls-on-a-gpu-stay-below-the-roof",
     ),
-    "backward twice the flops of forward": ("autograd#why-backward-costs-two-forwards",),
+    "backward twice the flops of forward": (
+        "autograd#why-backward-costs-two-forwards",
+        "compute#flop-of-a-matrix-multiplication",
+    ),
     "Chinchilla optimal number of tokens": ("planning#how-large-a-model-and-on-how-many-tokens",),
     "busbw vs algbw": ("collectives#bus-bandwidth",),
     "all-reduce slow across nodes": (
