@@ -20,6 +20,7 @@ from sphinx.errors import ExtensionError
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs", "editor.mjs"}  # of book/live, run or bundled at build time
+ENGINE = "node_modules/minisearch"  # of the search
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
 export const pyodide = new URL('../{folder}/', import.meta.url);
@@ -62,9 +63,12 @@ def live_folder(root: Path) -> str:
 
 
 def own_scripts(live: Path) -> dict[str, bytes]:
-    """Scripts of the book's own, by name."""
+    """Scripts of the book's own, and the engine of its search, by name."""
     found = sorted(live.glob("*.mjs"))
-    return {path.name: path.read_bytes() for path in found if path.name not in NOT_IN_PAGE}
+    own = {path.name: path.read_bytes() for path in found if path.name not in NOT_IN_PAGE}
+    licence = (live / ENGINE / "LICENSE.txt").read_text("utf-8")
+    engine = (live / ENGINE / "dist/es/index.js").read_text("utf-8").partition("\n//# source")[0]
+    return own | {"minisearch.mjs": f"/*\n{licence}*/\n{engine}\n".encode()}
 
 
 def gather(app: Sphinx, config: Config) -> None:

@@ -1,59 +1,64 @@
-"""The search index: sections, words of the glossary, claims; no stored code, no tool bars.
+"""What the search knows: sections, equations, experiments, words of the glossary, claims; no stored
+code, no tool bars.
 
 Other names of a word are the further terms of its glossary entry. The search page alone loads the
-index; book/live/search.mjs ranks what is in it.
+file; book/live/search.mjs ranks what is in it.
 """
 
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
+from unicodedata import lookup
 
 import places
 from claims_ledger import all_verdicts
 from docutils import nodes
+from figures import before
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
+from mathlib.show.experiments import find
 from mathlib.show.ledger import Verdict, claims, verdicts_in
 
 FILE = "sections.json"
 KINDS = {"chapters/trials/": "trial", "chapters/": "section", "book/map": "map"}  # first that fits
 NOT_TEXT = (nodes.literal_block, nodes.raw, nodes.title, nodes.comment, nodes.target)
 BLOCKS = (nodes.paragraph, nodes.entry, nodes.list_item, nodes.term, nodes.definition)
-SIGNS = {  # of formulas, as people type them
-    **{
-        rf"\{name}": sign
-        for name, sign in zip(
-            ("cdot", "times", "approx", "le", "ge", "alpha", "kappa", "sum", "to", "quad"),
-            ("·", "×", "≈", "≤", "≥", "α", "κ", "Σ", "→", " "),
-            strict=True,
-        )
-    },
-    r"\,": " ",
-    r"\;": " ",
-    r"\%": "%",
-}
-
-
+SIGNS = {  # of formulas, as people type them; Greek letters beside these
+    "cdot": "·", "times": "×", "approx": "≈", "le": "≤", "ge": "≥", "sum": "Σ", "to": "→",
+    "partial": "∂", "quad": " ", ",": " ", ";": " ", "%": "%",
+}  # fmt: skip
+CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.S)
+EXPERIMENT = r'data-mlx="\{&quot;id&quot;: &quot;([\w-]+)&quot;'
 INSIDE = r"(?:[^{}]|\{[^{}]*\})*"  # braces, with braces in them
 
 
 def formula(tex: str) -> str:
     """A formula as a line of text: fractions with a stroke, no commands."""
-    text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf)\{([^{}]*)\}", r"\1", tex)
+    text = re.sub(r"\\(?:begin|end)\{[^{}]*\}", "", tex)
+    text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf)\{([^{}]*)\}", r"\1", text)
     for _ in range(3):  # fractions in fractions
         text = re.sub(rf"\\[dt]?frac\{{({INSIDE})\}}\{{({INSIDE})\}}", r"(\1)/(\2)", text)
     text = re.sub(r"\((\w+)\)/\((\w+)\)", r"\1/\2", text)
-    for name, sign in SIGNS.items():
-        text = re.sub(re.escape(name) + r"(?![a-zA-Z])", sign, text)
-    return re.sub(r"\s+", " ", re.sub(r"\\[a-zA-Z]+|[{}\\&]", "", text)).strip()
+    text = re.sub(r"\\([a-zA-Z]+|[,;%])", lambda command: sign(command[1]), text)
+    return re.sub(r"\s+", " ", re.sub(r"[{}\\&]", "", text)).strip()
+
+
+def sign(command: str) -> str:
+    """What a command stands for; nothing if it only says how to write."""
+    case = "CAPITAL" if command.istitle() else "SMALL"
+    try:
+        return SIGNS.get(command) or lookup(f"GREEK {case} LETTER {command}")
+    except KeyError:
+        return ""
 
 
 def words(node: nodes.Node) -> Iterator[str]:
-    """The text of a node, in reading order, without code, outputs and what lies in subsections."""
+    """The text of a node, in reading order, with captions; without code and subsections."""
     for child in node.children:
         if isinstance(child, nodes.math | nodes.math_block):
             yield formula(child.astext())
@@ -63,6 +68,8 @@ def words(node: nodes.Node) -> Iterator[str]:
             for raw in child.findall(nodes.raw):
                 for said in verdicts_in(raw.astext()):
                     yield f" {said.claim}: {claims()[said.claim]['claim']}. {in_words(said)} "
+                for caption in CAPTION.findall(raw.astext()):
+                    yield f" {unescape(re.sub('<[^>]*>', '', caption))} "
         elif isinstance(child, addnodes.pending_xref) and child["refdomain"] in ("cite", "math"):
             continue  # a key of the bibliography, a label of a formula: numbers come later
         elif not isinstance(child, NOT_TEXT) and not places.title_of(child):
@@ -98,9 +105,38 @@ def of_page(app: Sphinx, page: str) -> Iterator[dict[str, Any]]:
         text = "" if page == "book/glossary" else text_of(section)
         top = isinstance(section.parent, nodes.document)
         anchor = "" if top else f"#{section['ids'][0]}"
-        yield {"url": address + anchor, "page": whole, "title": title, "text": text, "kind": kind}
+        found = {"url": address + anchor, "page": whole, "title": title, "text": text, "kind": kind}
+        yield found
+        yield from experiments(section, found)
+    yield from equations(app, page, address, whole)
     if page == "book/glossary":
         yield from glossary(env, doctree, address, whole)
+
+
+def experiments(section: nodes.section, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of a section, by their titles and controls; the section is their place."""
+    for cell in (node for node in section.children if node.get("nb_element") == "cell_code"):
+        for name in re.findall(
+            EXPERIMENT, " ".join(raw.astext() for raw in cell.findall(nodes.raw))
+        ):
+            shown = find(name)
+            labels = ", ".join(control.label for control in shown.controls)
+            title, text = f"Experiment: {shown.title}", f"Settings: {labels}."
+            yield {**found, "title": title, "text": text, "kind": "experiment"}
+
+
+def equations(app: Sphinx, page: str, address: str, whole: str) -> Iterator[dict[str, Any]]:
+    """The numbered ones of a page, by number, label and formula."""
+    for node in app.env.get_doctree(page).findall(nodes.math_block):
+        if label := node.get("label"):
+            number = f"{before(Path(app.confdir), page)}{node['number']}"
+            yield {
+                "url": f"{address}#{node['ids'][0]}",
+                "page": whole,
+                "title": f"Equation {number}: {label.removeprefix('eq-').replace('-', ' ')}",
+                "text": formula(node.astext()),
+                "kind": "equation",
+            }
 
 
 def glossary(

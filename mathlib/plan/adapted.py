@@ -84,7 +84,7 @@ class Adapters:
         return float(table("calibrations")["unpack"]["times"]) * (_packed(each) + HALF * each)
 
     def launches(self, model: Model) -> float:
-        """Kernels of products to those without adapters: two more beside each that has one."""
+        """Kernels of matmuls to those without adapters: two more beside each that has one."""
         body = [m.name for m in params.matrices(model)[:-1]]
         return 1 + 2 * sum(name in self.targets for name in body) / len(body)
 

@@ -33,9 +33,9 @@ def layer_seconds(on: Machine, way: Way) -> tuple[Pass, Letters]:
     fused = on.rates.fused or way.context > 1
     forward = _forward(on, way, fused)
     both = 3.5 if fused else 3.0  # forward and backward of attention
-    products = 2.0 if on.adapters else 3.0  # frozen weights have no gradients
+    matmuls = 2.0 if on.adapters else 3.0  # frozen weights have no gradients
     seconds = (*forward.seconds, forward.narrow)
-    whole = [part * n for part, n in zip(seconds, (products, both, 3.0, 3.0), strict=True)]
+    whole = [part * n for part, n in zip(seconds, (matmuls, both, 3.0, 3.0), strict=True)]
     share = _again(way.recompute, on.rates.again, fused)
     again = sum(part * n for part, n in zip(seconds, (*share, share[0]), strict=True))
     whole[0] += whole.pop()
