@@ -27,8 +27,13 @@ def fonts(root: Path) -> tuple[str, ...]:
     """The face as files of one weight each: what draws here reads no variable font."""
     package, file = FACES["sans"]
     source = root / f"book/live/node_modules/@fontsource-variable/{package}/files/{file}.woff2"
-    folder = Path(tempfile.mkdtemp(prefix="faces-"))
-    return tuple(str(_of_weight(source, weight, folder)) for weight in WEIGHTS)
+    return tuple(str(_of_weight(source, weight, Path(folder().name))) for weight in WEIGHTS)
+
+
+@cache
+def folder() -> tempfile.TemporaryDirectory:
+    """Where they lie until the program ends."""
+    return tempfile.TemporaryDirectory(prefix="faces-")
 
 
 def _of_weight(source: Path, weight: int, folder: Path) -> Path:

@@ -34,9 +34,7 @@ def test_each_line_of_the_contents_names_the_page_where_it_begins(file, texts):
     lines = [
         found.groups()
         for i in contents
-        for found in map(
-            LINE.match, file.pages[i].extract_text(extraction_mode="layout").split("\n")
-        )
+        for found in map(LINE.match, file.pages[i].extract_text().split("\n"))
         if found
     ]
     assert len(lines) > 10
