@@ -244,7 +244,9 @@ def test_the_module_exits_with_the_code(tmp_path):
         )
 
 
-@pytest.mark.parametrize("page", ["README.md", "mathlib/README.md", "book/how-to-run.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "mathlib/README.md", "book/how-to-run.md", "book/teaching.md"]
+)
 def test_what_the_pages_tell_to_type_runs(run, page, tmp_path, monkeypatch):
     root = Path(mathlib.__file__).parent.parent
     text = (root / page).read_text("utf-8")

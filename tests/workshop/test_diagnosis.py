@@ -2,9 +2,9 @@
 
 import pytest
 
-from mathlib.workshop.diagnosis import differs, each_rank, listed, sum_differs, total
+from mathlib.workshop.diagnosis import differs, each_rank, joined, listed, sum_differs, total
 from mathlib.workshop.draw import drawn
-from mathlib.workshop.tensor import join, zeros
+from mathlib.workshop.tensor import join, vector, zeros
 
 PARTS = [drawn(f"{r}", 6) for r in range(4)]
 ALL = total(PARTS)
@@ -61,3 +61,9 @@ def test_ranks_are_named():
     assert listed("micro-batch", [1, 2]) == "micro-batches 1 and 2"
     said = list(each_rank([1, 2, 3], lambda r, x: "" if r == 0 else f"has {x}"))
     assert said == ["rank 1 has 2", "rank 2 has 3"]
+
+
+def test_a_list_of_tensors_is_compared_as_one():
+    one, other = vector([1]), vector([2, 3])
+    assert joined([one, other]) == vector([1, 2, 3]) == joined((one, other))
+    assert joined([]) == [] and joined([one, None]) == [one, None] and joined(one) is one

@@ -69,6 +69,16 @@ def test_weights_of_another_size_are_refused(given):
         MODEL.whole_gradient(given, MODEL.batch("some", 1))
 
 
+def test_weights_that_nobody_waited_for_are_named():
+    async def gathered():
+        return None
+
+    waiting = gathered()
+    with pytest.raises(InputError, match="weights: gathered without await: expected a tensor of"):
+        MODEL.forward(waiting, MODEL.batch("some", 1)[0])
+    waiting.close()
+
+
 def test_a_batch_of_two_is_the_mean_of_both():
     weights = join(MODEL.weights())
     one, other = MODEL.batch("one", 2), MODEL.batch("other", 2)

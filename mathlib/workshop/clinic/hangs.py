@@ -131,7 +131,7 @@ CASES = [
     case(
         left_the_barrier,
         title="It saves, and then nothing happens",
-        chapter="data_parallel",
+        chapter="collectives",
         thread="EleutherAI/sparsify#5",
         task="""\
 Training hangs after a checkpoint: its files are all there, but the next step never comes. Rank 0
@@ -209,7 +209,7 @@ that came with `expert(tokens)`, and returns the results joined in the order of 
     case(
         order_of_its_own,
         title="Gradients of two layers, added up",
-        chapter="data_parallel",
+        chapter="collectives",
         thread="deepspeedai/DeepSpeed#2343",
         task="""\
 ZeRO stage 2 ends with wrong gradients where ranks come to their layers in another order. Nothing
