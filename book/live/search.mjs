@@ -22,7 +22,7 @@ const RANKING = {
 const plain = (text) => text.normalize('NFKD').toLowerCase().replace(/(?<=\d)k(?!\p{L})/gu, ' thousand')
   .replace(/[^\p{L}\p{N}]+/gu, ' ').trim();
 
-// Forms of one word are one: shards, sharded, sharding -> shard; dropped -> drop; utilisation -> utiliz.
+// Forms of one word are one: shards, sharded, sharding -> shard; dropped -> drop; quantise, quantize -> quantiz.
 const single = (double) => (/[lsz]/.test(double) ? double + double : double);
 const stem = (word) => word.replace(/(?<=[^s])s$/, '').replace(/is(?=e|ing|ation)/, 'iz')
   .replace(/(?<=\w{3})(?:(\w)\1)?(?:ation|ism|ing|ed|er|e)$/, (_, double) => (double ? single(double) : ''));

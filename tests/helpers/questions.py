@@ -58,7 +58,9 @@ TUNED = {
     "overlap all-gather with compute prefetch": ("zero#hide-the-gathers-prefetch",),
     "1F1B vs GPipe memory usage": ("pipeline#gpipe-against-1f1b",),
     "virtual pipeline stages": ("schedules#interleaving-several-chunks-a-stage",),
-    "pipline paralelism bubble": ("pipeline#the-bubble-derived-both-ways",),
+    "pipline paralelism bubble": (  # codespell:ignore pipline,paralelism
+        "pipeline#the-bubble-derived-both-ways",
+    ),
     "vocab parallel cross entropy": ("tensor#vocabulary-and-loss-no-rank-has-whole-logits",),
     "Ulysses number of attention heads": ("sequences#ulysses-exchange-tokens-for-heads",),
     "MoE token dropping": ("experts#capacity-or-dropless",),
@@ -161,7 +163,7 @@ HELD = {
         "unequal#without-stopping-commit-by-quorum",
     ),
     "DiLoCo local SGD": ("links#meeting-less-often", "links#how-often-must-ranks-meet"),
-    "specualtive decoding speedup": (
+    "specualtive decoding speedup": (  # codespell:ignore specualtive
         "inference#speculative-decoding-writes-several-tokens-in-one-reading",
     ),
     "PPO memory reference and reward model": (

@@ -1,4 +1,4 @@
-"""The first screen: what the chapter leaves behind, and words and symbols that say what they mean."""
+"""The first screen: what one will know; words and symbols that say what they mean."""
 
 SHOWN = "(e) => getComputedStyle(e, '::after').content"
 
