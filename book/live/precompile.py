@@ -24,7 +24,7 @@ def compiled(archive: str, loaded: Container[str] | None) -> Iterator[tuple[str,
             if name.endswith(".py"):
                 if not is_in(loaded, name):
                     continue
-                if "/puzzles/" in name:  # shows its own source
+                if "/puzzles/" in name or "/clinic/" in name:  # shows its own source
                     yield name, data
                     continue
                 says = "/prover/faults_" in name  # a fault's docstring is shown

@@ -1,7 +1,7 @@
 """How many layers each stage takes: evenly, so that the slowest stage is quick, or the fullest is
 not too full.
 
-L layers · p stages · m micro_batches
+L layers · p stages · m micro_batches · s tokens
 
 A split is a list of layers a stage, in the order of the stages.  The embedding is on the first
 stage, head and loss on the last; early stages hold more micro-batches.  So even is seldom best.

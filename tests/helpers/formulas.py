@@ -484,7 +484,7 @@ OWN: dict[str, dict[str, object]] = {
         "sizes": [1.0, 1.0],
         "kept": [1.0, 1.0],
     },
-    "partition.passed_with_tower": {"model": "llama3-8b", "split": [30, 26], "tokens": 2048},
+    "partition.passed_with_tower": {"model": "llama3-8b", "split": [4, 30], "tokens": 2048},
     "partition.stage_bytes": {"layout": Layout(pipeline=2), "split": [2, 2]},
     "partition.stage_times": {"embedding": 0.01},
     "orders.make": {"order": "1f1b"},
