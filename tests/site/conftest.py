@@ -1,8 +1,9 @@
 """The built site, served below a sub-path, in a real browser that cannot reach anything else.
 
-`visit` opens a page in a fresh profile: for tests that touch it. Tests that only look share pages.
+`visit` opens a page in an empty profile: for tests that touch it. Tests that only look share pages.
+A new tab costs more than a page, so tabs are used again, emptied of all that was done in them.
 Every page of the book in turn is opened once, under the strict policy that book/how-to-publish.md
-recommends, word for word: `desk`, `phone`, `paper`, `narrow` and `alive` are
+recommends, word for word: `desk`, `paper`, `phone`, `narrow` and `alive` are
 that page as the last test left it, in this order, and `plain` is it without scripts; `look` keeps
 the last few that were asked for. With --dist=loadgroup one worker has all tests of a page, and else
 all of a file.
@@ -21,13 +22,15 @@ from playwright.sync_api import Browser, Page, Request, Route, sync_playwright
 from serve import served
 
 EACH_PAGE = {"page_once", "plain", "name"}  # parameters that are one of the book's pages
-IN_TURN = ("desk", "phone", "paper", "narrow", "alive")  # each leaves the page to the next
+IN_TURN = ("desk", "paper", "phone", "narrow", "alive")  # each leaves the page to the next
 COLLECT = """
 window.violations = [];
 document.addEventListener('securitypolicyviolation', (e) => window.violations.push(
     `${e.violatedDirective}: ${e.blockedURI} ${e.sourceFile}:${e.lineNumber} ${e.sample}`));
 """
+QUICK = "--js-flags=--wasm-tiering-budget=1000000000"  # Python starts faster and is optimized later
 KEPT = 3  # shared pages open at once
+LOOK = {"viewport", "color_scheme"}  # of a page's options, those that a tab can change
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -103,55 +106,98 @@ def chromium() -> Iterator[Browser]:
     path = installed()
     assert path, "no browser; run `python tools/browser.py`"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=flags())
+        browser = playwright.chromium.launch(executable_path=path, args=[*flags(), QUICK])
         yield browser
         browser.close()
 
 
-@contextmanager
-def opened(
-    browser: Browser, origin: str, name: str, query: str = "", script: str = "", **options: object
-) -> Iterator[Visit]:
-    """A page in a fresh profile, and an ear for what it asks for and complains about; `script` runs
-    before its own.
-    """
-    context = browser.new_context(**options)
-    seen = Visit(context.new_page(), origin)
+@dataclass
+class Tab:
+    """A tab of the browser: of one visit after another, that know nothing of each other."""
 
-    def guard(route: Route, request: Request) -> None:
-        if request.url.startswith((origin, "data:", "blob:")):
+    page: Page
+    seen: Visit | None = None
+
+    def visit(self, origin: str, name: str, query: str = "", **look: object) -> Visit:
+        """A page, in a window of this `viewport` and with this `color_scheme`."""
+        self.seen = Visit(self.page, origin)
+        size = look.get("viewport", {"width": 1280, "height": 720})
+        return self.seen.seen(size, "null", look.get("color_scheme", "light")).goto(name, query)
+
+    def listen(self) -> None:
+        """Note what is asked for and complained about; whoever is foreign is not asked."""
+        context = self.page.context
+
+        def complain(text: str) -> None:
+            self.seen.complaints.append(text)
+
+        context.on("requestfinished", lambda request: self.seen.finished.append(request))
+        context.on("requestfailed", lambda r: broken(r) and complain(f"failed: {r.url}"))
+        context.on("response", lambda r: r.status >= 400 and complain(f"{r.status}: {r.url}"))
+        context.on("console", lambda m: m.type == "error" and complain(f"console: {m.text}"))
+        context.on("weberror", lambda e: complain(f"uncaught: {e.error}"))
+        context.route("**/*", self.guard)
+
+    def guard(self, route: Route, request: Request) -> None:
+        if request.url.startswith((self.seen.origin, "data:", "blob:")):
             return route.continue_()
-        seen.foreign.append(request.url)
+        self.seen.foreign.append(request.url)
         return route.abort()
 
-    context.add_init_script(COLLECT + script)
-    context.route("**/*", guard)
-    context.on("requestfinished", lambda request: seen.finished.append(request))
-    context.on(
-        "requestfailed",
-        lambda request: broken(request) and seen.complaints.append(f"failed: {request.url}"),
-    )
-    context.on(
-        "response",
-        lambda r: seen.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
-    )
-    context.on(
-        "console",
-        lambda m: seen.complaints.append(f"console: {m.text}") if m.type == "error" else None,
-    )
-    context.on("weberror", lambda e: seen.complaints.append(f"uncaught: {e.error}"))
-    yield seen.goto(name, query)
-    context.close()
+    def empty(self) -> None:
+        """Leave the page and forget it."""
+        context = self.page.context
+        self.page.goto("about:blank")
+        context.set_offline(False)
+        context.unroute_all(behavior="ignoreErrors")
+        context.route("**/*", self.guard)
+        session = context.new_cdp_session(self.page)
+        session.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+        session.detach()
+        self.page.mouse.move(0, 0)
+
+
+@dataclass
+class Tabs:
+    """Those that are open and free, by how they were opened."""
+
+    browser: Browser
+    free: dict[str, list[Tab]] = field(default_factory=dict)
+
+    @contextmanager
+    def lent(self, script: str = "", **options: object) -> Iterator[Tab]:
+        """One for a while; `script` runs before a page's own."""
+        free = self.free.setdefault(json.dumps([script, options], sort_keys=True), [])
+        if not free:
+            context = self.browser.new_context(**options)
+            context.add_init_script(COLLECT + script)
+            free.append(Tab(context.new_page()))
+            free[0].listen()
+        tab = free.pop()
+        yield tab
+        tab.empty()
+        free.append(tab)
+
+    @contextmanager
+    def opened(self, origin: str, name: str, query: str = "", **options: object) -> Iterator[Visit]:
+        look = {key: options.pop(key) for key in LOOK & set(options)}
+        with self.lent(**options) as tab:
+            yield tab.visit(origin, name, query, **look)
+
+
+@pytest.fixture(scope="session")
+def tabs(chromium: Browser) -> Tabs:
+    return Tabs(chromium)
 
 
 @pytest.fixture
-def visit(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
-    """`visit("chapters/compute", viewport=..., java_script_enabled=...)` opens a page in a fresh
+def visit(tabs: Tabs, origin: str) -> Iterator[Callable[..., Visit]]:
+    """`visit("chapters/compute", viewport=..., java_script_enabled=...)` opens a page in an empty
     profile.
     """
     with ExitStack() as pages:
         yield lambda name, at=origin, **options: pages.enter_context(
-            opened(chromium, at, name, **options)
+            tabs.opened(at, name, **options)
         )
 
 
@@ -166,8 +212,8 @@ def each_page(**options: object) -> Callable[..., Iterator[Visit]]:
     """A fixture: every page of the book, opened once."""
 
     @pytest.fixture(scope="session", params=toc_pages())
-    def page(request: pytest.FixtureRequest, chromium: Browser, strict: str) -> Iterator[Visit]:
-        with opened(chromium, strict, request.param, **options) as seen:
+    def page(request: pytest.FixtureRequest, tabs: Tabs, strict: str) -> Iterator[Visit]:
+        with tabs.opened(strict, request.param, viewport=DESK, **options) as seen:
             yield seen
 
     return page
@@ -183,15 +229,15 @@ def window(size: dict[str, int], *how: str) -> Callable[[Visit], Visit]:
     return page
 
 
-page_once = each_page(viewport=DESK)
-plain = each_page(viewport=DESK, java_script_enabled=False)
-desk = narrow = alive = window(DESK)
-phone = window(PHONE)
+page_once = each_page()
+plain = each_page(java_script_enabled=False)
+desk = alive = window(DESK)
+phone = narrow = window(PHONE)
 paper = window(PAPER, "print", "dark")
 
 
 @pytest.fixture(scope="session")
-def look(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
+def look(tabs: Tabs, origin: str) -> Iterator[Callable[..., Visit]]:
     """Like `visit`, for tests that leave a page as it is: the same one for all that ask alike."""
     kept: dict[str, tuple[Visit, ExitStack]] = {}
 
@@ -201,7 +247,7 @@ def look(chromium: Browser, origin: str) -> Iterator[Callable[..., Visit]]:
             if len(kept) == KEPT:
                 kept.pop(next(iter(kept)))[1].close()
             closing = ExitStack()
-            seen = closing.enter_context(opened(chromium, origin, name, **options))
+            seen = closing.enter_context(tabs.opened(origin, name, **options))
             kept[key] = seen, closing
         return kept[key][0]
 

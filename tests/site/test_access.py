@@ -38,6 +38,23 @@ def test_axe_finds_nothing_among_search_results(visit):
     assert not found, "\n".join(found)
 
 
+FAINT = """() => { for (const colour of ['silver', 'silver', 'silver', 'silver', 'navy'])
+    document.querySelector('article').append(Object.assign(document.createElement('p'),
+        { textContent: 'Hard to read', style: `color: ${colour}` }));
+}"""
+
+
+def test_axe_sees_faint_words_among_many_in_light_and_in_dark(visit):
+    """It measures three of each look: here one of a kind in light, another in dark."""
+    page = visit("book/how-to-run").page
+    page.evaluate(FAINT)
+    page.evaluate("document.querySelector('article').append(document.createElement('img'))")
+    found = violations(page, "moderate", *SERIOUS)
+    faint = re.findall("serious color-contrast: <p[^>]* style=.color: (.*?);", "".join(found))
+    assert faint == ["silver"] * 3 + ["navy"]
+    assert sum("critical image-alt" in one for one in found) == 1 and len(found) == 5
+
+
 def test_an_id_stands_once_on_a_page_and_so_does_the_viewport():
     for name in BUILT:
         text = (SITE / f"{name}.html").read_text("utf-8")

@@ -1,7 +1,9 @@
 """What a page costs before anybody touches it, and what Python costs afterwards."""
 
+from urllib.parse import urlsplit
+
 import pytest
-from pages import quiet, toc_pages
+from pages import PREFIX, SITE, quiet, toc_pages
 
 UNTOUCHED = 1.5e6  # bytes of a page with all it asks for, as they are before compression
 RUNTIME = 5.5e6  # bytes over the wire until the first live result, the prover among them
@@ -12,22 +14,15 @@ UNASKED = """() => {
     const set = [...text.matchAll(/(?<=[{;\\s])(--bs-[\\w-]+):/g)].map((found) => found[1]);
     return [set.length, set.filter((name) => !asked.has(name))];
 }"""
-SIZES = """async () => {
-    const own = [document.URL, ...performance.getEntriesByType('resource').map((r) => r.name)];
-    const sizes = await Promise.all([...new Set(own)].map(async (address) => {
-        const answer = await fetch(address, { cache: 'force-cache' });
-        return [(await answer.arrayBuffer()).byteLength, address];
-    }));
-    return sizes.sort((a, b) => b[0] - a[0]);
-}"""
 
 
-def light(page) -> None:
-    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")  # nothing is left for later
-    quiet(page)
-    sizes = page.evaluate(SIZES)
+def light(seen) -> None:
+    seen.page.evaluate("window.scrollTo(0, document.body.scrollHeight)")  # nothing is left to come
+    quiet(seen.page)
+    asked = {urlsplit(request.url).path.partition(PREFIX)[2] for request in seen.finished}
+    sizes = sorted(((SITE / name).stat().st_size, name) for name in asked - {""})
     total = sum(size for size, _ in sizes)
-    assert total <= UNTOUCHED, f"{total:,} bytes, most of them in {sizes[:4]}"
+    assert 0 < total <= UNTOUCHED, f"{total:,} bytes, most of them in {sizes[-4:]}"
 
 
 def iconless(page) -> list[str]:
@@ -44,7 +39,7 @@ def test_a_page_is_light_before_the_first_touch_and_asks_for_nothing_it_does_not
     assert asked
     for unused in ("fontawesome", "bootstrap", "searchindex", "thebe", "design-tabs"):
         assert unused not in asked, unused
-    light(desk.page)
+    light(desk)
     assert iconless(desk.page) == [], "icons are drawn without a font"
 
 
@@ -66,9 +61,9 @@ def test_the_menu_above_a_page_opens_without_scripts(visit):
 
 @pytest.mark.parametrize("name", ["search", "genindex"])
 def test_a_page_beside_the_book_is_light_too(visit, name):
-    page = visit(name).page
-    light(page)
-    assert iconless(page) == []
+    seen = visit(name)
+    light(seen)
+    assert iconless(seen.page) == []
 
 
 def test_the_search_page_has_what_it_needs(visit):
