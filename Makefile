@@ -75,7 +75,7 @@ chapters: $(VENV)/.all
 
 # --- tests, cheapest first; plain `pytest` runs all of tests/ at once, and tests/rules holds that no test is lost here ---
 
-RUNS := tests/parallel tests/agreement tests/launch tests/bench tests/meters tests/model  # long files first, so that both workers end alike
+RUNS := tests/parallel tests/agreement tests/launch tests/bench tests/meters tests/model  # long files first, so that all workers end alike
 NOTEBOOKS := $(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*'))
 
 # of the parts whose rows match; `python bench/minutes.py` measures them anew
@@ -103,13 +103,13 @@ lint: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-test-formulas: $(VENV)/.all  # without nbval, which takes three seconds to load
-	$(BIN)/pytest -pno:nbval --numprocesses=2 $(addprefix --ignore=,$(RUNS) tests/site)
+test-formulas: $(VENV)/.all  # without nbval, which takes three seconds to load; neighbours share a worker and its caches
+	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=worksteal $(addprefix --ignore=,$(RUNS) tests/site)
 
-test-runs: $(VENV)/.all
-	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(RUNS)
+test-runs: $(VENV)/.all  # three at a time here and below, as ranks, kernels and browsers wait
+	$(BIN)/pytest -pno:nbval --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(RUNS)
 
-test-notebooks: $(VENV)/.all  # three at a time here and below, as kernels and browsers wait
+test-notebooks: $(VENV)/.all
 	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=3 --dist=loadfile $(NOTEBOOKS)
 
 test-site: html $(VENV)/.all

@@ -4,8 +4,8 @@ milliseconds.
 Loading torch takes two seconds, forking a process that has it takes five milliseconds.  So `launch`
 starts this server once and sends it runs.  Over the control socket come only the sockets of runs,
 one each; over a run's socket:
-    launcher -> server   "4 /dev/shm/ranks-x\n" first: fork 4 ranks for the task in that directory;
-later "stacks\n"
+    launcher -> server   "4 /dev/shm/ranks-x\nmathlib.model.gpt ...\n" first: fork 4 ranks for the
+task in that directory, with these modules of the library loaded; later "stacks\n"
     server -> launcher   "2 -9\n": rank 2 ended, by signal 9
 A run lives as long as its socket.  When the launcher closes it (finished, timed out, interrupted,
 killed, it is all the same here) every process of the run is killed, its directory removed, and the
@@ -21,7 +21,9 @@ import selectors
 import shutil
 import signal
 import socket
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 # torch._dynamo is not asked for by any rank, but the first optimizer or DDP of a process imports
@@ -49,12 +51,58 @@ def _preload() -> None:
     gc.enable()
 
 
+class Library:
+    """This library's modules, loaded here once instead of by every rank (20 to 300 ms each); all
+    are forgotten when a file of one has changed.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[Path, int]] = {}  # by module; when it was written
+
+    def load(self, names: list[str]) -> None:
+        if any(_written(file) != then for file, then in self.files.values()):
+            for name in self.files:
+                sys.modules.pop(name, None)
+            self.files.clear()
+        missing = [name for name in names if name not in sys.modules]
+        if missing and "torch" in sys.modules:  # else the rank says that it is not there
+            before = set(sys.modules)
+            _as_if_never(missing)
+            for name in set(sys.modules) - before:
+                file = getattr(sys.modules[name], "__file__", None)
+                if name.startswith("mathlib.") and file:
+                    self.files[name] = Path(file), _written(Path(file))
+
+
+def _written(file: Path) -> int:
+    with contextlib.suppress(OSError):
+        return file.stat().st_mtime_ns
+    return 0
+
+
+def _as_if_never(names: list[str]) -> None:
+    """Import them, on one thread: a fork cannot use a pool that was made before it. Forks draw
+    random numbers as if nothing had been drawn here.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        for name in names:
+            with contextlib.suppress(Exception):  # the rank tries again, and tells why
+                importlib.import_module(name)
+    torch.set_num_threads(threads)
+
+
 class Run:
     """The living ranks of one run, and the socket that holds them alive."""
 
     def __init__(self, sock: socket.socket):
         self.sock = sock
-        world_size, self.directory = sock.makefile().readline().strip().split(" ", 1)
+        with sock.makefile() as lines:
+            world_size, self.directory = lines.readline().strip().split(" ", 1)
+            self.modules = lines.readline().split()
         self.ranks: dict[int, int] = {}  # pid -> rank
         self.world_size = int(world_size)
 
@@ -85,7 +133,7 @@ class Server:
 
     def __init__(self, control: socket.socket, parent: int):
         self.pid, self.control, self.runs = os.getpid(), control, set[Run]()
-        self.selector = selectors.DefaultSelector()
+        self.selector, self.library = selectors.DefaultSelector(), Library()
         self.woken, wake = socket.socketpair()
         for end in (self.woken, wake):
             end.setblocking(False)
@@ -122,6 +170,7 @@ class Server:
         run = Run(socket.socket(fileno=fds[0]))
         self.runs.add(run)
         self._watch(run.sock, lambda: self._hear(run))
+        self.library.load(run.modules)
         for rank in range(run.world_size):
             pid = os.fork()
             if not pid:

@@ -19,12 +19,18 @@ from pathlib import Path
 from mathlib.launch.failure import RankError
 
 ENTRY = "import sys; sys.path[:] = sys.argv[1].split('\\n'); from mathlib.launch import"
+ROOMS = tuple(f"mathlib.{room}." for room in ("meters", "model", "parallel", "trials"))
 LOOK = 0.01  # seconds between two looks at processes that cannot be waited for together
 
 
 def module_path() -> list[str]:
     """sys.path of this process, in words that mean the same in another directory."""
     return [str(Path(entry or ".").absolute()) for entry in sys.path]
+
+
+def modules() -> list[str]:
+    """The modules of runs that are loaded here, and so are likely to be asked for by the ranks."""
+    return [name for name in sys.modules if name.startswith(ROOMS)]
 
 
 def _environment() -> dict[str, str]:
@@ -45,7 +51,7 @@ class Forked:
     def __init__(self, home: Path, world_size: int):
         self.rest = b""
         self.sock, theirs = socket.socketpair()
-        self.sock.sendall(f"{world_size} {home}\n".encode())
+        self.sock.sendall(f"{world_size} {home}\n{' '.join(modules())}\n".encode())
         with theirs, self._lock:
             try:
                 socket.send_fds(self._connect(), [b"+"], [theirs.fileno()])

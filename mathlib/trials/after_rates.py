@@ -2,6 +2,7 @@
 learned a text learns to read it backwards. Letters stay, so that adapters of the layers can do it.
 """
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -52,11 +53,13 @@ def _net(rank: int, seed: int) -> nn.Module:
     return lora.adapt(net, rank=rank, targets=adapters.TARGETS)
 
 
-def sweep(rank: int = 0) -> dict[float, float]:
+def sweep(
+    rank: int = 0, rates: Sequence[float] = RATES, seeds: Sequence[int] = SEEDS
+) -> dict[float, float]:
     """The loss at the end by learning rate, the mean over seeds; rank 0 is full fine-tuning."""
     return {
-        rate: sum(_course(_net(rank, seed), rate, STEPS, seed) for seed in SEEDS) / len(SEEDS)
-        for rate in RATES
+        rate: sum(_course(_net(rank, seed), rate, STEPS, seed) for seed in seeds) / len(seeds)
+        for rate in rates
     }
 
 

@@ -122,13 +122,13 @@ SIGNS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def signs() -> dict[str, list[float]]:
+def signs(cases: tuple[str, ...] = tuple(SIGNS)) -> dict[str, list[float]]:
     """By learning rate and momentum: the late loss of fp32, of signs with feedback, and without."""
     names = ("fp32", "sign", "sign" + FORGETS)
     return {
         case: [late(found[name]) for name in names]
-        for case, options in SIGNS.items()
-        for found in [losses(names, **options)]
+        for case in cases
+        for found in [losses(names, **SIGNS[case])]
     }
 
 
@@ -141,10 +141,10 @@ SEEDS = (0, 1, 2, 3)
 
 
 @cache
-def over_seeds() -> dict[str, list[float]]:
+def over_seeds(seeds: tuple[int, ...] = SEEDS) -> dict[str, list[float]]:
     """By code, the late loss beyond that of fp32 for each seed of the weights."""
     names = ("int8", "int8" + FORGETS, "top-k", "top-k" + FORGETS, "sign" + FORGETS)
-    found = [losses(("fp32", *names), seed=seed) for seed in SEEDS]
+    found = [losses(("fp32", *names), seed=seed) for seed in seeds]
     return {name: [late(one[name]) - late(one["fp32"]) for one in found] for name in names}
 
 

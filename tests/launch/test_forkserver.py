@@ -13,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed as dist
 from patience import PATIENCE
 from processes import ENVIRONMENT, alive, eventually, mean_of_ranks, own_directories, raises
 
+import mathlib
 from mathlib import launch
 from mathlib.launch import forkserver, start
 
@@ -238,6 +240,51 @@ def test_a_rank_finds_torch_loaded_and_what_a_server_had_changed_as_it_was():
     assert launch.run(look, 1) == [[[signal.SIG_DFL] * 2, -1, (True, True), True]]
 
 
+HAS = """
+import sys
+from mathlib import launch
+from mathlib.meters import live
+print(launch.run(lambda: [f"mathlib.meters.{name}" in sys.modules for name in ("live", "flop")], 1))
+"""
+
+
+def test_a_rank_finds_what_the_launcher_has_of_the_library():
+    words = [sys.executable, "-c", HAS]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[[True, False]]"
+
+
+@pytest.fixture
+def two_threads():
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+MODULE = "import torch; threads = torch.get_num_threads(); drawn = torch.rand(3); value = {}"
+
+
+def test_a_module_is_loaded_once_on_one_thread_and_again_when_a_file_has_changed(
+    tmp_path, monkeypatch, two_threads
+):
+    monkeypatch.setattr(mathlib, "__path__", [*mathlib.__path__, str(tmp_path)])
+    names, library = ["mathlib.first", "mathlib.second"], forkserver.Library()
+    for name in names:
+        (tmp_path / name.replace("mathlib.", "")).with_suffix(".py").write_text(MODULE.format(1))
+        monkeypatch.setitem(sys.modules, name, None)  # so that it is taken out at the end
+        del sys.modules[name]
+    state = torch.get_rng_state()
+    library.load([*names, "mathlib.that_is_not_there"])
+    assert torch.equal(torch.get_rng_state(), state) and torch.get_num_threads() == 2
+    first = [sys.modules[name] for name in names]
+    assert [module.threads for module in first] == [1, 1]
+    library.load(names)
+    assert [sys.modules[name] for name in names] == first
+    (tmp_path / "second.py").write_text(MODULE.format("2 + 20"))
+    library.load(names)
+    assert sys.modules["mathlib.second"].value == 22 and sys.modules["mathlib.first"] != first[0]
+
+
 def test_a_server_without_work_sleeps():
     launch.run(mean_of_ranks, 2, 1)
     stat = Path(f"/proc/{start.Forked._server.pid}/stat")
@@ -246,8 +293,9 @@ def test_a_server_without_work_sleeps():
 
 def test_a_runs_directory_may_have_spaces_and_be_gone(tmp_path):
     ours, theirs = socket.socketpair()
-    ours.sendall(f"3 {tmp_path}/no such run\n".encode())
+    ours.sendall(f"3 {tmp_path}/no such run\nmathlib.model.gpt\n".encode())
     run = forkserver.Run(theirs)
+    assert run.modules == ["mathlib.model.gpt"]
     assert (run.world_size, run.directory) == (3, f"{tmp_path}/no such run")
     run.end()
     assert theirs.fileno() == -1

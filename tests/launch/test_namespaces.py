@@ -95,8 +95,9 @@ def says(file: Path) -> bool:
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in background it is ignored
 import torch.distributed as dist
 from mathlib import launch
 from mathlib.schedule.cluster import Cluster

@@ -166,3 +166,18 @@ def test_only_one_devices_memory_is_counted():
         torch.zeros(3)
         torch.empty(100, device="meta")
     assert max(meter.size.values()) == 12
+
+
+@pytest.mark.parametrize("ranks", [True, False])
+def test_on_ranks_what_a_thread_of_gloo_still_holds_is_not_counted(monkeypatch, ranks):
+    monkeypatch.setattr(live.dist, "is_initialized", lambda: ranks)
+    layer, x, sent = nn.Linear(2, 3), torch.ones(4, 2, requires_grad=True), []
+
+    def forward():
+        y = layer(x)
+        if not sent:
+            sent.append(y.detach().clone())  # as if the message had left a moment ago
+        return y.square().sum()
+
+    y = 4 * 4 * 3
+    assert live.held_bytes(forward, layer, x) == (y if ranks else 2 * y)

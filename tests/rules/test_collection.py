@@ -48,6 +48,7 @@ def selected(command: str) -> set[Path]:
         "--numprocesses=3",
         "--dist=loadfile",
         "--dist=loadgroup",
+        "--dist=worksteal",
         "--no-loadscope-reorder",
         "-pno:nbval",
     }  # who runs them, not which

@@ -1,4 +1,7 @@
-"""Training with less sent: bytes by formula, leftovers that come later, losses in their order."""
+"""Training with less sent: bytes by formula, leftovers that come later, losses in their order.
+
+The chapter and its trial run all codes, settings and seeds; here are those that differ most.
+"""
 
 import pytest
 
@@ -21,23 +24,20 @@ def test_feedback_brings_home_what_a_code_leaves_out():
         assert with_it[-1] < 0.6 * with_it[0]
 
 
-def test_codes_of_eight_bits_and_more_train_alike_and_strong_ones_need_feedback():
-    late = {name: links.late(course) for name, course in links.losses().items()}
-    assert all(abs(late[name] - late["fp32"]) < 0.005 for name in ("fp16", "int8"))
-    for name in ("top-k", "PowerSGD"):
-        assert late["fp32"] < late[name] < late[name + links.FORGETS]
+def test_codes_of_eight_bits_train_alike_and_strong_ones_need_feedback():
+    names = ("fp32", "int8", "top-k", "int8" + links.FORGETS, "top-k" + links.FORGETS)
+    late = {name: links.late(course) for name, course in links.losses(names).items()}
+    assert abs(late["int8"] - late["fp32"]) < 0.005
+    assert late["fp32"] < late["top-k"] < late["top-k" + links.FORGETS]
     assert late["int8" + links.FORGETS] == pytest.approx(late["fp32"], abs=0.005)
-    assert [row[2] == "" for row in links.loss_rows()] == [True] * 2 + [False] * 4
 
 
 def test_signs_with_feedback_diverge_by_the_momentum_behind_them():
-    found = dict(links.signs())
-    fp32, sign, none = found.pop("0.1, momentum 0.9")
+    behind, no_momentum = links.signs(("0.1, momentum 0.9", "1.0, no momentum")).values()
+    fp32, sign, none = behind
     assert sign > fp32 + 1 > none
-    assert all(one[1] < one[0] + 0.5 for one in found.values())
-    fp32, sign, none = found["1.0, no momentum"]
+    fp32, sign, none = no_momentum
     assert sign < min(fp32, none), "as long a step"
-    assert [row[0] for row in links.sign_rows()] == list(links.SIGNS)
 
 
 def test_momentum_ahead_of_fp32_is_momentum_behind_it():
@@ -49,14 +49,11 @@ def test_momentum_ahead_of_fp32_is_momentum_behind_it():
     assert links.losses(("fp32",), 5, momentum=0.0)["fp32"] != pytest.approx(behind, rel=1e-3)
 
 
-def test_four_seeds_agree_on_eight_bits_and_on_feedback_of_top_k():
-    found = links.over_seeds()
-    assert all(
-        abs(more) < 0.005 for name in ("int8", "int8" + links.FORGETS) for more in found[name]
-    )
-    pairs = zip(found["top-k"], found["top-k" + links.FORGETS], strict=True)
-    assert all(0 < with_it < without for with_it, without in pairs)
-    assert len(set(found["top-k"])) == len(links.SEEDS) == len(links.seed_rows()[0]) - 1
+def test_another_seed_agrees_on_eight_bits_and_on_feedback_of_top_k():
+    found = {name: more for name, (more,) in links.over_seeds((1,)).items()}
+    assert all(abs(found[name]) < 0.005 for name in ("int8", "int8" + links.FORGETS))
+    assert 0 < found["top-k"] < found["top-k" + links.FORGETS]
+    assert links.losses(("fp32",), 5, seed=1) != links.losses(("fp32",), 5)
 
 
 def test_ranks_that_meet_rarely_are_a_little_behind_and_send_a_tenth():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cloudpickle
 import pytest
 from processes import ENVIRONMENT
 
@@ -55,14 +56,23 @@ def said(text):
     return found
 
 
+@pytest.fixture
+def three_steps(monkeypatch):
+    """Of the ranks too: they get the module's functions from here."""
+    monkeypatch.setattr(script, "STEPS", 3)
+    cloudpickle.register_pickle_by_value(script)
+    yield
+    cloudpickle.unregister_pickle_by_value(script)
+
+
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules")
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_file_trains_and_says_what_it_sends(name, capsys, monkeypatch):
-    monkeypatch.setattr(script, "STEPS", 3)
+def test_a_file_trains_and_says_what_it_sends(name, capsys, three_steps):
     runpy.run_module(f"mathlib.parallel.plain.{name}", run_name="__main__", alter_sys=True)
     found = said(capsys.readouterr().out)
     assert list(found) == SCRIPTS[name]
     for steps in found.values():
+        assert len(steps) == 3
         losses, sent = zip(*steps, strict=True)
         assert losses[-1] < losses[0] - 0.1
         if name != "local_sgd":  # whose ranks part, and do not send in each step
