@@ -159,7 +159,7 @@ before the file is written: `await barrier(me)` waits until all ranks are there.
         chapter="data_parallel",
         thread="pytorch/pytorch#22834",
         task="""\
-A benchmark with DDP stops after some minutes of training, and at times it freezes there. `seconds`
+A benchmark with DDP stops once a minimum of seconds is over, and at times it freezes. `seconds`
 are what a rank measures of its own steps, and ranks never measure the same. All ranks must stop
 after the step in which rank 0's clock reaches the limit. Return the sum of the gradients of all
 steps and ranks.""",
