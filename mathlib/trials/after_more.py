@@ -1,9 +1,12 @@
-"""Full fine-tuning with other optimizers, and a vision tower before the model: states, stages."""
+"""Full fine-tuning with other optimizers, a vision tower before the model, texts of unequal length:
+states, stages, padding.
+"""
 
+import random
 from typing import Any
 
 from mathlib import specs
-from mathlib.compute import params, vision
+from mathlib.compute import packing, params, vision
 from mathlib.memory import matrix_states, states, tower_activations
 from mathlib.schedule import partition
 from mathlib.traffic import owners
@@ -67,3 +70,19 @@ def stages(stages: int = 4, tokens: int = 2048) -> dict[str, tuple[list[int], li
     best = partition.by_time(**how, stages=stages)  # type: ignore[arg-type]
     found = {"equal numbers of layers": even, "equal work": list(best)}
     return {name: (cut, partition.stage_times(cut, **how)) for name, cut in found.items()}  # type: ignore[arg-type]
+
+
+# Texts of unequal length
+
+
+def packed(texts: int = 512, room: int = 4096, sequences: int = 8) -> list[list[str]]:
+    """Padding and query-key pairs of batches of drawn lengths, half of them below 400 tokens."""
+    draw = random.Random(0)
+    lengths = [min(room, round(draw.lognormvariate(6, 1))) for _ in range(texts)]
+    rows = []
+    for way in packing.WAYS:
+        how: dict[str, Any] = {"way": way, "room": room, "sequences": sequences}
+        places, pairs = packing.slots(lengths, **how), packing.pairs(lengths, **how)
+        share = places["padding"] / sum(places.values())
+        rows.append([way, f"{share:.0%}", f"{pairs / 1e6:.0f} million"])
+    return rows

@@ -159,6 +159,7 @@ def test_tf32_is_a_mode_of_the_multiplier_not_of_memory() -> None:
 
 
 TOTALS = {
+    "mixed-muon": 2 + 2 + 4 + 4,  # of a matrix; tests/memory/test_matrix_states.py has the rest
     "sgd": 8,
     "sgd-momentum": 12,
     "adam-fp32": 16,

@@ -25,3 +25,11 @@ def test_the_best_split_is_uneven_and_loses_no_work():
     assert sum(even) == sum(cut) == 24 + 32 and cut[0] > 24
     assert sum(equal) == pytest.approx(sum(best)) and max(best) < 0.6 * max(equal)
     assert more.tower()["parameters"] < 0.05 * more.P8
+
+
+def test_packed_rows_have_the_least_padding_and_the_fewest_pairs():
+    rows = {way: (int(share[:-1]), int(pairs.split()[0])) for way, share, pairs in more.packed()}
+    padded, ordered, packed = rows["padded"], rows["sorted"], rows["packed"]
+    assert padded[0] > 50 > 10 > ordered[0] > packed[0]
+    assert padded[1] > 3 * ordered[1] > 3 * packed[1]
+    assert int(more.packed(sequences=1)[0][1][:-1]) == 0, "alone no text is padded"
