@@ -65,7 +65,10 @@ def test_seventy_billion_on_one_card(capsys):
 
 
 def test_words_say_whose_runs_an_interval_is_of(capsys):
-    assert "80% prediction interval, from pretraining runs" in ended(f"fit {LINE} --batch 8", capsys)[1]
+    assert (
+        "80% prediction interval, from pretraining runs"
+        in ended(f"fit {LINE} --batch 8", capsys)[1]
+    )
     out = ended(f"plan {LINE} --devices 8 --batch 8 --train 10M", capsys)[1]
     assert "80% prediction interval, from pretraining runs" in out and "a save" in out
     saved = [

@@ -202,10 +202,10 @@ def visit(tabs: Tabs, origin: str) -> Iterator[Callable[..., Visit]]:
 
 
 @pytest.fixture(scope="module")
-def stay(chromium: Browser, strict: str) -> Iterator[Callable[..., Visit]]:
+def stay(tabs: Tabs, strict: str) -> Iterator[Callable[..., Visit]]:
     """Like `visit` under the policy, for a file whose tests go on where the last one ended."""
     with ExitStack() as pages:
-        yield lambda name, **options: pages.enter_context(opened(chromium, strict, name, **options))
+        yield lambda name, **options: pages.enter_context(tabs.opened(strict, name, **options))
 
 
 def each_page(**options: object) -> Callable[..., Iterator[Visit]]:
