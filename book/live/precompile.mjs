@@ -47,6 +47,18 @@ async function loaded(files, more, late) {
   return [names, homes, python.runPython(GRADED, { globals }).toJs()];
 }
 
+// A script with all that it imports as one, and the licences of that.
+function bundle(name) {
+  const here = path.dirname(fileURLToPath(import.meta.url));
+  const outfile = path.join(out, name);
+  const { metafile } = buildSync({
+    absWorkingDir: here, entryPoints: [name], outfile, bundle: true, minify: true, format: 'esm', metafile: true,
+  });
+  const packages = Object.keys(metafile.inputs).map((file) => /^node_modules\/(@[^/]+\/)?[^/]+/.exec(file)?.[0]);
+  const licences = packages.filter(Boolean).map((folder) => fs.readFileSync(path.join(here, folder, 'LICENSE'), 'utf8'));
+  fs.appendFileSync(outfile, `/*\n${[...new Set(licences)].join('\n')}*/\n`);
+}
+
 const compiler = await loadPyodide({ env: { PYTHONNODEBUGRANGES: '1' } }); // columns of the source, for tracebacks only, are a fifth
 compiler.FS.writeFile('/stdlib.zip', fs.readFileSync(path.join(runtime, 'python_stdlib.zip')));
 compiler.FS.writeFile('/mathlib.zip', fs.readFileSync(library));
@@ -64,8 +76,7 @@ try {
   fs.writeFileSync(path.join(out, 'mathlib.files'), call('library', '/mathlib.zip', names));
   fs.writeFileSync(path.join(out, 'workshop.files'), call('library', '/workshop.zip', compiler.toPy(graded)));
   fs.writeFileSync(path.join(out, 'homes.json'), JSON.stringify(homes));
-  const editor = fileURLToPath(new URL('editor.mjs', import.meta.url));
-  buildSync({ entryPoints: [editor], bundle: true, minify: true, format: 'esm', outfile: path.join(out, 'editor.mjs') });
+  bundle('editor.mjs');
 } catch (error) {
   console.error(error.message);
   process.exit(1);

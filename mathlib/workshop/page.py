@@ -72,7 +72,7 @@ def answer(name: str, text: str) -> str:
 
 def result(report: Report) -> str:
     """The verdict, each test with its counts beside the formula, and when each rank did what."""
-    verdict = "Right: every test passes." if report.right else f"Not yet: {report.first}."
+    verdict = "Right: every test passes." if report.right else f"Not yet: {report.first}"
     kind = "" if report.right else " mlx-refused"
     tests = "".join(_test(one) for one in report.results)
     return (
