@@ -13,6 +13,7 @@ from importlib._bootstrap_external import _code_to_hash_pyc
 from importlib.util import source_hash
 
 INDENTED = re.compile(rb"^[ \t]+(?:import|from)\b", re.M)
+SHOWN = re.compile(r"/workshop/(puzzles|clinic)/")  # a puzzle's start is its own source
 FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 
@@ -24,7 +25,7 @@ def compiled(archive: str, loaded: Container[str] | None) -> Iterator[tuple[str,
             if name.endswith(".py"):
                 if not is_in(loaded, name):
                     continue
-                if "/puzzles/" in name or "/clinic/" in name:  # shows its own source
+                if SHOWN.search(name):
                     yield name, data
                     continue
                 says = "/prover/faults_" in name  # a fault's docstring is shown

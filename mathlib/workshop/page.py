@@ -23,11 +23,14 @@ def file_of(puzzle: Puzzle) -> str:
 
 def task(puzzle: Puzzle) -> str:
     """What is to be written, folded under its title; whole without scripts."""
+    from mathlib.workshop.picture import picture  # the build draws it, and no browser
+
     name, title = puzzle.name, escape(puzzle.title)
     return (
         f'<details class="mlx-puzzle" id="puzzle-{name}" data-puzzle="{name}">'
         f"<summary><b>{title}</b> <small>{GRADES[puzzle.grade]}</small></summary>"
-        f"<p>{_words(' '.join(puzzle.sentences))}</p>{_given(puzzle)}{_tests(puzzle)}"
+        f"<p>{_words(' '.join(puzzle.sentences))}</p>{_found(puzzle)}{_given(puzzle)}"
+        f"{picture(puzzle)._repr_html_()}{_tests(puzzle)}"
         f"{_hints(puzzle.hints)}"
         f'<pre tabindex="0" data-file="{file_of(puzzle)}">{escape(puzzle.start)}</pre></details>'
     )
@@ -35,6 +38,12 @@ def task(puzzle: Puzzle) -> str:
 
 def _words(text: str) -> str:
     return says.html(MINUS.sub("\N{MINUS SIGN}", text))
+
+
+def _found(puzzle: Puzzle) -> str:
+    """Where a fault was met."""
+    link = f'<a href="{puzzle.address}">{escape(puzzle.thread)}</a>'
+    return f"<p>Found in {link}.</p>" if puzzle.thread else ""
 
 
 def _given(puzzle: Puzzle) -> str:

@@ -205,7 +205,7 @@ def test_names_of_runtime_files_follow_what_goes_into_them(site, monkeypatch):
         assert re.fullmatch(rf"{kind}-[0-9a-f]{{10}}", folder.name)
         assert all(path.suffix in {".mjs", ".packed", ".json"} for path in folder.iterdir())
         assert folder.name == now or kind != "live"
-    changes = ((livebook, "own_scripts", lambda _: {}), (ahead, "library_zip", lambda _: b""))
+    changes = ((livebook, "own_scripts", lambda _: {}), (ahead, "library_zip", lambda *_: b""))
     for change in changes:
         with monkeypatch.context() as patch:
             patch.setattr(*change)

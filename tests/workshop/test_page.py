@@ -25,9 +25,11 @@ def test_a_task_has_all_that_is_told_and_not_its_solution(name):
         assert formula.sub("\N{MINUS SIGN}", said) in text_of(html)
     for budget in (one for trial in puzzle.trials() for one in trial.budgets):
         assert formula.sub("\N{MINUS SIGN}", budget.formula) in text_of(html)
-    (start,) = re.findall(r"<pre[^>]*>(.*?)</pre>", html, re.S)
+    (start,) = re.findall(r"<pre[^>]*>(.*?)</pre>", html, re.DOTALL)
     assert unescape(start) == puzzle.start
     assert puzzle.solution not in unescape(html)
+    assert html.count("<figure") == 1 and html.count("<svg") == 2
+    assert (f'<a href="{puzzle.address}">' in html) == bool(puzzle.thread)
     assert f'data-file="{name.replace("-", "_")}.py"' in html
 
 
