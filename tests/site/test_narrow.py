@@ -58,7 +58,7 @@ def test_no_page_scrolls_sideways_at_any_width(narrow):
 def test_what_scrolls_by_itself_is_reached_with_the_keyboard(narrow):
     """Also when a window becomes narrow that was wide, and again when it becomes wide."""
     page = narrow.page
-    for size in (PHONE, DESK, {"width": 320, "height": 844}):
+    for size in (DESK, PHONE, DESK, {"width": 320, "height": 844}):
         page.set_viewport_size(size)
         page.wait_for_function(f"() => ({STOPS})().length === 0")
 
