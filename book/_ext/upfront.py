@@ -1,8 +1,10 @@
 """What a page says without being read through: words of the glossary and symbols of the chapter
-carry their meaning, and what there is to remember stands folded in the first screen, too.
+carry their meaning; in the first screen stand the chapter's drawing and, folded, what there is to
+remember.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import places
 from docutils import nodes
@@ -12,7 +14,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.writers.html5 import HTML5Translator
 
 LAST = "What to remember"
-FOLD = '<details class="mlx-short"><summary>What you will know</summary>', "</details>"
+FOLD = '<details class="mlx-short"><summary>What you will know {}</summary>', "</details>"
 
 
 class Tip(nodes.Inline, nodes.TextElement):
@@ -69,7 +71,7 @@ def explain(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def summarise(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """The bullets of the last section, once more after the first paragraph."""
+    """The bullets of the last section, once more after the first paragraph, under a drawing."""
     sections = [one for one in doctree.findall(nodes.section) if places.title_of(one) == LAST]
     bullets = next((b for one in sections for b in one.findall(nodes.bullet_list)), None)
     first = next(doctree.findall(nodes.paragraph), None)
@@ -78,7 +80,10 @@ def summarise(app: Sphinx, doctree: nodes.document, page: str) -> None:
     again = bullets.deepcopy()
     for node in again.findall(nodes.Element):
         node["ids"] = []  # an anchor stands once
-    fold = [nodes.raw("", html, format="html") for html in FOLD]
+    drawing = Path(app.srcdir) / f"book/thumbs/{page.rpartition('/')[2]}.svg"
+    app.env.note_dependency(str(drawing), docname=page)
+    svg = drawing.read_text("utf-8").strip()
+    fold = [nodes.raw("", html.format(svg), format="html") for html in FOLD]
     place = first.parent.index(first) + 1
     first.parent[place:place] = [fold[0], again, fold[1]]
 
