@@ -81,7 +81,6 @@ def summarise(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for node in again.findall(nodes.Element):
         node["ids"] = []  # an anchor stands once
     drawing = Path(app.srcdir) / f"book/thumbs/{page.rpartition('/')[2]}.svg"
-    app.env.note_dependency(str(drawing), docname=page)
     svg = drawing.read_text("utf-8").strip()
     fold = [nodes.raw("", html.format(svg), format="html") for html in FOLD]
     place = first.parent.index(first) + 1

@@ -9,6 +9,7 @@ def test_a_chapter_begins_with_what_it_ends_with(look):
     first = page.locator(".mlx-short > ul > li").evaluate_all(texts)
     last = page.locator("#what-to-remember > ul > li").evaluate_all(texts)
     assert 3 <= len(first) <= 6 and first == last
+    assert page.locator(".mlx-short > summary > svg").is_visible(), "the chapter's drawing"
 
 
 def test_a_word_shows_its_definition_on_hover_and_focus(visit):
