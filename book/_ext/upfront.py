@@ -30,7 +30,9 @@ def depart(self: HTML5Translator, node: Tip) -> None:
 
 
 def definitions(env: BuildEnvironment) -> dict[str, str]:
-    """Of each word, by its anchor in the glossary."""
+    """Of each word, by its anchor in the glossary, if the book has one."""
+    if "book/glossary" not in env.all_docs:
+        return {}
     items = env.get_doctree("book/glossary").findall(nodes.definition_list_item)
     return {
         anchor: text_of(item[-1])

@@ -47,7 +47,7 @@ def test_a_folder_is_graded_as_the_page_shows(run, tmp_path, monkeypatch):
         "ada/ring.py": edited("ring"),
         "ada/zero1.py": edited("zero1", (" / me.size", "")),
         "bob/ring.py": grade.find("ring").start,
-        "bob/same_batch.py": edited("same-batch"),
+        "bob/tied.py": edited("tied"),
         "bob/notes.py": "",
     }
     assert files.split() == [f"course/{name}" for name in texts]
