@@ -78,7 +78,7 @@ CANDIDATES: dict[str, Callable[[torch.nn.Module], Step]] = {
     "ZeRO-3": lambda model: a_step(model, Zero3(model, make, model.blocks).step),
     "FSDP2": fsdp2,
     "MiCS": lambda model: a_step(  # HSDP, too, has one row of gradients in flight
-        model, Mics(model, make, model.blocks, shard=2, on_their_way=1).step
+        model, Mics(model, make, model.blocks, shard=2, in_flight=1).step
     ),
     "HSDP": lambda model: fsdp2(model, replicas=dist.get_world_size() // 2),
 }

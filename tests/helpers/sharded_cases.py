@@ -632,11 +632,11 @@ CASES: dict[str, Case] = {
     "Muon": Case(
         build=Matrices,
         make=torch.optim.Muon,
-        told=ours(WHOLE + "Muon: cannot update a piece", FSDP2="RuntimeError: aten.add_"),
+        told=ours(WHOLE + "Muon: cannot update a shard", FSDP2="RuntimeError: aten.add_"),
     ),
     "LBFGS": Case(
         make=torch.optim.LBFGS,
-        told=ours(WHOLE + "LBFGS: cannot update a piece", DDP=CLOSURE, FSDP2=CLOSURE),
+        told=ours(WHOLE + "LBFGS: cannot update a shard", DDP=CLOSURE, FSDP2=CLOSURE),
     ),
     # conversions
     "double() of doubles": Case(train=later(lambda run: run.inner.double())),

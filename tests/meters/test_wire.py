@@ -100,7 +100,7 @@ def test_a_receiver_that_never_reads_is_reported():
             wire.settle(0.1)
 
     with pytest.raises(
-        launch.RankError, match="TimeoutError: data is still on its way after 0.1 seconds"
+        launch.RankError, match="TimeoutError: data is still in flight after 0.1 seconds"
     ):
         launch.run(stuck, 1)
 
