@@ -129,7 +129,8 @@ WRONG = of(**dict.fromkeys(("name", "axis", "says", "first", "source"), TEXT))
 TASK = of(
     ("hint",),
     **dict.fromkeys(("name", "title", "chapter", "task", "start", "hint"), TEXT),
-    grade=WHOLE,  # 1 to 3
+    grade=WHOLE,  # 1 to 4
+    thread=either(TEXT, NULL),  # where a fault of the clinic was found
 )
 MARK = of(
     ("real",),

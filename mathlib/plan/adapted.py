@@ -143,7 +143,10 @@ class AdapterRoom(Room):
 
 
 def refuse_split(axes: Mapping[str, object]) -> None:
-    """Refuse values of axes with which adapters are not counted."""
+    """Refuse values of axes with which adapters are not counted.
+
+    Chapter: after
+    """
     for name, values in ALONE.items():
         if name in axes and axes[name] not in values:
             told = " or ".join(map(str, values))

@@ -91,7 +91,7 @@ FREE = {  # an argument that no check can refuse by its name, and why
     "changes": "passed on",
     "options": "passed on",
     "axes": "several of them",
-    "pieces": "anything that can be dealt out",
+    ("comm.ring_steps", "chunks"): "anything that can be divided",
     "shapes": "each is refused by what it holds",
     "mesh": "checked when it is made",
     "run_": "comes from the data",

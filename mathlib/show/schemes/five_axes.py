@@ -1,7 +1,7 @@
 """The five axes of parallelism: what each cuts and sends, in words, drawings and numbers.
 
 N ranks of an axis · D tokens of a step · e bytes of a number · P parameters · h width · L layers
-k key-value heads of d numbers · E* experts a token visits
+k kv_heads of d numbers · E* experts a token visits
 Each axis alone, on the same step; a model with experts stands in where experts are dealt out.
 """
 
