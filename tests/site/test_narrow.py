@@ -14,7 +14,7 @@ SIDEWAYS = """async (widths) => {  // of a copy in a frame, which is laid out an
     const borders = [...said.matchAll(/(min|max)-width: ?([\\d.]+)px/g)].map(([, side, width]) =>
         side === 'min' ? Math.ceil(width) : Math.floor(width) + 1);  // where a rule begins to hold
     const copy = document.documentElement.cloneNode(true), frame = document.createElement('iframe');
-    for (const script of copy.querySelectorAll('script')) script.remove();
+    for (const script of copy.querySelectorAll('script, [as=script]')) script.remove();
     for (const inner of copy.querySelectorAll('svg, .katex-mathml')) inner.replaceChildren();
     for (const word of copy.querySelectorAll('pre span')) word.replaceWith(...word.childNodes);
     copy.normalize();  // what lies in a picture and how code is coloured takes time and no room
