@@ -1,6 +1,7 @@
 """The built site, served below a sub-path, in a real browser that cannot reach anything else.
 
-`visit` opens a page in a fresh profile: for tests that touch it. Tests that only look share pages.
+`visit` opens a page in an empty profile: for tests that touch it. Tests that only look share pages.
+A new tab costs more than a page, so tabs are used again, emptied of all that was done in them.
 Every page of the book in turn is opened once, under the strict policy that book/how-to-publish.md
 recommends, word for word: `desk`, `paper`, `phone`, `narrow` and `alive` are
 that page as the last test left it, in this order, and `plain` is it without scripts; `look` keeps
@@ -112,7 +113,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Tab:
-    """A tab of the browser, and an ear for what its page asks for and complains about."""
+    """A tab of the browser: of one visit after another, that know nothing of each other."""
 
     page: Page
     seen: Visit | None = None
@@ -143,24 +144,39 @@ class Tab:
         self.seen.foreign.append(request.url)
         return route.abort()
 
+    def empty(self) -> None:
+        """Leave the page and forget it."""
+        context = self.page.context
+        self.page.goto("about:blank")
+        context.set_offline(False)
+        context.unroute_all(behavior="ignoreErrors")
+        context.route("**/*", self.guard)
+        session = context.new_cdp_session(self.page)
+        session.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+        session.detach()
+        self.page.mouse.move(0, 0)
+
 
 @dataclass
 class Tabs:
-    """Each in a profile of its own. One that is used again saves a second, but at times the next
-    page was told of a script that had been given up.
-    """
+    """Those that are open and free, by how they were opened."""
 
     browser: Browser
+    free: dict[str, list[Tab]] = field(default_factory=dict)
 
     @contextmanager
     def lent(self, script: str = "", **options: object) -> Iterator[Tab]:
         """One for a while; `script` runs before a page's own."""
-        context = self.browser.new_context(**options)
-        context.add_init_script(COLLECT + script)
-        tab = Tab(context.new_page())
-        tab.listen()
+        free = self.free.setdefault(json.dumps([script, options], sort_keys=True), [])
+        if not free:
+            context = self.browser.new_context(**options)
+            context.add_init_script(COLLECT + script)
+            free.append(Tab(context.new_page()))
+            free[0].listen()
+        tab = free.pop()
         yield tab
-        context.close()
+        tab.empty()
+        free.append(tab)
 
     @contextmanager
     def opened(self, origin: str, name: str, query: str = "", **options: object) -> Iterator[Visit]:
@@ -176,7 +192,7 @@ def tabs(chromium: Browser) -> Tabs:
 
 @pytest.fixture
 def visit(tabs: Tabs, origin: str) -> Iterator[Callable[..., Visit]]:
-    """`visit("chapters/compute", viewport=..., java_script_enabled=...)` opens a page in a fresh
+    """`visit("chapters/compute", viewport=..., java_script_enabled=...)` opens a page in an empty
     profile.
     """
     with ExitStack() as pages:

@@ -37,10 +37,7 @@ def test_no_page_holds_a_script_or_a_handler():
 
 
 def kept(seen) -> bool:
-    """What the page has already it may give up when a test's copy of it asks again."""
-    had = {f"failed: {request.url}" for request in seen.finished}
-    lasting = [said for said in seen.complaints if said not in had]
-    return seen.page.evaluate("window.violations") == lasting == seen.foreign == []
+    return seen.page.evaluate("window.violations") == seen.complaints == seen.foreign == []
 
 
 def use_the_tools(page) -> None:
