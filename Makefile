@@ -103,7 +103,7 @@ lint: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-test-formulas: $(VENV)/.all  # without nbval, which takes three seconds to load; neighbours share a worker and its caches
+test-formulas: $(VENV)/.all book/live/node_modules/.installed  # without nbval, which takes three seconds to load; neighbours share a worker and its caches
 	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=worksteal $(addprefix --ignore=,$(RUNS) tests/site)
 
 test-runs: $(VENV)/.all  # three at a time here and below, as ranks, kernels and browsers wait
