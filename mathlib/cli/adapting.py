@@ -69,7 +69,6 @@ def set_program(args: Typed) -> None:
 
 def keeps_words(args: Typed) -> str:
     """By whose conventions the memory of adapters was counted."""
-    from mathlib.plan.adapted import RECIPE
+    from mathlib.plan.wording import kept_beside
 
-    recipe = args.recipe or RECIPE
-    return f"memory counted as PyTorch's own operations fill it: bf16, adapters as {recipe}"
+    return f"memory {kept_beside(args.recipe)}"

@@ -8,7 +8,7 @@ from mathlib.cli import days, terminal
 from mathlib.cli.amounts import NUMBER, amount
 from mathlib.cli.days import add_run
 from mathlib.cli.options import add_model, add_tokens, model_of
-from mathlib.cli.plans import add_search, follow, runs_of, search_of, whole_run
+from mathlib.cli.plans import add_search, follow, search_of, whole_run
 from mathlib.cli.registry import command
 from mathlib.cli.steps import add_machine, machine_of
 from mathlib.cli.text import facts_dict, show, wrapped
@@ -102,6 +102,8 @@ def _between(on: "Machine", one: "Answer") -> str:
     """The same in words, and how often it runs out of memory."""
     if not one.choice:
         return ""
+    from mathlib.plan.wording import runs_of
+
     at = _interval(on, one, one.choice)
     low, high = shown(at.low, "second"), shown(at.high, "second")
     like = f"80% prediction interval, from {runs_of(on)} like it: {low} to {high}"

@@ -248,6 +248,8 @@ def _mfu(on: "Machine", one: "Choice") -> float:
 
 def told(on: "Machine", found: "Ranking", fits: str) -> str:
     """How many there were, what was too much, where the best one's time lies."""
+    from mathlib.plan.wording import runs_of
+
     lines = [f"{found.tried:,} layouts tried, {found.fitting:,} fit", fits]
     if found.full:
         causes = ", ".join(f"{n:,} {name}" for name, n in found.full.items())
@@ -261,11 +263,6 @@ def told(on: "Machine", found: "Ranking", fits: str) -> str:
     if not found.complete:
         lines.append("the search was stopped: this is the best until then")
     return wrapped("\n".join(lines))
-
-
-def runs_of(on: "Machine") -> str:
-    """Whose measured times an interval is of."""
-    return "pretraining runs" if on.adapters else "runs"
 
 
 def ranking_data(on: "Machine", found: "Ranking", runs: Sequence[Run] = ()) -> dict[str, Any]:

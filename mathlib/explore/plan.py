@@ -12,10 +12,20 @@ from mathlib.from_config import from_config
 from mathlib.from_config.files import parsed
 from mathlib.memory.reserve import find_reserve
 from mathlib.plan import planner, step
+from mathlib.plan.adapted import PROGRAM, Adapters
 from mathlib.plan.calibration import find_rates
 from mathlib.plan.machine import Host, host_of
 from mathlib.plan.room import find_keeps
-from mathlib.plan.wording import at_risk, axes_of, enough_devices, kept_words, of_peak, would_do
+from mathlib.plan.wording import (
+    at_risk,
+    axes_of,
+    enough_devices,
+    kept_beside,
+    kept_words,
+    of_peak,
+    runs_of,
+    would_do,
+)
 from mathlib.show import says
 from mathlib.show.experiments import Choice, Line, Named, Range, Text, doubling, experiment, tell
 from mathlib.show.planned import Plan, files, formulas, mfu, pictures, rows_table, words
@@ -36,6 +46,9 @@ PROGRAMS = (  # rows of calibrations.toml
     ("Megatron Core, TP communication not hidden", "megatron-core-plain"),
     ("PyTorch FSDP, compiled (torchtitan)", "fsdp"),
     ("PyTorch FSDP, not compiled", "fsdp-eager"),
+    ("PyTorch with LoRA, frozen weights in 16 bits", "lora"),
+    ("PyTorch with QLoRA, 4 bits whole on each GPU", "qlora"),
+    ("PyTorch with QLoRA, 4 bits in shards", "qlora-sharded"),
     ("DeepSpeed", "deepspeed"),
     ("Megatron-DeepSpeed", "megatron-deepspeed"),
     ("Megatron-DeepSpeed with ZeRO", "megatron-deepspeed-zero"),
@@ -48,6 +61,7 @@ PROGRAMS = (  # rows of calibrations.toml
     ("Aleph Alpha's trainer, FlashAttention alone", "megatron-flash-norms"),
     ("Megatron-LM of 2021", "megatron-2021"),
 )
+TUNED = {"lora": "16", "qlora": "4", "qlora-sharded": "4 sharded"}  # bits of frozen matrices
 PRECISIONS = (("bf16 or fp16", "half"), ("fp8", "fp8"), ("fp4", "fp4"))
 OWN = "own"
 RECIPES = (
@@ -99,12 +113,12 @@ class Asked:
     only: str
     most: str
     host: bool  # whether states and activations may wait there
+    adapters: Adapters | None = None  # None: all weights are trained
 
     def machine(self) -> step.Machine:
         """What the layouts meet."""
-        return machine(
-            self.model, self.cluster, self.tokens, self.program, self.precision, self.host
-        )
+        how = self.program, self.precision, self.host, self.adapters
+        return machine(self.model, self.cluster, self.tokens, *how)
 
     def how(self, on: step.Machine) -> dict[str, Any]:
         """The same as options of a search."""
@@ -122,13 +136,21 @@ class Asked:
 
 @lru_cache(2)
 def machine(
-    model: Model, cluster: str, tokens: int, program: str, precision: str, host: bool
+    model: Model,
+    cluster: str,
+    tokens: int,
+    program: str,
+    precision: str,
+    host: bool,
+    adapters: Adapters | None = None,
 ) -> step.Machine:
     """What remembers all that it was asked, also with other devices, sequences and risks."""
+    if adapters and host:
+        raise InputError("host = 'yes': with adapters expected 'no', as none of theirs is counted")
     nodes = nodes_of(cluster)
     rates = find_rates(nodes.device, program, precision=precision)
     there = _host(nodes) if host else None
-    return step.machine(model, nodes, rates, host=there, tokens=tokens)
+    return step.machine(model, nodes, rates, host=there, tokens=tokens, adapters=adapters)
 
 
 @lru_cache(8)
@@ -176,13 +198,18 @@ def _far(search: planner.Progress) -> None:
     Line("only", "Only layouts with", LETTERS, 120, "", ("zero=3",), True, "zero=3,recompute=none"),
     Line("most", "Layouts with at most", LETTERS, 120, "", ("tensor=1",), True, "tensor=4"),
     Choice("host", "May wait in the host's memory", HOST, "no"),
+    doubling("rank", "Rank of adapters, with LoRA or QLoRA", 1, 1024, 16),
     Range("row", "Row of the table", 1, ROWS, 1, 1),
     code=(ranked,),
     main=5,
     above=True,
     long=True,
 )
-def plan(model: str, config: str, recipe: str, host: str, row: int, **rest: Any) -> str:
+def plan(
+    model: str, config: str, program: str, recipe: str, host: str, rank: int, row: int, **rest: Any
+) -> str:
+    beside = Adapters(rank, bits=TUNED[program]) if program in TUNED else None
+    rest |= {"program": PROGRAM if beside else program, "adapters": beside}
     try:
         chosen = read(config) if config else specs.find_model(model)
         own = None if recipe == OWN else recipe
@@ -209,7 +236,7 @@ def _said(asked: Asked, plan: Plan) -> str:
     sure = ""
     if between:
         low, high = says.time(between.low), says.time(between.high)
-        sure = f" Of ten published runs like it, eight would lie between {low} and {high}."
+        sure = f" Of ten published {runs_of(on)} like it, eight would lie between {low} and {high}."
         sure += "" if best.offload == "none" else " None of these kept anything on the host."
     return (
         f'<p class="mlx-say">{_on(on, asked.devices)}: <b>{says.time(best.seconds)} a step</b>, '
@@ -221,6 +248,8 @@ def _said(asked: Asked, plan: Plan) -> str:
 
 def _counted(asked: Asked) -> str:
     """By whose conventions memory was counted."""
+    if asked.adapters:
+        return f"{escape(str(asked.adapters)).capitalize()}. Memory is {kept_beside(asked.recipe)}."
     kept = escape(kept_words(asked.program, asked.recipe), quote=False)
     return f"Memory is counted as {asked.program} fills it: {kept}."
 

@@ -120,6 +120,12 @@ class AdapterRoom(Room):
         gathered = sum(found.amount(name) for name in found if name.startswith("gathered"))
         return sum(found.amount(name) for name in found if name not in PASSING) - gathered, gathered
 
+    def by_part(self, way: Layout) -> dict[str, float]:
+        """Bytes of all that a device holds, as `memory.adapters` names it."""
+        found = self._needs(way.recompute, way.zero, way.shard if way.zero else 1)
+        times = {name: way.micro_batch if name in PASSING else 1 for name in found}
+        return {name: found.amount(name) * times[name] for name in found}
+
     def _needs(self, recompute: str, zero: int, shard: int) -> Parts:
         """What a device holds of a micro-batch of one sequence; asked once."""
         key = recompute, zero, shard

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mathlib.checks import InputError
+from mathlib.plan.adapted import RECIPE
 from mathlib.plan.room import find_keeps
 
 if TYPE_CHECKING:  # loaded when somebody searches
@@ -51,6 +52,16 @@ def would_do(more: "Answer") -> str:
     if more:
         return f"{more.value:,} devices would do: {more.choice}"
     return "the search was stopped" if not more.complete else "no more devices would do"
+
+
+def runs_of(on: "Machine") -> str:
+    """Whose measured times an interval is of."""
+    return "pretraining runs" if on.adapters else "runs"
+
+
+def kept_beside(recipe: str | None = None) -> str:
+    """By whose conventions the memory of adapters is counted."""
+    return f"counted as PyTorch's own operations fill it: bf16, adapters as {recipe or RECIPE}"
 
 
 def kept_words(program: str, recipe: str | None = None) -> str:

@@ -123,14 +123,16 @@ def _times(on: step.Machine, one: planner.Choice) -> dict[str, float]:
 
 
 def formulas(plan: Plan) -> str:
-    """Every part of the step and of the memory, with its formula and the numbers in it."""
+    """Every part of the step and of the memory, with its formula and the numbers in it; adapters
+    have no formula of every part, so that theirs stand alone.
+    """
     time, space = (
         step_laws.seconds(plan.on, plan.chosen.layout, plan.chosen.offload),
         step_laws.memory(plan.room, plan.chosen.layout, plan.chosen.offload),
     )
-    row = f"Row {plan.n}: every part of the"
-    return _laws(f"{row} step, with its formula", "time", time, says.time) + (
-        _laws(f"{row} memory, with its formula", "memory", space, says.size)
+    row, its = f"Row {plan.n}: every part of the", "" if plan.on.adapters else ", with its formula"
+    return _laws(f"{row} step{its}", "time", time, says.time) + (
+        _laws(f"{row} memory{its}", "memory", space, says.size)
     )
 
 
@@ -140,7 +142,8 @@ def _laws(title: str, keep: str, laws: list[step_laws.Law], show: Callable[[floa
     for one in laws:
         said = INDEX.sub(r"<i>\1</i><sub>\2</sub>", escape(one.words))
         head = f"<b>{escape(one.name)}</b>, {says.html(show(one.amount))}"
-        inside += f'<p class="mlx-law">{head}</p><p>{said}</p>{one.formula}'
+        said = f"<p>{said}</p>" if said else ""
+        inside += f'<p class="mlx-law">{head}</p>{said}{one.formula}'
     return f'<details data-keep="{keep}"><summary>{title}</summary>{inside}</details>'
 
 
@@ -184,6 +187,8 @@ def record(plan: Plan) -> dict[str, Any]:
         "mfu": _short(step.utilization(on, chosen.layout, offload=chosen.offload)),
         "layouts": {"tried": found.tried, "fit": found.fitting},
     }
+    if on.adapters:
+        told["adapters"] = asdict(on.adapters)
     if found.between:
         low, high = _short(found.between.low), _short(found.between.high)
         told["quickest"] = {"seconds": _short(found.choices[0].seconds), "low": low, "high": high}

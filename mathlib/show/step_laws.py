@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mathlib.checks import InputError
 from mathlib.memory import states
 from mathlib.plan import step
+from mathlib.plan.adapted import AdapterRoom
 from mathlib.plan.laws import LAWS, ON_HOST
 from mathlib.plan.room import Room
 from mathlib.plan.work import OFFLOAD, Away
@@ -68,12 +69,13 @@ def typeset(letter: str, value: float) -> Number:
 def seconds(on: step.Machine, layout: Layout, offload: str = "none") -> list[Law]:
     """The parts of a step with their formulas, in the order in which the planner adds them."""
     parts = step.step(on, layout, offload=offload)
-    letters = step.letters(on, layout, offload=offload)
+    letters = {} if on.adapters else step.letters(on, layout, offload=offload)
     found = []
     for name in parts:
         key = ON_HOST if name == "optimizer" and ON_HOST in letters else name
         text, words = LAWS.get(key, ("T = 0", ""))
-        numbers = {letter: typeset(letter, value) for letter, value in letters[key].items()}
+        given = letters.get(key, {})
+        numbers = {letter: typeset(letter, value) for letter, value in given.items()}
         found.append(law(name, timed(parts.amount(name)), words, text, numbers))
     return found
 
@@ -88,7 +90,9 @@ def parts(room: Room, layout: Layout, offload: str = "none") -> dict[str, float]
 
 
 def memory(room: Room, layout: Layout, offload: str = "none") -> list[Law]:
-    """What fills the fullest device, with the formulas."""
+    """What fills the fullest device, with the formulas; with adapters part by part without them."""
+    if isinstance(room, AdapterRoom):
+        return [Law(name, amount, "", "") for name, amount in room.by_part(layout).items()]
     amounts, away = parts(room, layout, offload), OFFLOAD[offload]
     laws = [
         _states(room, layout, amounts, away),

@@ -168,7 +168,11 @@ SAME = [
     {"program": "megatron-flash-norms", "most": "tensor=2"},
     {"cluster": "rtx-4090", "risk": 1.0},
     {"cluster": "dgx-a100", "host": "yes"},
+    {"program": "lora", "rank": 64},
+    {"program": "qlora", "model": "llama3-70b", "devices": 4, "sequences": 8, "tokens": 2048},
+    {"program": "qlora-sharded", "cluster": "dgx-a100", "recipe": "mixed-adam-8bit"},
 ]
+KINDS = {"lora": "", "qlora": "--qlora", "qlora-sharded": "--qlora sharded"}
 
 
 def typed(settings):
@@ -178,6 +182,8 @@ def typed(settings):
     words = [f"plan {asked.pop('model')} --{where} {asked.pop('cluster')}"]
     words += ["--offload"] if asked.pop("host", "no") == "yes" else []
     words.append(f"--batch {asked.pop('sequences')}")
+    if asked.get("program") in KINDS:
+        words.append(f"--lora {asked.pop('rank', 16)} {KINDS[asked.pop('program')]}")
     return " ".join([*words, *(f"--{name} '{value}'" for name, value in asked.items())])
 
 
@@ -240,6 +246,8 @@ def test_where_nothing_fits_the_page_says_how_many_would_do_as_the_command_line_
         {"most": "recompute=none"},
         {"only": "tensor"},
         {"model": "gpt2-xl"},
+        {"program": "lora", "precision": "fp8"},
+        {"program": "qlora", "only": "tensor=2"},
     ],
     ids=str,
 )
@@ -255,7 +263,8 @@ def test_all_that_the_library_knows_can_be_asked_for():
         next(c for c in PLAN.controls if c.name == name) for name in ("model", "cluster", "program")
     )
     assert set(model.offers()) == set(specs.table("models"))
-    assert set(program.offers()) == set(specs.table("calibrations")["programs"])
+    programs = {*specs.table("calibrations")["programs"], *explored.TUNED}
+    assert set(program.offers()) == programs
     nodes = [explored.nodes_of(name) for name in cluster.offers()]
     assert {n.device for n in nodes} == set(specs.table("devices"))
     assert set(cluster.offers()) >= set(specs.table("clusters"))
@@ -264,6 +273,17 @@ def test_all_that_the_library_knows_can_be_asked_for():
         assert len(set(labels)) == len(labels), "who types a label means one"
     for control in (model, cluster):
         assert set(control.touches()) < set(control.offers()), "not all of them are answered ahead"
+
+
+def test_adapters_are_taken_apart_without_formulas_and_nothing_of_theirs_waits_on_the_host():
+    asked = {"program": "qlora", "devices": 8, "sequences": 8, "tokens": 2048, "rank": 64}
+    html = PLAN.run(asked)
+    laws = re.findall(r'<p class="mlx-law"><b>([^<]*)</b>', html)
+    assert {"matmuls", "matrices in 4 bits", "scales", "adapters"} <= set(laws)
+    assert "<math" not in html and "formula" not in html and "ten published pretraining" in html
+    plan = json.loads(pre(html, "plan.json"))
+    assert plan["adapters"]["rank"] == 64 and plan["adapters"]["bits"] == "4"
+    assert "with adapters expected 'no'" in unescape(PLAN.run(asked | {"host": "yes"}))
 
 
 def test_where_states_may_wait_on_the_host_more_fits():

@@ -36,6 +36,8 @@ def test_a_layout_holds_what_the_formula_says(bits, zero):
         how |= {"quantised": bits != "16", "whole_bits": bits == "4", "ends": True}
         told = adapters.sharded(EIGHT, devices=8 if zero else 1, zero=zero, micro_batch=b, **how)
         assert room.total(lay) == pytest.approx(told.total, rel=1e-12)
+        by_part = room.by_part(lay)
+        assert by_part == pytest.approx({name: told.amount(name) for name in told})
     (best,) = planner.search(machine(own), devices=8, sequences=8, most=1).choices
     assert best.memory == pytest.approx(machine(own).filled().total(best.layout))
 
