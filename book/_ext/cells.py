@@ -123,6 +123,7 @@ class MarkCells(SphinxPostTransform):
 
     def elsewhere(self, page: str) -> str:
         to = self.app.builder.get_relative_uri(page, "book/how-to-run")
+        to += "#on-your-machine"
         return ELSEWHERE.format(to, page)
 
 

@@ -9,9 +9,8 @@ import ast
 import json
 import linecache
 import re
-import symtable
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from functools import cache
 from html import escape
@@ -22,6 +21,8 @@ from mathlib.records import dataclass
 from mathlib.show.unbroken import unbroken
 
 MOST = 20_000  # characters of what is printed; a page that shows more is slow
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 CELL = re.compile(r"this cell|cell \d+ of this page")
 IMPORT = (ast.Import, ast.ImportFrom)
@@ -72,27 +73,34 @@ def names(source: str) -> Names:
 
 def used(line: ast.stmt) -> tuple[set[str], set[str], set[str]]:
     """The names that a statement reads, those that functions in it read, and those it binds."""
-    top, *inner = tables(symtable.symtable(ast.unparse(line), "cell", "exec"))
-    binds = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()} | {
-        t.get_name() for t in top.get_children() if t.get_type() in ("function", "class")
-    }
-    reads = {s.get_name() for s in top.get_symbols() if s.is_referenced()}
-    reads -= binds if isinstance(line, COMPOUND) else set()
-    if isinstance(line, ast.AugAssign) and isinstance(line.target, ast.Name):
-        reads.add(line.target.id)
-    late = {
-        symbol.get_name()
-        for table in inner
-        for symbol in table.get_symbols()
-        if symbol.is_global() and symbol.is_referenced()
-    }
-    return reads, late, binds
+    reads, binds = free(line), stored(line)
+    late = set[str]().union(*(free(one) for one in ast.walk(line) if isinstance(one, FUNCTION)))
+    if isinstance(line, ast.AugAssign):
+        reads |= stored(line.target)
+    return reads - (binds if isinstance(line, COMPOUND) else set()), late, binds
 
 
-def tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for child in table.get_children():
-        yield from tables(child)
+def free(node: ast.AST) -> set[str]:
+    """What is read in it and not bound in a scope of its own."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    inside = set[str]().union(*map(free, ast.iter_child_nodes(node)))
+    if isinstance(node, (*FUNCTION, *COMPREHENSION, ast.ClassDef)):
+        return inside - set[str]().union(*map(stored, ast.iter_child_nodes(node)))
+    return inside
+
+
+def stored(node: ast.AST) -> set[str]:
+    """What it binds, in its own scope."""
+    if isinstance(node, ast.Name):
+        return set() if isinstance(node.ctx, ast.Load) else {node.id}
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Lambda, *COMPREHENSION)):
+        return set()
+    own = {bound(node)} if isinstance(node, ast.alias) else set[str]()
+    own |= {node.arg} if isinstance(node, ast.arg) else set()
+    return own.union(*map(stored, ast.iter_child_nodes(node)))
 
 
 def needed(sources: Sequence[str], at: int) -> set[tuple[int, str]]:
@@ -121,7 +129,7 @@ def imported(sources: Sequence[str], at: int) -> set[str]:
 
 def reduced(source: str, file: str, keep: set[str]) -> ast.Module:
     """A cell with those imports alone that are kept, and with its body if that is."""
-    whole = compile(source, file, "exec", ast.PyCF_ONLY_AST)
+    whole = ast.parse(source, file)
     lines = []
     for line in whole.body:
         if isinstance(line, IMPORT):
