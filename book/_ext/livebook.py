@@ -7,6 +7,7 @@ version is never mixed with a cached old one. What takes long is computed beside
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from sphinx.errors import ExtensionError
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 NOT_IN_PAGE = {"precompile.mjs", "editor.mjs"}  # of book/live, run or bundled at build time
 ENGINE = "node_modules/minisearch"  # of the search
+LIVE = r'class="(mlx|mlx-predict|[\w ]+ mlx-runs)"'  # what live.mjs brings to life
 PACKED = ("pyodide.asm.wasm", "python_stdlib.zip")  # by us: no host need compress them
 RUNTIME = """// Written by the build: where Python lies, and what it costs to fetch.
 export const pyodide = new URL('../{folder}/', import.meta.url);
@@ -101,7 +103,9 @@ def computed(root: Path, live: str) -> dict[str, dict[str, bytes]]:
         f"{kind}-{digest(*files.values())}"
         for kind, files in (("pyodide", runtime), ("answers", answers))
     )
-    packed, workshop = (pack((ready / f"{n}.files").read_bytes()) for n in ("mathlib", "workshop"))
+    packed, workshop, cells = (
+        pack((ready / f"{n}.files").read_bytes()) for n in ("mathlib", "workshop", "cells")
+    )
     homes = (ready / "homes.json").read_text("utf-8")
     told = runtime_module(folder, runtime, packed, homes, stored)
     return {
@@ -110,6 +114,7 @@ def computed(root: Path, live: str) -> dict[str, dict[str, bytes]]:
             "mathlib.packed": packed,
             "runtime.mjs": told,
             "workshop.packed": workshop,
+            "cells.packed": cells,
             "editor.mjs": (ready / "editor.mjs").read_bytes(),
         },
         stored: answers,
@@ -149,9 +154,9 @@ def write(app: Sphinx, every: dict[str, dict[str, bytes]]) -> None:
 def add_script(
     app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object
 ) -> None:
-    """Only pages that hold an experiment, a question or a puzzle load anything."""
+    """Only pages that hold an experiment, a question, a running cell or a puzzle load anything."""
     body = context.get("body") or ""
-    if 'class="mlx"' in body or 'class="mlx-predict"' in body:
+    if re.search(LIVE, body):
         app.add_js_file(f"{app.config.livebook_folder}/live.mjs", type="module")
     if 'class="mlx-puzzle"' in body:
         app.add_js_file(f"{app.config.livebook_folder}/workshop.mjs", type="module")

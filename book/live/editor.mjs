@@ -1,4 +1,4 @@
-// The editor of the workshop, CodeMirror: the build bundles it into a file that only a page with puzzles loads.
+// The editor of the workshop and of cells, CodeMirror: the build bundles it into a file that a page loads when it is asked for.
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { pythonLanguage } from '@codemirror/lang-python';
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
@@ -16,13 +16,13 @@ const colours = HighlightStyle.define([
 ]);
 
 // An editor in `place`; `changed` hears its text, `run` is what Ctrl+Enter does. Tab indents: Escape, then Tab leaves.
-export function edit(place, { text, label, described, changed, run }) {
+export function edit(place, { text, label, described, changed, run, numbered = true }) {
   const view = new EditorView({
     parent: place,
     state: EditorState.create({
       doc: text,
       extensions: [
-        lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), pythonLanguage, syntaxHighlighting(colours),
+        numbered ? lineNumbers() : [], history(), drawSelection(), indentOnInput(), bracketMatching(), pythonLanguage, syntaxHighlighting(colours),
         indentUnit.of('    '), EditorState.tabSize.of(4),
         keymap.of([{ key: 'Mod-Enter', run: () => { run(); return true; } }, indentWithTab, ...defaultKeymap, ...historyKeymap]),
         EditorView.contentAttributes.of({ 'aria-label': label, 'aria-describedby': described, tabindex: '0' }),

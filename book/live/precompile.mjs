@@ -1,14 +1,16 @@
 // At build time: Python's standard library and this one, compiled by the very Python that will run them in the browser.
 // Most of its starting time is compiling sources, so byte code is shipped (3x quicker); and of both libraries only what
-// another Python loads that starts as the page's does and runs every experiment. What the workshop loads beyond that comes apart.
-// Usage: node precompile.mjs <pyodide folder> <library.zip> <workshop.zip> <output folder>
+// another Python loads that starts as the page's does and runs every experiment. What the workshop and cells load beyond that
+// comes apart.
+// Usage: node precompile.mjs <pyodide folder> <library.zip> <workshop.zip> <cells.zip> <output folder> <names that cells import>
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { buildSync } from 'esbuild';
 import { unpack } from './unpack.mjs';
 
-const [runtime, library, workshop, out] = process.argv.slice(2).map((p) => path.resolve(p));
+const [runtime, library, workshop, cells, out] = process.argv.slice(2, 7).map((p) => path.resolve(p));
+const asked = JSON.parse(process.argv[7]);
 const { loadPyodide } = await import(pathToFileURL(path.join(runtime, 'pyodide.mjs')).href);
 const LOADED = `
 import importlib, sys
@@ -31,20 +33,37 @@ for puzzle in grade.every():
 [name for name in names() if name not in loaded]
 `;
 
+const RUN = `
+def load(name):
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        load(name.rpartition(".")[0])
+for name in asked:
+    load(name)
+from mathlib.show import cells
+for program in ("print(1)", "x = 1 +", "1 / 0", "nothing", "import torch", "print.it"):
+    cells.answer(f'["{program}"]', 0)
+[name for name in names() if name not in loaded and not name.startswith("mathlib.workshop")]
+`;
+
 // What the page's Python has loaded when every experiment has run, and one call has failed and said why; what more it
-// has when every puzzle has been graded.
-async function loaded(files, more, late) {
+// has when every puzzle has been graded; and what cells import, and need to say what is wrong.
+async function loaded(files, graded, run, late) {
   const python = await loadPyodide();
   unpack(python.FS, files, '/library');
   python.pyimport('sys').path.append('/library');
   const experiments = python.pyimport('mathlib.show.experiments');
   try { experiments.run_json('none', '{}'); } catch { /* as it should */ }
-  const globals = python.toPy({ late });
+  const globals = python.toPy({ late, asked });
   globals.set("experiments", experiments);
   const [names, homes] = python.runPython(LOADED, { globals }).toJs({ dict_converter: Object.fromEntries });
-  unpack(python.FS, more, '/library');
   globals.set('loaded', python.toPy(new Set(names)));
-  return [names, homes, python.runPython(GRADED, { globals }).toJs()];
+  const more = (archive, code) => {
+    unpack(python.FS, archive, '/library');
+    return python.runPython(code, { globals }).toJs();
+  };
+  return [names, homes, more(graded, GRADED), more(run, RUN)];
 }
 
 // A script with all that it imports as one, and the licences of that.
@@ -63,18 +82,20 @@ const compiler = await loadPyodide({ env: { PYTHONNODEBUGRANGES: '1' } }); // co
 compiler.FS.writeFile('/stdlib.zip', fs.readFileSync(path.join(runtime, 'python_stdlib.zip')));
 compiler.FS.writeFile('/mathlib.zip', fs.readFileSync(library));
 compiler.FS.writeFile('/workshop.zip', fs.readFileSync(workshop));
+compiler.FS.writeFile('/cells.zip', fs.readFileSync(cells));
 compiler.runPython(fs.readFileSync(fileURLToPath(new URL('precompile.py', import.meta.url)), 'utf8'));
 const call = (name, ...given) => compiler.globals.get(name)(...given).toJs();
 try {
-  const whole = ['/mathlib.zip', '/workshop.zip'].map((zip) => call('library', zip, undefined));
-  const [modules, homes, graded] = await loaded(...whole, call('late_imports', '/mathlib.zip'));
+  const whole = ['/mathlib.zip', '/workshop.zip', '/cells.zip'].map((zip) => call('library', zip, undefined));
+  const [modules, homes, graded, run] = await loaded(...whole, call('late_imports', '/mathlib.zip'));
   const foreign = graded.filter((name) => !name.startsWith('mathlib.workshop'));
   if (foreign.length) throw new Error(`the workshop needs what no experiment does: ${foreign}`);
-  const names = compiler.toPy(modules);
+  const names = compiler.toPy([...modules, ...run.filter((name) => !name.startsWith('mathlib'))]); // Python comes as one
   fs.mkdirSync(out, { recursive: true });
   fs.writeFileSync(path.join(out, 'python_stdlib.zip'), call('stdlib', '/stdlib.zip', names));
   fs.writeFileSync(path.join(out, 'mathlib.files'), call('library', '/mathlib.zip', names));
   fs.writeFileSync(path.join(out, 'workshop.files'), call('library', '/workshop.zip', compiler.toPy(graded)));
+  fs.writeFileSync(path.join(out, 'cells.files'), call('library', '/cells.zip', compiler.toPy(run), '/mathlib.zip'));
   fs.writeFileSync(path.join(out, 'homes.json'), JSON.stringify(homes));
   bundle('editor.mjs');
 } catch (error) {

@@ -51,9 +51,10 @@ def stdlib(archive: str, loaded: Container[str] | None) -> bytes:
     return out.getvalue()
 
 
-def library(archive: str, loaded: Container[str] | None) -> bytes:
-    """One file that unpack.mjs takes apart; what is not code stays."""
-    files = list(compiled(archive, loaded))
+def library(archive: str, loaded: Container[str] | None, base: str = "") -> bytes:
+    """One file that unpack.mjs takes apart; what is not code stays, unless the base has it."""
+    there = zipfile.ZipFile(base).namelist() if base else ()
+    files = [(name, data) for name, data in compiled(archive, loaded) if name not in there]
     head = json.dumps([(name, len(data)) for name, data in files])
     return head.encode() + b"\n" + b"".join(data for _, data in files)
 

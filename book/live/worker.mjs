@@ -2,12 +2,13 @@
 import { download, homes, packed, pyodide, scripts } from './runtime.mjs';
 import { unpack } from './unpack.mjs';
 
+const ROOMS = { workshop: 'mathlib.workshop.page', cells: 'mathlib.show.cells' }; // where each answers
 const SMALLEST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]); // a WebAssembly module of nothing
 const opened = {};
 let python;
 let run;
 let load;
-let workshop;
+const brought = {};
 let got = 0;
 let lose;
 const lost = new Promise((_, reject) => { lose = reject; });
@@ -63,13 +64,13 @@ async function start() {
   load = python.pyimport('importlib').import_module;
 }
 
-// What only the workshop needs comes with its first question.
-async function open_workshop() {
-  const answer = await fetch(new URL('workshop.packed', import.meta.url)).catch(() => { throw new Error('the connection broke'); });
-  if (!answer.ok) throw new Error(`the workshop is missing: the server answered ${answer.status}`);
+// What only the workshop or cells need comes with the first question to them.
+async function bring(room) {
+  const answer = await fetch(new URL(`${room}.packed`, import.meta.url)).catch(() => { throw new Error('the connection broke'); });
+  if (!answer.ok) throw new Error(`what the ${room} needs is missing: the server answered ${answer.status}`);
   const files = await new Response(answer.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
   unpack(python.FS, new Uint8Array(files), '/library');
-  return load('mathlib.workshop.page').answer;
+  return load(ROOMS[room]).answer;
 }
 
 const words = (error) => String(error?.message ?? error).trim().split('\n').pop();
@@ -83,11 +84,12 @@ self.onmessage = async ({ data: { number, id, values, needed } }) => {
     return; // said once, above
   }
   try {
-    if (id === 'workshop' || needed === 'workshop') {
-      workshop ??= open_workshop();
-      workshop.catch(() => { workshop = undefined; }); // the next question asks again
-      const answer = await workshop;
-      return needed || self.postMessage({ number, html: answer(values.puzzle, values.program) });
+    const room = needed ?? id;
+    if (ROOMS[room]) {
+      brought[room] ??= bring(room);
+      brought[room].catch(() => { delete brought[room]; }); // the next question asks again
+      const answer = await brought[room];
+      return needed || self.postMessage({ number, html: answer(...Object.values(values)) });
     }
     if (needed) return void load(homes[needed]);
     const far = (share, words) => self.postMessage({ number, share, words });

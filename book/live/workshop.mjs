@@ -1,10 +1,9 @@
 // The page of the workshop: a puzzle that is opened gets an editor, and Python grades what is written there.
+import { asking } from './asking.mjs';
 import { element, parsed } from './dom.mjs';
-import { computing, run, stop, warm, why_never } from './python.mjs';
+import { warm } from './python.mjs';
 import { put } from './result.mjs';
 
-export const limits = { computing: 20_000 }; // milliseconds until a program that has not ended is stopped
-const LOOK = 200; // milliseconds between two looks at the clock
 const KEYS = 'Ctrl+Enter runs. Tab indents; press Escape, then Tab, to leave the editor.';
 const place = (name) => `mlx-workshop.${name}`;
 
@@ -38,63 +37,27 @@ function enliven(root) {
   const start = program.textContent;
   const keys = element('p', { class: 'mlx-keys', id: `keys-${name}` }, KEYS);
   const box = element('div', { class: 'mlx-editor' });
-  const begin = element('button', { type: 'button' }, 'Run');
-  const halt = element('button', { type: 'button', disabled: '' }, 'Stop');
-  const again = element('button', { type: 'button' }, 'Reset');
-  const status = element('p', { class: 'mlx-status', role: 'status' });
-  const spoken = element('p', { class: 'mlx-spoken', 'aria-live': 'polite' }); // the verdict; it is seen in the result
   const output = element('div', { class: 'mlx-output', role: 'region', 'aria-label': `What became of ${title}`, tabindex: '-1' });
   let editor;
-  let clock;
-  let late; // stopped since it took too long
-
-  const say = (words) => { status.textContent = words; };
-  const busy = (is) => {
-    begin.disabled = is;
-    halt.disabled = !is;
-    root.toggleAttribute('aria-busy', is);
-    clearInterval(clock);
-    late = false;
-    if (is) clock = setInterval(() => {
-      if (computing() < limits.computing) return;
-      late = true;
-      stop();
-    }, LOOK);
-  };
-
-  const loading = (got, total) => say(`Python is starting: ${(got / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB.`);
-  const ended = ({ stopped, final, message }) => {
-    if (!stopped) return `Python cannot run${final ? ' here' : ' now'}: ${message}. \`mathlib grade ${name} ${program.dataset.file}\` does the same.`;
-    return late ? `Stopped after ${limits.computing / 1000} s: an endless loop?` : 'Stopped.';
-  };
+  const instead = `\`mathlib grade ${name} ${program.dataset.file}\` does the same.`;
+  const { begin, halt, again, status, spoken, say, ask } = asking(root, instead);
 
   async function grade() {
-    if (begin.disabled) return;
-    busy(true);
-    say('Running …');
-    spoken.textContent = '';
-    try {
-      put(output, parsed(await run('workshop', { puzzle: name, program: program.textContent }, loading)));
-      const right = output.firstChild.dataset.right === 'true';
-      say('');
-      spoken.textContent = output.querySelector('.mlx-say').textContent;
-      root.dataset.runs = 1 + +(root.dataset.runs ?? 0);
-      if (right) {
-        root.dataset.solved = 'true';
-        keep(name, { solved: true });
-        progress();
-      }
-    } catch (error) {
-      output.replaceChildren();
-      say(ended(error));
-    }
-    busy(false);
+    if (begin.disabled) return undefined;
+    const html = await ask('workshop', { puzzle: name, program: program.textContent });
+    if (html === undefined) return output.replaceChildren();
+    put(output, parsed(html));
+    spoken.textContent = output.querySelector('.mlx-say').textContent; // the verdict; it is seen in the result
+    root.dataset.runs = 1 + +(root.dataset.runs ?? 0);
+    if (output.firstChild.dataset.right !== 'true') return undefined;
+    root.dataset.solved = 'true';
+    keep(name, { solved: true });
+    return progress();
   }
 
   async function open() {
     root.removeEventListener('toggle', open);
     begin.addEventListener('click', grade);
-    halt.addEventListener('click', () => stop());
     put(root); // the button that saves
     const save = program.nextElementSibling;
     save.remove();
@@ -123,7 +86,6 @@ function enliven(root) {
       say('This is the start again; Ctrl+Z in the editor brings back what was there.');
     });
     box.addEventListener('focusin', () => { if (!navigator.connection?.saveData) warm('workshop'); });
-    if (why_never()) say(ended({ final: true, message: why_never() }));
     root.dataset.ready = 'true';
   }
 

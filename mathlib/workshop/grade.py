@@ -10,7 +10,7 @@ from mathlib.records import dataclass, replace
 from mathlib.workshop import clinic, puzzles
 from mathlib.workshop.puzzle import MEASURES, NUMBERS, Budget, Puzzle, Trial
 from mathlib.workshop.ranks import Span, run
-from mathlib.workshop.steps import FILE, Fault, Steps
+from mathlib.workshop.steps import FILE, Fault, Steps, Unending
 
 SLACK = 1e-9  # times are sums of fractions
 
@@ -24,6 +24,7 @@ class Result:
     took: dict[str, float]  # by what is measured; nothing where the run did not end
     budgets: tuple[Budget, ...]
     timeline: tuple[tuple[Span, ...], ...] = ()  # of each rank
+    endless: bool = False  # it was counted out
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,18 @@ def every() -> list[Puzzle]:
 
 
 def graded(name: str, text: str) -> Report:
-    """Run a program's text through all tests of a puzzle."""
+    """Run a program's text through all tests of a puzzle, or until one does not end."""
     puzzle = find(name)
     try:
         defined = compiled(puzzle, text)
     except Fault as fault:
         return Report(name, (Result("the program can be read", str(fault), {}, ()),))
-    return Report(name, tuple(tried(trial, defined) for trial in puzzle.trials()))
+    results: list[Result] = []
+    for trial in puzzle.trials():
+        results.append(tried(trial, defined))
+        if results[-1].endless:
+            break
+    return Report(name, tuple(results))
 
 
 def compiled(puzzle: Puzzle, text: str) -> dict[str, Any]:
@@ -100,7 +106,8 @@ def tried(trial: Trial, defined: dict[str, Any]) -> Result:
     try:
         outcome = run(program, trial.cluster, trial.inputs)
     except Fault as fault:
-        return Result(trial.says, str(fault), {}, trial.budgets)
+        endless = isinstance(fault, Unending)
+        return Result(trial.says, str(fault), {}, trial.budgets, endless=endless)
     took = {name: measure(outcome) for name, (measure, _) in MEASURES.items()}
     wrong = next(trial.wrong(outcome), "") or over(trial, took)
     if trial.then and not wrong:

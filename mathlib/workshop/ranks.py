@@ -13,7 +13,7 @@ from mathlib.checks import InputError
 from mathlib.prover.ranks import RECEIVE, SEND, Ranks, Request, Stuck
 from mathlib.schedule import events
 from mathlib.schedule.cluster import Cluster
-from mathlib.workshop.steps import Fault, Steps
+from mathlib.workshop.steps import Fault, Steps, Unending
 from mathlib.workshop.tensor import Live, Tensor, described, held_by
 
 NUMBER = 4  # bytes of a number on the wire
@@ -155,7 +155,7 @@ class _Turns:
         """Until it asks for something of others."""
         self.turns += 1
         if self.turns > MOST_TURNS:
-            raise Fault(
+            raise Unending(
                 f"{self.done.who} has asked {MOST_TURNS:,} times for messages: an endless loop?"
             )
         with held_by(self.me.live), self.done.counted():

@@ -19,6 +19,10 @@ class Fault(Exception):  # noqa: N818
     """What a program did wrong, for the person who wrote it."""
 
 
+class Unending(Fault):
+    """It did so much that it may never end."""
+
+
 class Endless(BaseException):
     """Too many steps; nothing that a program catches by `except Exception`."""
 
@@ -39,7 +43,7 @@ class Steps:
         except (StopIteration, Fault, KeyboardInterrupt):
             raise
         except Endless as error:
-            raise Fault(str(error)) from None
+            raise Unending(str(error)) from None
         except BaseException as error:  # sys.exit() among them
             raise Fault(f"{self.who}, {_place(error)}{_words(error)}") from error
         finally:

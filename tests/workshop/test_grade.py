@@ -39,6 +39,14 @@ NAMED = re.compile(  # by whom, or how far over what
 )
 
 
+def test_an_endless_loop_is_counted_out_once():
+    for loop in ("pass", "await me.send((me.rank + 1) % me.size, x)"):
+        text = f"async def program(me, x):\n    while True:\n        {loop}"
+        (only,) = grade.graded("ring", text).results
+        assert only.endless and "an endless loop?" in only.wrong
+    assert len(grade.graded("ring", "async def program(me, x):\n    1 / 0").results) == 4
+
+
 def test_a_report_has_every_test_and_what_it_took():
     report = grade.graded("ring", edited("ring"))
     assert report.right and str(report) == "right" and len(report.results) == 4

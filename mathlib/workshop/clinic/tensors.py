@@ -11,7 +11,7 @@ from mathlib.workshop.diagnosis import differs, each_rank, total
 from mathlib.workshop.draw import drawn
 from mathlib.workshop.puzzle import Trial
 from mathlib.workshop.ranks import Outcome
-from mathlib.workshop.sketch import fault, of, parts
+from mathlib.workshop.sketch import Part, fault, of, parts, sketch
 from mathlib.workshop.tensor import Tensor, join, vector, zeros
 
 
@@ -162,10 +162,11 @@ width, and y is the sum over ranks. Here every rank has all weights and cuts the
             "gate_up.shards(me.size)[me.rank].shards(2)",
             "(half.shards(me.size)[me.rank] for half in gate_up.shards(2))",
         ),
-        sketch=fault(
+        sketch=sketch(
             2,
-            lambda r: parts("weights", *(("G0", "G1"), ("U0", "U1"))[r]),
-            lambda r: parts("weights", f"G{r}", f"U{r}"),
+            lambda r: [Part("weights", name, 2) for name in "GU"],
+            lambda r: [of(0, 1)],
+            titles=("at first", "at the end"),
         ),
         trials=lambda: [gated(2, 4), gated(3, 6)],
     ),
