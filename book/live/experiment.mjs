@@ -12,6 +12,7 @@ const SLOW = 400; // milliseconds until a result that is still the old one says 
 const PATIENCE = 1500; // milliseconds that a long search for old settings may still take when new ones wait
 const REST = 150; // milliseconds that a mouse rests on a control before Python starts
 const MAIN = 3; // settings that a phone shows at once, if the experiment does not say how many
+const NEAR = 3; // of these stay in sight of a picture that is higher than the window
 const CONTROL = 'input, select, textarea'; // what a reader reaches for
 for (const event of ['resize', 'beforeprint']) addEventListener(event, () => document.documentElement.classList.remove('mlx-playing'));
 const million = (bytes) => (bytes / 1e6).toFixed(1);
@@ -31,15 +32,21 @@ function start_early(box, id, long) {
   if (long) box.addEventListener('focusin', ({ target }) => { if (target.matches(CONTROL)) begin(); });
 }
 
-// Settings beneath the result: the main ones first, on a phone the others folded under a line that names them.
-function panel(title, names, rows, main, again, link) {
-  const box = element('div', { class: 'mlx-controls', role: 'group', 'aria-label': `Settings of the experiment: ${title}` });
-  box.append(...rows.slice(0, main));
-  if (rows.length > main + 1) {
-    const more = element('details', { class: 'mlx-more' }, element('summary', {}, 'More settings', element('span', {}, `: ${names.slice(main).join('; ')}`)), ...rows.slice(main));
-    more.open = matchMedia('(min-width: 601px)').matches;
+// Settings beneath or above the result: the main ones first, the first few of them in sight of all of it; the others
+// folded on a phone, and above a result everywhere, under a line that names them.
+function panel(title, names, rows, main, above, again, link) {
+  const box = element('div', { class: `mlx-controls${above ? ' mlx-above' : ''}`, role: 'group', 'aria-label': `Settings of the experiment: ${title}` });
+  const set = (some, name = '') => box.append(element('div', { class: `mlx-set ${name}`.trim() }, ...some));
+  const open = rows.length > main + 1 ? main : rows.length;
+  const near = above ? open : Math.min(NEAR, open);
+  set(rows.slice(0, near), above ? '' : 'mlx-held');
+  if (open > near) set(rows.slice(near, open));
+  if (rows.length > open) {
+    const more = element('details', { class: 'mlx-more' }, element('summary', {}, 'More settings', element('span', {}, `: ${names.slice(open).join('; ')}`)),
+      element('div', { class: 'mlx-set' }, ...rows.slice(open)));
+    more.open = !above && matchMedia('(min-width: 601px)').matches;
     box.append(more);
-  } else box.append(...rows.slice(main));
+  }
   box.append(element('div', { class: 'mlx-actions' }, again, link));
   return box;
 }
@@ -129,6 +136,18 @@ export function enliven(root, position) {
     document.documentElement.classList.add('mlx-playing'); // what is out of sight rests, see experiments.css
     highest.observe(output);
     put(output, nodes);
+    unfold(refused);
+  };
+
+  // Folded settings are shown when one of them is meant.
+  const unfold = (meant) => {
+    const more = box.querySelector('.mlx-more');
+    if (more && controls.some((c, i) => more.contains(built[i].row) && meant(c))) more.open = true;
+  };
+
+  const refused = ({ label, name }) => {
+    const words = output.querySelector('.mlx-refused')?.textContent ?? '';
+    return words.includes(label) || words.includes(`${name} = `);
   };
 
   const far = (part, words) => {
@@ -256,7 +275,7 @@ export function enliven(root, position) {
   status.textContent = why_never() ? `Python cannot run: ${why_never()}. Answers to one moved control came with the page.`
     : `Live: ${SIZE}, starts when you reach for a control.`;
   root.querySelector('.mlx-controls').remove();
-  const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, again, link);
+  const box = panel(title, controls.map((c) => c.label), built.map((made) => made.row), main, above, again, link);
   start_early(box, id, long);
   box.addEventListener('pointerdown', () => shelf(id)); // on its way before the hand moves
   const reached = ({ target }) => {
@@ -268,10 +287,12 @@ export function enliven(root, position) {
   box.addEventListener('pointerover', reached);
   box.addEventListener('focusin', reached);
   if (above) output.before(box, status, spoken, old);
-  else output.after(old, box, status, spoken);
+  else output.after(box, status, spoken);
+  box.querySelector('.mlx-held')?.append(old); // in sight, too
   values = settings(id, built, defaults);
   if (controls.some((c) => values[c.name] !== c.default)) {
     place(values);
+    unfold((c) => values[c.name] !== c.default && !output.querySelector(`[data-set^="${c.name} "]`)); // no row of a table shows it
     update();
   }
   if (location.hash.split('&')[0] === `#${root.id}`) root.scrollIntoView();

@@ -1,6 +1,6 @@
-// A formula wider than its column scrolls, so the keyboard must reach it; one that fits is no stop on the way.
+// A formula or result wider than its column scrolls, so the keyboard must reach it; one that fits is no stop on the way.
 export function reachable() {
-  const formulas = [...document.querySelectorAll('.katex-display')];
+  const formulas = [...document.querySelectorAll('.katex-display, .mlx-output')];
   const mark = (formula) => {
     if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
     else formula.removeAttribute('tabindex');

@@ -114,7 +114,7 @@ def test_a_phone_shows_the_main_settings_and_folds_the_rest(visit):
         page = visit("chapters/inference", viewport=size).page
         more = page.locator(".mlx-more").first
         assert more.evaluate("e => !e.open") == folded
-        rows = page.locator(".mlx:has(.mlx-more) .mlx-controls > .mlx-control")
+        rows = page.locator(".mlx:has(.mlx-more) .mlx-controls > .mlx-set > .mlx-control")
         assert rows.count() == 3
     spec = page.locator(".mlx:has(.mlx-more)").first.evaluate("e => JSON.parse(e.dataset.mlx)")
     named = more.locator("summary").inner_text()

@@ -38,7 +38,7 @@ def test_the_picture_comes_before_its_controls_and_lives(visit):
     picture = page.locator(".mlx-front .mlx")
     assert page.locator(".mlx").count() == 1
     assert 1 <= picture.locator("input, select").count() <= 3
-    assert bottom(page, ".mlx-output") <= picture.locator("div.mlx-controls").bounding_box()["y"]
+    assert bottom(page, ".mlx-output") <= picture.locator(".mlx-set").bounding_box()["y"]
     before = picture.locator(".mlx-output").inner_html()
     picture.locator("select").first.select_option(label="Llama 2 70B")
     page.wait_for_selector(".mlx[data-state=live]", timeout=60_000)

@@ -15,6 +15,7 @@ PAGE = "book/plan"
 WAIT = 1000 * PATIENCE  # milliseconds
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 QUICK = "plan.model=llama3.2-1b&plan.devices=8&plan.sequences=64&plan.tokens=4096"
+CONFIG_LABEL = "Instead of the model, its config.json"
 CONFIG = """{
   "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
   "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
@@ -46,6 +47,10 @@ def choose(page, label, name):
     page.keyboard.press("Enter")
 
 
+def unfold(page):
+    page.locator(".mlx-more > summary").click()
+
+
 def first_words(page):
     return page.locator(".mlx-say").first.inner_text()
 
@@ -55,6 +60,30 @@ def test_the_stored_answer_stands_without_scripts(visit):
     assert page.locator(".mlx-rows tbody tr").count() == 10
     assert "a step" in first_words(page) and page.locator(".mlx-output svg").first.is_visible()
     assert page.locator(".mlx-output button").count() == 0
+
+
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE], ids=["desk", "phone"])
+def test_the_answer_begins_in_the_first_screen_after_the_settings_most_need(visit, size):
+    page = visit(PAGE, viewport=size).page
+    words = page.locator(".mlx-say").first.bounding_box()
+    assert words["y"] + 60 < size["height"], "two lines of it at least"
+    assert page.locator(".mlx-control:visible").count() == 5
+    named = page.locator(".mlx-more > summary").inner_text()
+    assert all(control.label in named for control in find("plan").folded)
+
+
+def test_folded_settings_open_where_a_link_or_a_refusal_means_one(visit):
+    fold = ".mlx-more"
+    for query, meant in (("plan.row=3", False), ("plan.risk=0.1", True)):
+        page = visit(PAGE, query=f"?{query}").page
+        assert page.locator(fold).evaluate("e => e.open") == meant, "a row shows itself"
+    page = at(visit, f"{QUICK}&plan.only=wheels%3D3").page
+    page.locator(f"{fold} > summary").click()
+    n = runs(page)
+    page.get_by_label("Number of GPUs").press("ArrowLeft")
+    answered(page, n)
+    assert "wheels" in page.locator(".mlx-refused").inner_text()
+    assert page.get_by_label("Only layouts with").is_visible()
 
 
 def test_rows_are_chosen_by_mouse_and_by_key_and_keep_the_focus(visit):
@@ -79,7 +108,8 @@ def test_a_pasted_config_is_answered_and_travels_in_the_link(visit):
     seen = at(visit)
     page = seen.page
     n, menu = runs(page), page.locator(".mlx-rows").inner_text()
-    page.get_by_label("Or paste its config.json").fill(CONFIG)
+    unfold(page)
+    page.get_by_label(CONFIG_LABEL).fill(CONFIG)
     answered(page, n)
     assert "llama of config.json" in first_words(page)
     assert page.locator(".mlx-rows").inner_text() == menu, "it is the model of the menu"
@@ -90,7 +120,7 @@ def test_a_pasted_config_is_answered_and_travels_in_the_link(visit):
     page.goto(link)
     answered(page, 0)
     assert "llama of config.json" in first_words(page)
-    typed = page.get_by_label("Or paste its config.json").input_value()
+    typed = page.get_by_label(CONFIG_LABEL).input_value()
     assert json.loads(typed) == json.loads(CONFIG)
 
 
@@ -136,6 +166,7 @@ def test_a_name_from_the_browsers_list_counts_at_once(visit):
 
 def test_axes_count_when_they_are_typed_to_the_end(visit):
     page = at(visit).page
+    unfold(page)
     n, only = runs(page), page.get_by_label("Only layouts with")
     only.press_sequentially("zero=3")
     page.wait_for_timeout(500)
@@ -238,6 +269,7 @@ def test_the_first_change_is_answered_by_what_came_with_the_site(visit):
     held = []
     page = visit(PAGE).page
     page.context.route(PYTHON, lambda route: held.append(route))
+    unfold(page)
     for label, name, value in (
         ("Model", "model", "mixtral-8x7b"),
         ("Precision of states", "recipe", None),
@@ -276,7 +308,8 @@ def test_python_starts_when_a_control_is_reached_for_and_not_before(visit):
     page.mouse.move(5, 5)
     page.wait_for_timeout(500)
     assert not started(seen)
-    box = page.get_by_label("Or paste its config.json")
+    unfold(page)
+    box = page.get_by_label(CONFIG_LABEL)
     with page.expect_worker():
         box.focus()
     assert page.locator(".mlx").get_attribute("data-state") == "stored"
@@ -289,6 +322,7 @@ def test_python_starts_when_a_control_is_reached_for_and_not_before(visit):
 def test_who_saves_data_starts_python_with_a_change_only(visit):
     page = visit(PAGE).page
     page.evaluate("Object.defineProperty(navigator, 'connection', { value: { saveData: true } })")
-    page.get_by_label("Or paste its config.json").focus()
+    unfold(page)
+    page.get_by_label(CONFIG_LABEL).focus()
     page.wait_for_timeout(500)
     assert not page.workers

@@ -2,7 +2,7 @@
 
 N ranks of an axis · D tokens of a step · e bytes of a number · P parameters · h width · L layers
 k kv_heads of d numbers · E* experts a token visits
-Each axis alone, on the same step; a model with experts stands in where experts are dealt out.
+Each axis alone, on the same step; a model with experts stands in where experts are distributed.
 """
 
 from typing import Any, NamedTuple
@@ -135,7 +135,7 @@ def _experts() -> Axis:
     of: dict[str, Any] = {"micro_batches": SEQUENCES // N, "tokens": TOKENS}
     return Axis(
         "Expert",
-        "deals out the experts of each layer.",
+        "distributes the experts of each layer.",
         "Pays where a model has them and links are fast.",
         "tokens",
         "to experts and back",
