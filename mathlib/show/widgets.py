@@ -29,7 +29,7 @@ def as_output(html: str) -> str:
 def _control(control: Control, value: Any) -> Any:
     import ipywidgets
 
-    unit = f", {control.unit}" if getattr(control, "unit", "") else ""  # its slider shows none
+    unit = f", {control.unit}" if isinstance(control, Range) and control.unit else ""
     look = {
         "description": f"{control.label}{unit}",
         "style": {"description_width": "26em"},
