@@ -68,7 +68,7 @@ pdf: html $(VENV)/.pdf
 lab: $(VENV)/.all
 	@$(BIN)/python tools/plain.py lab
 	@find lab -name "*.ipynb" -exec $(BIN)/jupyter trust {} +
-	$(BIN)/jupyter lab lab
+	$(BIN)/jupyter lab lab/contents.ipynb
 
 chapters: $(VENV)/.all
 	$(BIN)/python tools/notebooks.py $(ONLY)

@@ -26,6 +26,7 @@ HIDDEN = {
     "outputs_hidden": {"hide-output", "hide-cell"},
 }
 CELL_SECONDS = 120
+CHECKPOINT = ".ipynb_checkpoints/*"  # JupyterLab's, beside an open notebook
 
 
 def merged(outputs: list[NotebookNode]) -> list[NotebookNode]:
@@ -117,7 +118,8 @@ def main() -> None:
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: every chapter")
     parser.add_argument("--no-run", action="store_true", help="only normalise what is stored")
     args = parser.parse_args()
-    for path in args.notebooks or sorted((ROOT / "chapters").rglob("*.ipynb")):
+    stored = sorted(p for p in (ROOT / "chapters").rglob("*.ipynb") if not p.match(CHECKPOINT))
+    for path in args.notebooks or stored:
         print(f"{path.name}", file=sys.stderr)
         if args.no_run:
             path.write_text(

@@ -4,6 +4,7 @@
 A copy says in plain Markdown what the page says: "Figure 4.2" for a role, a bold title for a
 directive. Answers of problems unfold. Numbers are those of the site. Code is untouched. A copy is
 written where its chapter is newer; the one before, which may be a reader's, moves to `earlier/`.
+`contents.ipynb` links to all in reading order.
 """
 
 import argparse
@@ -32,6 +33,9 @@ SOLUTION = re.compile(r"```\{solution-(start|end)\}(?: (\S+)\n:class: dropdown)?
 LABEL = re.compile(r"^\([\w-]+\)=\n", re.M)
 UNFOLDS = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>"
 IN_CODE = "The next cell works it out."
+MOVES = "Controls appear once you run this cell and those above it."
+HOW = """A grey bar with three dots is folded code: click it to read it. *Run*, *Run All Cells*
+computes a chapter anew, in a minute or a few, and gives its experiments their controls."""
 
 
 def sources(path: Path) -> list[str]:
@@ -50,6 +54,15 @@ def numbers() -> dict[str, str]:
             names = [label if isinstance(label, str) else label[0] for label in labels]
             found |= {name: f"{chapter}{n}" for n, name in enumerate(names, 1)}
     return found
+
+
+@cache
+def title(page: str) -> str:
+    """What a page is called, by its first heading."""
+    notebook = ROOT / f"{page}.ipynb"
+    there = notebook.exists()
+    text = sources(notebook)[0] if there else notebook.with_suffix(".md").read_text("utf-8")
+    return re.search(r"^# (.+)$", text, re.M)[1]
 
 
 @cache
@@ -79,8 +92,10 @@ def said(page: str, role: re.Match[str]) -> str:
         return f"({', '.join(paper(key.strip()) for key in inside.split(','))})"
     if kind in ("eq", "fig"):
         return f"({numbers()[inside]})" if kind == "eq" else f"Figure {numbers()[inside]}"
-    if kind == "doc" and target.startswith("/chapters/"):
-        return f"[{words}]({relpath(target, f'/{page}/..')}.ipynb)"
+    if kind == "doc":
+        words = words if titled else title(target[1:])
+        notebook = f"[{words}]({relpath(target, f'/{page}/..')}.ipynb)"
+        return notebook if target.startswith("/chapters/") else words
     return words if titled or kind == "term" else f"Exercise {numbers()[inside]}"
 
 
@@ -120,15 +135,17 @@ def last_opened(text: str, begun: str) -> str:
     return borders[-1][1] if borders else begun
 
 
-def figure_cell(cell: dict, first: int, chapter: str) -> tuple[list[dict], int]:
-    """A line below a cell's pictures with the numbers that the text calls them by."""
-    html = ("".join(o.get("data", {}).get("text/html", "")) for o in cell["outputs"])
-    count = sum(len(captioned(one)) for one in html)
-    if not count:
-        return [], first
-    words = " and ".join(f"Figure {chapter}{n}" for n in range(first, first + count))
-    made = {"cell_type": "markdown", "id": f"{cell['id']}-figure", "metadata": {}}
-    return [{**made, "source": [f"*{words}*"]}], first + count
+def below(cell: dict, first: int, chapter: str) -> tuple[list[dict], int]:
+    """A cell below a cell's pictures, with the numbers that the text calls them by, and with what
+    brings an experiment to life.
+    """
+    html = ["".join(o.get("data", {}).get("text/html", "")) for o in cell["outputs"]]
+    after = first + sum(len(captioned(one)) for one in html)
+    lines = [" and ".join(f"Figure {chapter}{n}" for n in range(first, after))]
+    lines += [MOVES for one in html if "data-mlx=" in one]
+    said = "\n\n".join(f"*{line}*" for line in lines if line)
+    made = {"cell_type": "markdown", "id": f"{cell['id']}-below", "metadata": {}}
+    return [{**made, "source": said.splitlines(keepends=True)}] if said else [], after
 
 
 def plain(notebook: dict, page: str) -> dict:
@@ -136,8 +153,8 @@ def plain(notebook: dict, page: str) -> dict:
     cells, opened, figure, chapter = [], "", 1, before(ROOT, page)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            below, figure = figure_cell(cell, figure, chapter)
-            cells += [cell, *below]
+            said, figure = below(cell, figure, chapter)
+            cells += [cell, *said]
             continue
         text = without_directives("".join(cell["source"]), page)
         pieces = "\n\n".join(answers(text, opened))
@@ -163,12 +180,31 @@ def copy(path: Path, target: Path, page: str) -> None:
     target.write_text(written(plain(notebook, page)), encoding="utf-8")
 
 
+def entry(page: str) -> str:
+    """- [9 ZeRO: one copy of everything](zero.ipynb)"""
+    called = f"{contents.number(ROOT, page)} {title(page)}".strip()
+    return f"- [{called}]({relpath(page, 'chapters')}.ipynb)"
+
+
+def contents_cell() -> dict:
+    """Links to every notebook, part by part."""
+    lines = ["# Transformer Math, Measured", HOW]
+    for part in contents.parts(ROOT):
+        links = [entry(page) for page in contents.pages_of(part) if page.startswith("chapters/")]
+        lines += [f"## {part['caption']}", "\n".join(links)] if links else []
+    source = "\n\n".join(lines).splitlines(keepends=True)
+    return {"cell_type": "markdown", "id": "contents", "metadata": {}, "source": source}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    for path in contents.notebooks(ROOT):
+    folder, paths = parser.parse_args().folder, contents.notebooks(ROOT)
+    for path in paths:
         copy(path, folder / path.relative_to(ROOT / "chapters"), contents.page(ROOT, path))
+    first = json.loads(paths[0].read_text("utf-8"))
+    made = written({**first, "cells": [contents_cell()]})
+    (folder / "contents.ipynb").write_text(made, encoding="utf-8")
 
 
 if __name__ == "__main__":

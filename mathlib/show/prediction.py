@@ -12,7 +12,7 @@ from typing import Any
 
 from mathlib.checks import InputError
 from mathlib.show.says import amount, html, plain
-from mathlib.show.widgets import bundle
+from mathlib.show.widgets import as_output, bundle
 
 FEW = 10  # a whole number below is counted, not scaled
 GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
@@ -113,10 +113,10 @@ class Prediction:
                 answer.value = escape(str(refusal))
                 return
             said = judge(guess, self.measured, self.unit, self.word)
-            answer.value = f"<p><b>{escape(said)}</b></p>{self._answer()}"
+            answer.value = as_output(f"<p><b>{escape(said)}</b></p>{self._answer()}")
 
         button.on_click(reveal)
-        question = ipywidgets.HTML(f"<p><b>Predict first.</b> {html(self.question)}</p>")
+        question = ipywidgets.HTML(as_output(f"<p><b>Predict first.</b> {html(self.question)}</p>"))
         return ipywidgets.VBox([question, ipywidgets.HBox([box, button]), answer])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

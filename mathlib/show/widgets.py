@@ -5,6 +5,7 @@ has ipywidgets.
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
+from html import escape
 from typing import Any
 
 from mathlib.show.experiments import Choice, Control, Experiment, Line, Range, Text, find
@@ -20,13 +21,19 @@ def bundle(html: str, text: str, widget: Callable[[], Any]) -> dict[str, Any]:
     return data
 
 
+def as_output(html: str) -> str:
+    """HTML for a widget, with the letters and tables that JupyterLab gives other outputs."""
+    return f'<div class="jp-RenderedHTMLCommon">{html}</div>'
+
+
 def _control(control: Control, value: Any) -> Any:
     import ipywidgets
 
+    unit = f", {control.unit}" if isinstance(control, Range) and control.unit else ""
     look = {
-        "description": control.label,
-        "style": {"description_width": "18em"},
-        "layout": {"width": "44em"},
+        "description": f"{control.label}{unit}",
+        "style": {"description_width": "26em"},
+        "layout": {"width": "52em", "max_width": "100%"},
     }
     if isinstance(control, Choice):
         kind = ipywidgets.SelectionSlider if control.slider else ipywidgets.Dropdown
@@ -56,10 +63,10 @@ class View:
         import ipywidgets
 
         controls = {c.name: _control(c, self.start[c.name]) for c in self.experiment.controls}
-        result = ipywidgets.HTML(self.experiment.run(self.start))
+        result = ipywidgets.HTML(self._shown(self.start))
 
         def move(_: Any) -> None:
-            result.value = self.experiment.run({name: c.value for name, c in controls.items()})
+            result.value = self._shown({name: c.value for name, c in controls.items()})
 
         for control in controls.values():
             control.observe(move, "value")
@@ -69,7 +76,13 @@ class View:
                 [ipywidgets.VBox(rows[-folded:])], titles=("More settings",)
             )
             rows = [*rows[:-folded], more]
-        return ipywidgets.VBox([result, *rows, ipywidgets.HTML(self.experiment.code_html())])
+        code = ipywidgets.HTML(as_output(self.experiment.code_html()))
+        return ipywidgets.VBox([result, *rows, code])
+
+    def _shown(self, values: dict[str, Any]) -> str:
+        """Title and result."""
+        title = f'<p class="mlx-title"><b>{escape(self.experiment.title)}</b></p>'
+        return as_output(f"{title}{self.experiment.run(values)}")
 
     def _repr_html_(self) -> str:
         return self.experiment.html(self.start)

@@ -8,7 +8,7 @@ import contents
 import nbformat
 import pytest
 from pages import CHAPTERS, ROOT, each_chapter
-from plain import copy, numbers, paper, plain, without_directives, written
+from plain import MOVES, contents_cell, copy, numbers, paper, plain, without_directives, written
 
 ONLY_THE_SITE = re.compile(r"\{[a-z:-]+\}`|^\s*(?:```|:::)|\$\$ \(|^\([\w-]+\)=|\{solution-", re.M)
 UNFOLDS = re.compile(r"<details>.*?</details>", re.S)
@@ -19,6 +19,10 @@ PROSE = re.compile(r"(?!```|:|\$\$|\(|$)")  # neither directive, equation nor la
 def copied(path):
     before = json.loads(path.read_text("utf-8"))
     return before, plain(before, contents.page(ROOT, path))
+
+
+def outputs(cell):
+    return ["".join(o.get("data", {}).get("text/html", "")) for o in cell.get("outputs", ())]
 
 
 def texts(notebook):
@@ -57,6 +61,10 @@ def test_answers_unfold_and_all_else_stands_open(path):
     [
         ("the {term}`tokens <token>` of a {term}`rank`", "the tokens of a rank"),
         ("{doc}`pipelines </chapters/pipeline>`", "[pipelines](pipeline.ipynb)"),
+        (
+            "({doc}`/chapters/precision`), {doc}`/book/plan`",
+            "([Precision: how few bits are enough](precision.ipynb)), Plan a run",
+        ),
         ("{doc}`the plan </book/plan>`, {ref}`below <there>`", "the plan, below"),
         ("by {eq}`eq-product` and {fig}`three-products`", "by (1.1) and Figure 1.1"),
         ("({ref}`acts-whole`)", f"(Exercise {numbers()['acts-whole']})"),
@@ -76,6 +84,22 @@ def test_papers_are_named_as_the_site_names_them_and_linked():
     assert paper("brown2020") == "[Brown et al., 2020](https://arxiv.org/abs/2005.14165)"
     assert paper("kingma2015").startswith("[Kingma and Ba, 2015]")
     assert "(https://" in paper("lamport1978") and "[Lamport, 1978]" in paper("lamport1978")
+
+
+def test_pictures_have_their_numbers_below_and_experiments_say_how_they_move():
+    before, after = copied(ROOT / "chapters/zero.ipynb")
+    stored = "".join(html for cell in before["cells"] for html in outputs(cell))
+    added = [c for c in after["cells"] if c["id"].endswith("-below")]
+    lines = "".join(texts({"cells": added}))
+    assert lines.count(MOVES) == stored.count("data-mlx=") > 1
+    assert lines.count("Figure 9.") == stored.count("<figcaption>") > 9
+
+
+def test_the_contents_lead_to_every_notebook_in_reading_order():
+    text = "".join(contents_cell()["source"])
+    links = re.findall(r"^- \[(?:(T?\d+) )?[^\]]+\]\((\S+)\)$", text, re.M)
+    assert [ROOT / "chapters" / place for _, place in links] == contents.notebooks(ROOT)
+    assert links[8] == ("9", "zero.ipynb") and ("T9", "trials/zero.ipynb") in links
 
 
 def test_a_readers_copy_is_never_lost(tmp_path):

@@ -31,7 +31,8 @@ class Files:  # said, and not imported: that takes half a minute
 
 sys.exit(pytest.main(sys.argv[1:], [Files()]) != pytest.ExitCode.NO_TESTS_COLLECTED)
 """
-NOTEBOOKS = sorted((ROOT / "chapters").rglob("*.ipynb"))
+STORED = (ROOT / "chapters").rglob("*.ipynb")
+NOTEBOOKS = sorted(path for path in STORED if path.parent.name != ".ipynb_checkpoints")
 needs_make = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 FILES = {path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
 
