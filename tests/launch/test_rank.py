@@ -42,6 +42,21 @@ def test_the_process_of_the_tests_computes_with_one_thread_too():
     assert torch.get_num_threads() == int(os.environ["OMP_NUM_THREADS"])
 
 
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a policy of Linux")
+def test_threads_of_gloo_let_who_computes_go_on():
+    def policies() -> list[int]:
+        dist.new_group([0, 1])  # has threads of its own
+        gloo = [
+            task
+            for task in Path("/proc/self/task").iterdir()
+            if "gloo" in (task / "comm").read_text()
+        ]
+        return [os.sched_getscheduler(int(task.name)) for task in gloo]
+
+    for found in launch.run(policies, 2):
+        assert len(found) > 1 and set(found) == {os.SCHED_BATCH}
+
+
 def test_what_is_printed_without_an_end_of_line_is_shown(capsys):
     def speak() -> None:
         sys.stdout.write("half a line")
