@@ -36,9 +36,10 @@ for puzzle in grade.every():
 const RUN = `
 def load(name):
     try:
-        importlib.import_module(name)
+        return importlib.import_module(name)
     except ModuleNotFoundError:
-        load(name.rpartition(".")[0])
+        module, _, one = name.rpartition(".")
+        return getattr(load(module), one)
 for name in asked:
     load(name)
 from mathlib.show import cells

@@ -25,7 +25,7 @@ ASK = """async (programs) => {
 }"""
 LIMIT = """async (limit) => {
     const script = document.querySelector('script[src*="workshop.mjs"]').src;
-    (await import(script)).limits.computing = limit;
+    (await import(new URL('asking.mjs', script))).limits.computing = limit;
 }"""
 RAPID = """() => {
     const [run, stop] = [...document.querySelectorAll('#puzzle-ring .mlx-actions button')];
