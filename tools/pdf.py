@@ -6,6 +6,7 @@ at the end of their chapter, and links between pages go from page to page.
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -20,21 +21,34 @@ from pdf_bind import Binding  # noqa: E402
 from pdf_print import Press, Printed, press  # noqa: E402
 from serve import served  # noqa: E402
 
-LEFT_OUT = {  # pages that are tools or lists of the site itself
-    *("book/plan", "book/ledger", "book/how-to-run", "book/how-to-publish", "book/map"),
-    "book/measure-your-own",
-}
+LEFT_OUT = (  # pages that are tools or lists of the site itself
+    *("book/plan", "book/measure-your-own", "book/how-to-run", "book/how-to-publish", "book/map"),
+)
+LEDGER = "book/ledger"
 
 
 def book() -> dict[str, list[str]]:
-    """The parts of the file and their pages, the trials behind all that teaches."""
+    """The parts of the file and their pages, ledger and trials behind all that teaches."""
     pages = {part["caption"]: contents.pages_of(part) for part in contents.parts(ROOT)}
     kept = {name: [page for page in of if page not in LEFT_OUT] for name, of in pages.items()}
-    trials = [page for of in kept.values() for page in of if page.startswith("chapters/trials/")]
+    trials = [
+        page
+        for of in kept.values()
+        for page in of
+        if page == LEDGER or page.startswith("chapters/trials/")
+    ]
     parts = {name: [page for page in of if page not in trials] for name, of in kept.items()}
     reference = parts.pop("Reference")
     parts |= {"Appendix: claims on trial": trials, "Reference": reference}
     return parts
+
+
+def elsewhere(home: str) -> dict[str, str]:
+    """The titles of the pages that are left out, by their address on the site."""
+    titles = {page: (ROOT / f"{page}.md").read_text("utf-8") for page in LEFT_OUT}
+    return {
+        f"{home}{page}.html": re.search(r"^# (.+)$", text, re.M)[1] for page, text in titles.items()
+    }
 
 
 def parts(only: list[str] | None) -> dict[str, list[str]]:
@@ -68,13 +82,14 @@ def bind(site: Path, chosen: dict[str, list[str]], home: str) -> Binding:
         body = list(printed(on, pages))
         counted = pdf_front.numbered(body)
         cover = on.own("cover", "Cover", pdf_front.cover(ROOT))
-        list_of = on.own("contents", "Contents", pdf_front.table_of(chosen, counted, origin))
+        told = pdf_front.table_of(chosen, counted, origin, elsewhere(home))
+        list_of = on.own("contents", "Contents", told)
         poster = on.own("poster", "The five axes", pdf_front.poster_page())
     file = Binding([cover, list_of, poster], body, origin, home)
     file.link()
     file.number()
     file.outline({of[0]: name for name, of in chosen.items()})
-    file.writer.add_metadata(pdf_front.metadata(ROOT))
+    file.writer.add_metadata(pdf_front.metadata())
     return file
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import colophon
 import contents
-import yaml
 from pdf_print import Printed
 
 from mathlib.show.kit.sheet import WIDE
@@ -19,21 +18,16 @@ def page(inside: str) -> str:
     return f'<!DOCTYPE html><html lang="en"><style>{STYLE}</style><body>{inside}</body></html>'
 
 
-def configured(root: Path) -> dict:
-    return yaml.safe_load((root / "_config.yml").read_text("utf-8"))
-
-
 def cover(root: Path) -> str:
     """Title, authors, version and date, and the drawings of all chapters."""
-    given = configured(root)
     words = [page.removeprefix("chapters/") for page in contents.numbered(root)]
     drawn = "".join((root / f"book/thumbs/{word}.svg").read_text("utf-8") for word in words)
     return page(
-        f'<div class="cover"><div><h1>{escape(given["title"])}</h1>'
+        f'<div class="cover"><div><h1>{escape(colophon.configured()["title"])}</h1>'
         "<p>The arithmetic of training transformers on many devices:<br>"
         "derived, predicted, run and counted</p></div>"
         f'<div class="thumbs">{drawn}</div>'
-        f"<div><p>By {escape(given['author'])}</p><p>{colophon.edition()}</p></div></div>"
+        f"<div><p>{escape(colophon.authors())}</p><p>{colophon.edition()}</p></div></div>"
     )
 
 
@@ -48,9 +42,14 @@ def numbered(body: list[Printed]) -> list[tuple[Printed, int, dict[str, int]]]:
 
 
 def table_of(
-    parts: dict[str, list[str]], counted: list[tuple[Printed, int, dict[str, int]]], origin: str
+    parts: dict[str, list[str]],
+    counted: list[tuple[Printed, int, dict[str, int]]],
+    origin: str,
+    elsewhere: dict[str, str],
 ) -> str:
-    """Parts, chapters, and the sections of chapters, each with its page."""
+    """Parts, chapters, and the sections of chapters, each with its page; and what is `elsewhere`,
+    titles by address.
+    """
     headings = {of[0]: name for name, of in parts.items()}
     rows = []
     for part, first, sections in counted:
@@ -63,6 +62,11 @@ def table_of(
                 line("section", title, sections[id], f"{address}#{id}")
                 for id, title in part.sections
             ]
+    rows.append("<h2>On the site alone</h2>")
+    rows += [
+        f'<p class="elsewhere"><b>{escape(title)}</b><br>{escape(address)}</p>'
+        for address, title in elsewhere.items()
+    ]
     return page(f'<h1>Contents</h1><div class="lines">{"".join(rows)}</div>')
 
 
@@ -76,8 +80,8 @@ def poster_page() -> str:
     return page(poster.drawn(WIDE))
 
 
-def metadata(root: Path) -> dict[str, str]:
-    given = configured(root)
+def metadata() -> dict[str, str]:
+    given = colophon.configured()
     return {
         "/Title": given["title"],
         "/Author": given["author"],

@@ -17,7 +17,7 @@ from sphinx.environment import BuildEnvironment
 from stored import html_outputs
 
 from mathlib.show import says
-from mathlib.show.ledger import SCALE, Verdict, claims, quotation, verdicts_in
+from mathlib.show.ledger import Verdict, claims, quotation, verdicts_in
 
 SOURCES = {  # what each is called in a filter, in full, and in the bibliography
     "interview": (
@@ -52,7 +52,8 @@ SOURCES = {  # what each is called in a filter, in full, and in the bibliography
         "deepep2025",
     ),
 }
-KINDS = {word.replace(" ", "-"): word for word in (*SCALE, "open")}  # the style sheet's names
+WORST_FIRST = ("wrong", "only if", "roughly", "undecided", "holds", "open")
+KINDS = {word.replace(" ", "-"): word for word in WORST_FIRST}  # by the style sheet's names
 
 
 def stored_verdicts(chapter: Path) -> list[Verdict]:
@@ -82,34 +83,36 @@ def counts(root: Path) -> dict[str, int]:
 
 
 def count_bar(found: dict[str, int]) -> str:
-    """The counts as a bar with its words beneath it; the words alone say everything."""
-    x, boxes, words = 0, [], []
-    for name, n in found.items():
-        if n:
-            boxes.append(f'<rect class="mlx-{name}" x="{x}" y="0" width="{n}" height="1"/>')
-            words.append(
-                f'<span class="mlx-count"><b>{n}</b> '
-                f'<span class="mlx-word mlx-{name}">{KINDS[name]}</span></span>'
-            )
-        x += n
+    """The counts as a bar with its words beneath it; the words alone say everything. Each part has
+    a pattern of its own, which its word repeats.
+    """
+    kept = {name: n for name, n in found.items() if n}
+    boxes = "".join(f'<i class="mlx-{name}" style="flex-grow:{n}"></i>' for name, n in kept.items())
+    words = " ".join(
+        f'<span class="mlx-count"><i class="mlx-{name}"></i> <b>{n}</b> '
+        f'<span class="mlx-word mlx-{name}">{KINDS[name]}</span></span>'
+        for name, n in kept.items()
+    )
     return (
-        f'<span class="mlx-counts"><svg viewBox="0 0 {x} 1" preserveAspectRatio="none" '
-        f'aria-hidden="true" focusable="false">{"".join(boxes)}</svg>'
-        f'<span class="mlx-legend">{" ".join(words)}</span></span>'
+        f'<span class="mlx-counts"><span class="mlx-bar" aria-hidden="true">{boxes}</span>'
+        f'<span class="mlx-legend">{words}</span></span>'
     )
 
 
-def row(claim: str, verdict: Verdict | None, address: str) -> str:
-    """One claim: number, text and verdict, and on opening the evidence with a link to the run."""
+def row(claim: str, verdict: Verdict | None, address: str, source: str) -> str:
+    """One claim: number, text, verdict, and who says it; on opening the evidence, with links to the
+    run and to the source.
+    """
     entry = claims()[claim]
     said = verdict.said_html() if verdict else '<b class="mlx-word mlx-open">Open.</b>'
-    more = f"<p>Will be tried: {says.html(entry['test'])}.</p>"
+    more = f"<p>Will be tried: {says.html(entry['test'])}. Source: {source}</p>"
     if verdict:
-        more = f'{verdict.evidence_html()}<p><a href="{address}#claim-{claim}">See the run</a></p>'
+        run = f'<a href="{address}#claim-{claim}">See the run</a>'
+        more = f"{verdict.evidence_html()}<p>{run}. Source: {source}</p>"
     return (
-        f'<details class="mlx-claim" id="ledger-{claim}" data-source="{entry["source"]}" '
-        f'data-verdict="{kind(verdict)}"><summary><b>{claim}</b> '
-        f"<span>{says.html(entry['claim'])}</span> <em>{said}</em></summary>"
+        f'<details class="mlx-claim" id="ledger-{claim}" data-source="{entry["source"]}">'
+        f"<summary><b>{claim}</b> <span>{says.html(entry['claim'])}</span> <em>{said} "
+        f"<small>{escape(SOURCES[entry['source']][0])}</small></em></summary>"
         f"{quotation(claim)}{more}</details>"
     )
 
@@ -132,29 +135,31 @@ def linked(root: Path, key: str, title: str) -> str:
 
 
 def ledger(root: Path, address_of: dict[str, str]) -> str:
-    """The whole ledger: counts, filter, and the claims source by source."""
+    """The whole ledger: counts, filter, and the claims verdict by verdict, the wrong ones first."""
     settled, found = all_verdicts(root), counts(root)
-    sections = []
-    for source, (short, title, key) in SOURCES.items():
-        rows = []
-        for claim, entry in claims().items():
-            if entry["source"] == source:
-                verdict, page = settled.get(claim, (None, ""))
-                rows.append(row(claim, verdict, address_of.get(page, "")))
-        sections.append(
-            f'<section data-source="{source}" aria-label="{escape(short)}">'
-            f'<p class="mlx-source">{linked(root, key, title)} '
-            f"<small>{len(rows)} claims</small></p>"
-            f"{''.join(rows)}</section>"
-        )
+    sources = {name: linked(root, key, title) for name, (_, title, key) in SOURCES.items()}
+    rows: dict[str, list[str]] = {name: [] for name in KINDS}
+    for claim, entry in claims().items():
+        verdict, page = settled.get(claim, (None, ""))
+        made = row(claim, verdict, address_of.get(page, ""), sources[entry["source"]])
+        rows[kind(verdict)].append(made)
+    sections = "".join(
+        f'<section data-verdict="{name}" aria-label="{word}"><p class="mlx-judged">'
+        f'<span class="mlx-word mlx-{name}">{word.capitalize()}</span> <small>{found[name]} '
+        f"{'claims' if found[name] > 1 else 'claim'}</small></p>{''.join(rows[name])}</section>"
+        for name, word in KINDS.items()
+        if found[name]
+    )
     words = {name: word for name, word in KINDS.items() if found[name]}
-    sources = {name: short for name, (short, *_) in SOURCES.items()}
+    shorts = {name: short for name, (short, *_) in SOURCES.items()}
+    told = Counter(entry["source"] for entry in claims().values())
+    listed = "".join(f"<li>{sources[name]}, {told[name]} claims</li>" for name in SOURCES)
     return (
         f'<div class="mlx-ledger"><p class="mlx-total"><b>{len(claims())} claims</b></p>'
         f"{count_bar(found)}"
         f'<div class="mlx-filter">{choices("verdict", "Verdict", words)}'
-        f"{choices('source', 'Source', sources)}</div>"
-        f"{''.join(sections)}</div>"
+        f"{choices('source', 'Source', shorts)}</div>"
+        f'{sections}<p class="mlx-judged">The sources</p><ul>{listed}</ul></div>'
     )
 
 

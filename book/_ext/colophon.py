@@ -1,4 +1,4 @@
-"""Which edition of the book this is: its version, and the day of its last change.
+"""Which edition of the book this is: its version, the day of its last change, its authors.
 
 The version is the library's. A page of a site whose address is known (address.py) has the day as
 well, on each page; elsewhere every commit would write all pages anew.
@@ -6,8 +6,10 @@ well, on each page; elsewhere every commit would write all pages anew.
 
 import subprocess
 import tomllib
+from html import escape
 from pathlib import Path
 
+import yaml
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
@@ -34,9 +36,20 @@ def edition(dated: bool = True) -> str:
     return f"Version {version()}" + (f", {when}" if when else "")
 
 
+def configured() -> dict:
+    return yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+
+
+def authors() -> str:
+    """By whom, where the configuration names somebody; "the authors of" the book names nobody."""
+    given = configured()
+    return "" if given["title"] in given["author"] else f"By {given['author']}"
+
+
 def configure(app: Sphinx, config: Config) -> None:
-    told = edition(dated=bool(config.html_baseurl))
-    config.html_theme_options["extra_footer"] = f'<p class="mlx-edition">{told}</p>'
+    told = [authors(), edition(dated=bool(config.html_baseurl))]
+    lines = "".join(f"<p>{escape(line)}</p>" for line in told if line)
+    config.html_theme_options["extra_footer"] = f'<div class="mlx-edition">{lines}</div>'
 
 
 def setup(app: Sphinx) -> dict:

@@ -7,7 +7,7 @@ from mathlib.show.equation import equation
 from mathlib.show.experiments import Choice, Range, Toggle, doubling, experiment
 
 PARTS = {
-    "mlp": ("mlp",),
+    "MLP": ("mlp",),
     "attention projections": ("attention projections",),
     "attention (QKᵀ and AV)": ("attention scores", "attention values"),
     "LM head": ("vocabulary",),
@@ -35,7 +35,7 @@ def six(layers: int, width: int, context: int, vocab: int, causal: bool, which: 
         name: 3 * sum(forward.amount(p) for p in inside) / context for name, inside in PARTS.items()
     }
     spent = flops.per_token(model, causal=causal)
-    body = parts["mlp"] + parts["attention projections"]
+    body = parts["MLP"] + parts["attention projections"]
     core, head = (says.number(100 * parts[name] / body) for name in list(PARTS)[2:])
     say = (
         f'<p class="mlx-say">{says.count(P)} parameters in P: a token costs '

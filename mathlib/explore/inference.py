@@ -11,6 +11,7 @@ from mathlib.show.experiments import Choice, doubling, experiment
 
 MODELS = ("llama2-7b", "llama2-13b", "llama2-70b", "llama3-8b", "llama3-70b", "mistral-7b")
 DEVICES = ("a100-40gb", "a100-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "tpu-v5e")
+SHORT = 128  # tokens of a cache that hardly counts
 WIDTHS = (("16 bits", 2.0), ("8 bits", 1.0), ("4 bits", 0.5))
 
 
@@ -50,9 +51,12 @@ def decode(model: str, device: str, past: int, sequences: int, weights: float, c
     one, batches = cache.total / sequences, [2**i for i in range(10)]
     points = speeds(model, device, batches, **sizes)
     last = sum(parts["weights"] + B * one <= chip.room for B in batches)
-    lines = {"this context": points[:last], "no room": points[max(last - 1, 0) :]}
+    lines = {f"caches of {past:,} tokens": points[:last]}
+    lines["does not fit"] = points[max(last - 1, 0) :]
     lines = {name: line for name, line in lines.items() if len(line) > 1}
-    lines["a short one"] = speeds(model, device, batches, **(sizes | {"past": 128}))
+    if past > SHORT:
+        short = speeds(model, device, batches, **(sizes | {"past": SHORT}))
+        lines[f"caches of {SHORT} tokens"] = short
     lines["your choice"] = [(sequences, sequences / step.total)]
     ticks = _decades([speed for line in lines.values() for _, speed in line])
     chart = plot.lines(

@@ -93,7 +93,7 @@ def _even(full: float, less: float, seconds: float) -> str:
 def _curve(shape: specs.Model, code: str, nodes: int, H: int, link: float) -> str:
     compute = _compute(shape)
     seconds = {"bf16, every step": (0.0, _sent(shape, "bf16", nodes, 1))}
-    seconds["chosen"] = _coding(shape, code) / H, _sent(shape, code, nodes, H)
+    seconds["your choice"] = _coding(shape, code) / H, _sent(shape, code, nodes, H)
     curves = {
         name: [
             (8 * W / 1e9, 100 * compressed.utilization(compute=compute, sending=c + s / W))

@@ -11,6 +11,8 @@ MODELS = ("gpt2", "gpt2-xl", "gpt3-175b", "llama3-8b", "llama3-70b", "qwen3-30b-
 DEVICES = ("v100-32gb", "a100-80gb", "h100-sxm", "b200-sxm", "mi300x", "tpu-v5p")
 KERNELS = (("FlashAttention", "flash"), ("scores written to memory", "standard"))
 
+NAMED = {"mlp": "MLP", "attention core": "attention (QKᵀ and AV)"}  # parts in words
+
 
 def points(
     found: list[Operation], peak: float, bandwidth: float
@@ -19,7 +21,7 @@ def points(
     groups: dict[str, list[tuple[str, float, float]]] = {}
     for one in found:
         roof = roofline.attainable(intensity=one.intensity, peak=peak, bandwidth=bandwidth)
-        groups.setdefault(one.part, []).append((one.name, one.intensity, roof))
+        groups.setdefault(NAMED.get(one.part, one.part), []).append((one.name, one.intensity, roof))
     return groups
 
 
@@ -61,6 +63,7 @@ def roof(
     )
     ahead = done[: len(done) // 2]
     spent, flop = roofline.time(done, peak=X, bandwidth=W), roofline.totals(done).total
+    by_part = {NAMED.get(name, name): spent.amount(name) for name in spent}
     return (
         f'<p class="mlx-say">{_said(spent.total, flop, X)}</p>'
         + roof_html(
@@ -71,7 +74,7 @@ def roof(
         )
         + svg.bars(
             [
-                ("The layer, forward and backward", {n: spent.amount(n) for n in spent}),
+                ("The layer, forward and backward", by_part),
                 ("Its matmuls at the peak", {"arithmetic": flop / X}),
             ],
             title="Time of a layer by part",

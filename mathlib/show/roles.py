@@ -117,7 +117,7 @@ PARTS = {  # role: names of parts that look like it
             "activation input",
             "second input",
         ),
-        "activation function",
+        *("activation function", "MLP"),
     ),
     "vocabulary": ("head", "LM head", "loss on the last stage"),
     "embedding": ("positions", "gradient of the embedding"),

@@ -3,8 +3,10 @@
 import json
 import re
 
+import colophon
 import pytest
 from claims_ledger import SOURCES, all_verdicts, count_bar, counts, stored_verdicts
+from colophon import edition
 from landing import Result, heading, minutes, short
 from pages import CHAPTERS, ROOT
 from sphinx.errors import ExtensionError
@@ -144,16 +146,23 @@ def test_the_bar_counts_every_claim(site):
     assert len(claims()) - found["open"] == len(all_verdicts(ROOT))
     page = (site / "book/index.html").read_text("utf-8")
     assert count_bar(counts(ROOT)) in page and 'href="ledger.html"' in page
-    widths = [int(w) for w in re.findall(r'width="(\d+)" height="1"', count_bar(counts(ROOT)))]
+    widths = [int(w) for w in re.findall(r"flex-grow:(\d+)", count_bar(counts(ROOT)))]
     assert widths == [n for n in found.values() if n]
 
 
 def test_author_and_licence_are_told(look):
     page = look("book/index", viewport=DESK).page
     told = page.locator(".mlx-byline").inner_text()
-    assert "authors" in told and "CC BY 4.0" in told and "MIT" in told
-    footer = page.locator("footer .component-author").inner_text().strip()
-    assert footer == "By the authors of Transformer Math, Measured"
+    assert "CC BY 4.0" in told and "MIT" in told
+    footer = page.locator("footer.bd-footer-content").inner_text().strip()
+    assert footer == edition(False), "nobody is named yet"
+
+
+def test_authors_are_told_where_the_configuration_names_them(monkeypatch):
+    for author, told in (("Ada Lovelace", "By Ada Lovelace"), ("the authors of A Book", "")):
+        given = {"title": "A Book", "author": author}
+        monkeypatch.setattr(colophon, "configured", lambda given=given: given)
+        assert colophon.authors() == told
 
 
 def test_the_large_experiment_lives_in_its_chapter(site):
@@ -189,10 +198,10 @@ def test_every_source_has_a_choice_that_hides_the_others(visit):
         assert {c.get_attribute("data-source") for c in shown.all()} == {source}
 
 
-def test_a_source_stands_apart_from_the_claims_above_it(look):
+def test_a_verdict_stands_apart_from_the_claims_above_it(look):
     margins = (
         look("book/ledger")
-        .page.locator(".mlx-source")
+        .page.locator(".mlx-judged")
         .evaluate_all("all => all.map(one => parseFloat(getComputedStyle(one).marginTop))")
     )
     assert len(margins) > 1 and min(margins) > 20
@@ -207,7 +216,7 @@ def test_evidence_opens_and_leads_to_the_run(visit):
     assert verdict.headline.split()[-1] in summary.inner_text(), "the headline stands in the row"
     summary.click()
     assert verdict.facts()[0].replace("'", "’") in fact.inner_text().replace("\u00a0", " ")
-    assert row.locator("a").get_attribute("href") == f"../{chapter}.html#claim-{claim}"
+    assert row.locator("a").first.get_attribute("href") == f"../{chapter}.html#claim-{claim}"
 
 
 def test_verdicts_have_colours_and_signs_of_their_own(look):

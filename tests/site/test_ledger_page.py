@@ -3,7 +3,7 @@
 import re
 from html import unescape
 
-from claims_ledger import KINDS, all_verdicts, counts
+from claims_ledger import KINDS, SOURCES, all_verdicts, counts
 from pages import ROOT
 
 from mathlib.show import says
@@ -30,6 +30,19 @@ def test_the_page_repeats_the_chapters(site):
             assert read(unbroken(says.html(fact))) in page
     for kind, n in counts(ROOT).items():
         assert not n or f"{n} {KINDS[kind]}" in page
+
+
+def test_wrong_claims_come_first_and_each_line_names_its_source(site):
+    html = (site / "book/ledger.html").read_text("utf-8")
+    sections = re.findall(r'<section data-verdict="([^"]+)"(.*?)</section>', html, re.S)
+    assert [name for name, _ in sections] == [name for name, n in counts(ROOT).items() if n]
+    assert sections[0][0] == "wrong"
+    for name, inside in sections:
+        listed = re.findall(r'id="ledger-(\w+)"', inside)
+        assert len(listed) == counts(ROOT)[name]
+        for claim in listed:
+            line = inside.partition(f'id="ledger-{claim}"')[2].partition("</summary>")[0]
+            assert read(line).endswith(SOURCES[claims()[claim]["source"]][0])
 
 
 def test_what_the_book_says_is_typeset(site):

@@ -6,7 +6,7 @@ import sys
 
 import pdf
 import pytest
-from pages import ROOT
+from pages import ROOT, toc_pages
 from pypdf import PdfReader
 
 PAGES = "chapters/roofline", "chapters/trials/roofline"
@@ -80,6 +80,16 @@ def test_the_outline_has_parts_chapters_and_sections(file):
     part, (chapter, sections, *_), *_ = file.outline
     assert part.title == "One device" and chapter.title.startswith("5. ")
     assert sections[0].title.startswith("5.1. ")
+
+
+def test_the_ledger_leads_the_appendix_and_what_is_left_out_is_named_with_its_address(texts):
+    appendix = pdf.book()["Appendix: claims on trial"]
+    assert appendix[:2] == ["book/ledger", "chapters/trials/compute"]
+    every = {page for of in pdf.book().values() for page in of} | set(pdf.LEFT_OUT)
+    assert every == set(toc_pages()) - {"book/index"}
+    contents = next(text for text in texts if "On the site alone" in text)
+    assert "Plan a run book/plan.html" in contents and "book/map.html" in contents
+    assert next(iter(pdf.elsewhere("https://a.b/"))) == "https://a.b/book/plan.html"
 
 
 def test_what_is_missing_is_named(tmp_path):
