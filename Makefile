@@ -48,6 +48,7 @@ book/live/node_modules/.installed: book/live/package-lock.json book/live/.npmrc 
 
 $(PAGES): $(SOURCES) $(VENV)/.book book/live/node_modules/.installed
 	$(BIN)/python tools/build_site.py . --path-output . --quiet -n -W --keep-going
+	$(BIN)/python tools/downloads.py $(SITE)
 	@touch $@
 
 html: $(PAGES)

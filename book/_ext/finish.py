@@ -94,7 +94,7 @@ LOST = """<!DOCTYPE html>
 <link rel="icon" href="{home}_static/favicon.svg">
 <style>
 a {{ color: inherit }}
-body {{ max-width: 40rem; margin: 3rem auto; font-family: sans-serif }}
+body {{ max-width: 40rem; margin: 3rem auto; padding: 0 1rem; font-family: sans-serif }}
 </style>
 </head>
 <body><main><h1>There is no such page</h1>

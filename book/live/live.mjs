@@ -4,11 +4,13 @@ import { element } from './dom.mjs';
 import { enliven } from './experiment.mjs';
 import { reachable } from './formulas.mjs';
 import { ask } from './predict.mjs';
+import { tell } from './tips.mjs';
 
 document.querySelectorAll('.mlx[data-mlx]').forEach(enliven);
 document.querySelectorAll('.mlx-predict[data-predict]').forEach(ask);
 follow();
 reachable();
+tell();
 
 // A cell that runs says so; what it needs for that comes when it is told to.
 for (const place of document.querySelectorAll('.mlx-runs')) {

@@ -143,6 +143,11 @@ def test_readable_without_scripts(plain):
     assert page.locator("main :is(span, div).math:not(:has(math))").all_text_contents() == []
 
 
+def test_the_notebook_that_a_page_offers_is_in_plain_markdown(site):
+    text = (site / "_sources/chapters/zero.ipynb").read_text("utf-8")
+    assert "(Figure 9.2)" in text and "{fig}`" not in text
+
+
 def test_blocked_webassembly_leaves_the_stored_result_and_says_so(visit):
     seen = visit("book/index", script=BLOCK_WASM)
     page = seen.page

@@ -26,9 +26,16 @@ def test_a_word_shows_its_definition_on_hover_and_focus(visit):
     assert "needs more bytes at its peak" in tip.evaluate(SHOWN)
 
 
-def test_a_symbol_shows_its_meaning_when_tapped(visit):
+def test_symbols_and_words_show_their_meaning_when_tapped(visit):
     page = visit("chapters/pipeline", viewport={"width": 320, "height": 640}, has_touch=True).page
     symbol = page.locator(".mlx-tip[tabindex='-1']:visible").first
     symbol.tap()
     assert "stages of the pipeline" in symbol.evaluate(SHOWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    links = page.locator("a:has(> .mlx-tip):visible")
+    links.nth(1).tap()
+    links.nth(0).tap()
+    assert "Tap again" in links.nth(0).locator(".mlx-tip").evaluate(SHOWN)
+    assert page.url.endswith("pipeline.html") and page.locator(".mlx-told").count() == 1
+    links.nth(0).tap()
+    page.wait_for_url("**/glossary.html#*")
