@@ -11,6 +11,7 @@ SOURCES := _config.yml _toc.yml $(shell find book chapters mathlib -type f -not 
 
 .PHONY: book html test lab chapters lint bench mutants pdf clean help plan test-formulas test-runs test-notebooks test-site $(addprefix part-,1 2 3 4 5)
 .DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE  # else each worker compiles the library and all tests anew
 .NOTPARALLEL:  # each part takes both cores
 
 help:
@@ -77,7 +78,8 @@ chapters: $(VENV)/.all
 # --- tests, cheapest first; plain `pytest` runs all of tests/ at once, and tests/rules holds that no test is lost here ---
 
 RUNS := tests/parallel tests/agreement tests/launch tests/bench tests/meters tests/model  # long files first, so that all workers end alike
-NOTEBOOKS := $(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*'))
+LONG := $(addprefix chapters/,$(addsuffix .ipynb,unequal trials/links trials/after zero inference precision mics data_parallel roofline))
+NOTEBOOKS := $(LONG) $(filter-out $(LONG),$(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*')))
 
 # of the parts whose rows match; `python bench/minutes.py` measures them anew
 minutes = $(shell awk -F'|' '/$(1)/ { sum += $$3 } END { printf "about %d min", sum < 1 ? 1 : sum + 0.5 }' bench/results/minutes.md)
@@ -107,15 +109,15 @@ lint: $(VENV)/.all
 test-formulas: $(VENV)/.all book/live/node_modules/.installed  # without nbval, which takes three seconds to load; neighbours share a worker and its caches
 	$(BIN)/pytest -pno:nbval --numprocesses=2 --dist=worksteal $(addprefix --ignore=,$(RUNS) tests/site)
 
-test-runs: $(VENV)/.all  # three at a time here and below, as ranks, kernels and browsers wait
-	$(BIN)/pytest -pno:nbval --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(RUNS)
+test-runs: $(VENV)/.all  # more at a time here and below than cores, as ranks, kernels and browsers wait
+	$(BIN)/pytest -pno:nbval --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(RUNS)
 
 test-notebooks: $(VENV)/.all
-	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=3 --dist=loadfile $(NOTEBOOKS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest --nbval --nbval-cell-timeout=120 --numprocesses=5 --dist=loadfile --no-loadscope-reorder $(NOTEBOOKS)
 
 test-site: html $(VENV)/.all
 	@$(BIN)/python tools/browser.py
-	$(BIN)/pytest -pno:nbval --numprocesses=3 --dist=loadgroup tests/site
+	$(BIN)/pytest -pno:nbval --numprocesses=4 --dist=loadgroup tests/site
 
 bench: $(VENV)/.all
 	$(BIN)/python bench/run.py

@@ -46,7 +46,7 @@ def selected(command: str) -> set[Path]:
     options = {word for word in words if word.startswith("-") and "--ignore=" not in word}
     options -= {
         "--numprocesses=2",
-        "--numprocesses=3",
+        "--numprocesses=4",
         "--dist=loadfile",
         "--dist=loadgroup",
         "--dist=worksteal",
@@ -97,10 +97,10 @@ def test_the_parts_of_make_test_are_all_tests_each_once():
 
 @needs_make
 def test_all_chapters_run_and_none_compares_a_time():
-    """Each once, three side by side, so that what a cell asserts holds beside a neighbour."""
+    """Each once, five side by side, so that what a cell asserts holds beside neighbours."""
     (command,) = (shlex.split(c, comments=True) for c in pytest_commands() if "--nbval" in c)
     assert sorted(ROOT / word for word in command if word.endswith(".ipynb")) == NOTEBOOKS
-    assert {"OMP_NUM_THREADS=1", "--numprocesses=3", "--dist=loadfile"} <= set(command)
+    assert {"OMP_NUM_THREADS=1", "--numprocesses=5", "--dist=loadfile"} <= set(command)
     measured = {path for path in NOTEBOOKS if any(CLOCK.search(c.source) for c in code_cells(path))}
     shown = {path for path in NOTEBOOKS if "nbval-ignore-output" in path.read_text("utf-8")}
     assert measured <= shown, "a cell that shows a time: tag it nbval-ignore-output"
