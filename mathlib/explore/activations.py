@@ -9,7 +9,7 @@ from mathlib.show.tables import html_table
 
 MODELS = ("llama3-8b", "llama2-7b", "llama3-70b", "qwen3-8b", "gpt2-xl", "gpt3-175b")
 POLICIES = ("none", "matmuls", "selective", "full")
-POINTS = 16  # of the curve
+POINTS = 17  # of the curve
 SAID = {
     "full": "inputs alone",
     "selective": "all but what lies between queries and values",
@@ -36,7 +36,7 @@ def keeping(model: str, share: float, tokens: int, flash: bool, micro_batch: int
         "attention": "flash" if flash else "standard",
     }
     shape = specs.find_model(model)
-    line = kept.curve(model, **how)
+    line = kept.curve(model, points=POINTS, **how)
     everything = shape.layers * _one(model, "none", how).bytes
     budget = max(share / 100 * everything, line[0].bytes)
     chosen = kept.best(model, budget=budget, **how)
@@ -84,8 +84,7 @@ def _chart(
     chosen: kept.Choice,
 ) -> str:
     """The best choices as a curve, each policy as a point with its name, the budget as a line."""
-    few = [line[round(i * (len(line) - 1) / POINTS)] for i in range(POINTS + 1)]
-    best = [(c.bytes, 100 * kept.overhead(c, model, **how)) for c in few]
+    best = [(c.bytes, 100 * kept.overhead(c, model, **how)) for c in line]
     layers, n = specs.find_model(model).layers, how["micro_batch"]
     series: dict[str, list[tuple[float, float]]] = {"the best": best}
     for policy in POLICIES:

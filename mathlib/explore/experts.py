@@ -1,6 +1,7 @@
 """The experiment of the experts chapter: a router's loads, who waits, what is sent or dropped."""
 
 import math
+from functools import lru_cache
 
 from mathlib import specs
 from mathlib.schedule import expert_load
@@ -13,6 +14,12 @@ MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3")
 ROOMS = (("dropless", 0), ("1", 100), ("1.25", 125), ("1.5", 150), ("2", 200))
 TOKENS, CONTEXT = 256, 4096  # that are drawn, that are reckoned with
 X = 0.4 * specs.find_device("h100-sxm").flops_per_second("bf16")
+
+
+@lru_cache(16)  # no rank, room or link changes whom a token visits
+def visited(experts: int, active: int, skew: int) -> list[int]:
+    """Visits of each expert."""
+    return expert_load.drawn(experts=experts, active=active, tokens=TOKENS, skew=skew / 100)
 
 
 @experiment(
@@ -29,8 +36,7 @@ def expert_loads(model: str, expert: int, skew: int, capacity: int, gigabytes: i
     shape = specs.find_model(model)
     e = shape.experts
     assert e
-    how = {"experts": e.routed, "active": e.active, "tokens": TOKENS, "skew": skew / 100}
-    visits = expert_load.drawn(**how)  # type: ignore[arg-type]
+    visits = visited(e.routed, e.active, skew)
     room = math.ceil(capacity / 100 * TOKENS * e.active / e.routed)
     kept = [min(c, room) if room else c for c in visits]
     loads = expert_load.by_rank(visits=kept, expert=expert)

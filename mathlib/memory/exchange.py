@@ -114,15 +114,12 @@ class Exchange:
         return self.element * (sent[end] - sent[first] + arrived[end] - arrived[first])
 
     def fullest(self, begin: int, end: int) -> dict[str, float]:
-        """The fullest state while the tensors from `begin` to `end` arrive, before and after rows
-        leave.
+        """The fullest state while the tensors from `begin` to `end` arrive: at the end, or as one
+        of them fills a row, before that leaves. In between less waits.
         """
         states = [self.state(end, self.closed(end))]
-        for n in range(begin + 1, end + 1):
-            before, after = self.closed(n - 1), self.closed(n)
-            if after > before:
-                states.append(self.state(n, before, settling=True))
-            states.append(self.state(n, after))
+        for row in range(self.closed(begin), self.closed(end)):
+            states.append(self.state(self.rows[row].last + 1, row, settling=True))
         return max(states, key=lambda state: sum(state.values()))
 
     def finishing(self) -> Iterator[dict[str, float]]:

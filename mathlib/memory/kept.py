@@ -186,9 +186,9 @@ def _input(model: Model, options: dict[str, Any]) -> float:
     )
 
 
-def curve(model: str | Model, **options: Any) -> list[Choice]:
+def curve(model: str | Model, *, points: int | None = None, **options: Any) -> list[Choice]:
     """Least FLOP done again for every number of bytes that all layers may keep: from nothing but
-    their inputs to all matmul results.
+    their inputs to all matmul results. With `points`, so many of them, evenly.
 
     A knapsack: bytes are the weight of a tensor, FLOP that need not be done again its value.
     Exact where sizes have a common measure of at least 1/4096 of the whole; else they are rounded
@@ -196,34 +196,62 @@ def curve(model: str | Model, **options: Any) -> list[Choice]:
 
     Chapter: activations (eq-knapsack)
     """
-    model = find_model(model)
+    found = _knapsack(find_model(model), options)
+    last = len(found.sizes) - 1
+    steps = last if points is None else whole("points", points, least=2) - 1
+    return [found.choice(round(i * last / steps)) for i in range(steps + 1)]
+
+
+class Knapsack(NamedTuple):
+    """The best choices, by size; what is in one is read back from the parcels."""
+
+    sizes: list[float]  # bytes kept
+    again: list[float]  # FLOP done again
+    units: list[int]  # the sizes as they were counted
+    parcels: list[tuple[str, int, int, bytes]]  # tensor, layers, units, where it is taken: 0 or 1
+
+    def choice(self, place: int) -> Choice:
+        """One of them, with what it keeps."""
+        layers: dict[str, int] = {}
+        left = self.units[place]
+        for name, n, weight, taken in reversed(self.parcels):
+            room = min(left - weight, len(taken) - 1)  # for those before; all of them fill no more
+            if room >= 0 and taken[room]:
+                layers[name] = layers.get(name, 0) + n
+                left = room
+        return Choice(self.sizes[place], self.again[place], layers)
+
+
+def _knapsack(model: Model, options: dict[str, Any]) -> Knapsack:
     made = tuple(one for one in tensors(model, **options) if one.flop)
-    return list(_curve(made, model.layers, model.layers * _input(model, options)))
+    return _packed(made, model.layers, model.layers * _input(model, options))
 
 
-@lru_cache(64)
-def _curve(made: tuple[Saved, ...], L: int, inputs: float) -> tuple[Choice, ...]:
-    sizes = [round(one.bytes) for one in made]
-    unit = max(gcd(*sizes), ceil_div(L * sum(sizes), STEPS))
-    parcels = [(one, n) for one in made for n in _parcels(L)]
-    value = [0.0]  # most FLOP spared with so many units
-    taken: list[Any] = [None]  # the last parcel, and what was taken before
-    for one, n in parcels:
+@lru_cache(16)
+def _packed(made: tuple[Saved, ...], L: int, inputs: float) -> Knapsack:
+    weights = [round(one.bytes) for one in made]
+    unit = max(gcd(*weights), ceil_div(L * sum(weights), STEPS))
+    spared, sizes = [0.0], [inputs]  # most FLOP with so many units, and the bytes that it takes
+    parcels = []
+    for one, n in [(one, n) for one in made for n in _parcels(L)]:
         weight, gain = n * ceil_div(round(one.bytes), unit), n * one.flop
-        value += value[-1:] * weight
-        taken += taken[-1:] * weight
-        pairs = zip(value, value[weight:], taken, taken[weight:], strict=False)
-        with_it = [(v + gain, (one.name, n, t)) if v + gain > w else (w, u) for v, w, t, u in pairs]
-        value[weight:], taken[weight:] = zip(*with_it, strict=True)
+        without = (spared + spared[-1:] * weight)[weight:]
+        taken = bytes([low + gain > high for low, high in zip(spared, without, strict=True)])
+        spared = _grown(spared, taken, weight, gain)
+        sizes = _grown(sizes, taken, weight, n * one.bytes)
+        parcels.append((one.name, n, weight, taken))
+    rises = [i for i, most in enumerate(spared) if not i or most > spared[i - 1]]
     everything = L * sum(one.flop for one in made)
-    found: list[Choice] = []
-    best = -1.0
-    for spared, last in zip(value, taken, strict=True):
-        if spared > best:
-            best, counts = spared, _counts(last)
-            size = sum(counts.get(one.name, 0) * one.bytes for one in made)
-            found.append(Choice(inputs + size, everything - spared, counts))
-    return tuple(found)
+    return Knapsack(
+        [sizes[i] for i in rises], [everything - spared[i] for i in rises], rises, parcels
+    )
+
+
+def _grown(sums: list[float], taken: bytes, weight: int, more: float) -> list[float]:
+    """Sums for each number of units, with another parcel where it is taken."""
+    without = sums + sums[-1:] * weight
+    pairs = zip(taken, sums, without[weight:], strict=True)
+    return without[:weight] + [low + more if yes else high for yes, low, high in pairs]
 
 
 def _parcels(n: int) -> list[int]:
@@ -235,25 +263,18 @@ def _parcels(n: int) -> list[int]:
     return found
 
 
-def _counts(last: Any) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    while last:
-        name, n, last = last
-        counts[name] = counts.get(name, 0) + n
-    return counts
-
-
 def best(model: str | Model, *, budget: float, **options: Any) -> Choice:
     """The choice with least FLOP done again that keeps no more than `budget` bytes.
 
     Chapter: activations (eq-knapsack)
     """
-    found = curve(model, **options)
-    least = found[0].bytes
+    found = _knapsack(find_model(model), options)
+    least = found.sizes[0]
     if positive("budget", budget) < least:
         accepted = f"{least:g} or more, the layers' inputs alone"
         raise InputError(f"budget = {budget}: expected {accepted}")
-    return [one for one in found if one.bytes <= budget][-1]
+    within = [place for place, size in enumerate(found.sizes) if size <= budget]
+    return found.choice(within[-1])
 
 
 def grouped(model: str | Model, *, every: int, **options: Any) -> tuple[float, float]:

@@ -69,8 +69,10 @@ class Step:
     @cached_property
     def copies(self) -> dict[str, float]:
         """Bytes a parameter, by copy, after sharding; main gradients are apart from gradients."""
-        each, other = (self._sharded(S) for S in (self.layout.shard, self.layout.expert_shard))
-        each = {n: (1 - self.experts) * each[n] + self.experts * other[n] for n in each}
+        each = self._sharded(self.layout.shard)
+        if self.experts:
+            other = self._sharded(self.layout.expert_shard)
+            each = {n: (1 - self.experts) * each[n] + self.experts * other[n] for n in each}
         whole = self.whole
         main = whole.amount("main gradients") if "main gradients" in whole else 0
         all_gradients = main + (whole.amount("gradients") if "gradients" in whole else 0)
@@ -87,7 +89,7 @@ class Step:
         """Bytes of a gradient as backward writes it, before any sharding."""
         return self.whole.amount("gradients" if "gradients" in self.whole else "weights")
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Tokens of a micro-batch that the device keeps."""
         s = self.options.get("tokens") or self.model.context
@@ -209,7 +211,7 @@ class Step:
         whole = {name: experts if name == "experts" else dense for one in pieces for name in one}
         return max(sum(n for name, n in one.items() if whole[name]) for one in pieces)
 
-    @property
+    @cached_property
     def stream(self) -> float:
         """A gradient of the residual stream; autocast casts it for the matmuls as well."""
         split = self.layout.tensor if self.layout.sequence_parallel else 1

@@ -65,18 +65,21 @@ class _Rank(Rows):
         ahead = sum(e * row.padded + cast * row.shard for row in coming)
         return parts | ({"prefetched layers": ahead} if ahead else {})
 
-    def forward_parts(self, index: int) -> Parts:
-        """The end of a layer's forward: what layers up to it have kept."""
-        alive = dict(self.kept)
-        alive.pop("head", None)
+    def kept_up_to(self, index: int) -> Parts:
+        """What layers up to this one have kept, and the embedding."""
+        alive = {name: size for name, size in self.kept.items() if name != "head"}
         for kind in ("layers", "expert layers"):
             if kind in alive:
                 alive[kind] = self._less(kind, list(range(index + 1, self.model.layers)))
+        return Parts("activations", "byte", alive)
+
+    def forward_parts(self, index: int) -> Parts:
+        """The end of a layer's forward: what layers up to it have kept."""
         place = self.model.layers - 1 - index
         return self.moment(
             f"the forward of layer {index}",
             gradients=self.gradients(0),
-            activations=Parts("activations", "byte", alive),
+            activations=self.kept_up_to(index),
             outside_the_layers=self.gathered(),
             **self.whole_layers(place, -1),
         )
@@ -121,17 +124,24 @@ class _Rank(Rows):
         """Three points of a layer's backward: tensors that have come by then, bytes recomputed,
         bytes of working tensors.
         """
-        index = self.model.layers - 1 - place
+        experts = activations.has_experts(self.model, self.model.layers - 1 - place)
         start = self.begins[place]
+        return [(start + come, again, work) for come, again, work in self.points_of_kind[experts]]
+
+    @cached_property
+    def points_of_kind(self) -> dict[bool, list[tuple[int, float, float]]]:
+        """The same, counted from a layer's begin: with experts all are alike, and without."""
+        layers = range(self.model.layers)
+        kinds = {activations.has_experts(self.model, index): index for index in layers}
+        return {experts: self._points(index) for experts, index in kinds.items()}
+
+    def _points(self, index: int) -> list[tuple[int, float, float]]:
         mlp = 1 + self._mlp_tensors(index)
         below = self.stream + self.layer(index, self.layout.recompute).total
         again, work, _ = self._in_mlp(index)
         later, core, _ = self._in_attention(index)
-        return [
-            (start + 1, again, work),
-            (start + mlp, later, core),
-            (start + len(self.layers[place]), 0, 3 * self.stream - below),
-        ]
+        all_tensors = len(self.layers[self.model.layers - 1 - index])
+        return [(1, again, work), (mlp, later, core), (all_tensors, 0, 3 * self.stream - below)]
 
     def _mlp_tensors(self, index: int) -> int:
         """Tensors that a layer's backward comes to before it comes to the norm of its MLP."""
@@ -143,11 +153,6 @@ class _Rank(Rows):
     def layer_parts(self, place: int) -> Parts:
         """The fullest of the three points."""
         index = self.model.layers - 1 - place
-        alive = dict(self.kept)
-        alive.pop("head", None)
-        for kind in ("layers", "expert layers"):
-            if kind in alive:
-                alive[kind] = self._less(kind, list(range(index + 1, self.model.layers)))
         begin, found = self.begins[place], []
         for end, again, work in self.points(place):
             more = {"recomputation": again, "working tensors": work}
@@ -155,7 +160,7 @@ class _Rank(Rows):
             begin = end
         return self.moment(
             f"the backward of layer {index}",
-            activations=Parts("activations", "byte", alive),
+            activations=self.kept_up_to(index),
             new_gradients=self.in_autograd,
             outside_the_layers=self.gathered(),
             **self.whole_layers(place, 1),

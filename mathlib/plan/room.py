@@ -102,6 +102,9 @@ class Room:
     spread: dict[tuple[int, int], dict[int, tuple[int, ...]]] = field(
         default_factory=dict, repr=False
     )
+    of_stages: dict[tuple[int, ...], list[tuple[float, float]]] = field(
+        default_factory=dict, repr=False
+    )
     standing: dict[tuple[object, ...], list[Copies]] = field(default_factory=dict, repr=False)
 
     def parts(self, way: Layout | Way, away: Away = HERE) -> tuple[float, float, float, float]:
@@ -143,14 +146,23 @@ class Room:
 
     def on_host(self, way: Layout | Way, shard: tuple[int, int], away: Away) -> float:
         """Bytes that wait in the host's memory for a device."""
-        states_, kept = 0.0, 0.0
-        if away.states:
-            every, left = (self._standing(way, *shard, one)[0] for one in (HERE, away))
-            states_ = every - left
-        if away.kept:
-            at = self.stages(way)
-            kept = at.flying * _added(at.here, self._layers(way, way.recompute))
-        return states_ + kept
+        every, left = (self._standing(way, *shard, one)[0] for one in (HERE, away))
+        return (every - left if away.states else 0.0) + self._kept_on_host(way, away)
+
+    def family_on_host(self, way: Way, shards: list[tuple[int, int]], away: Away) -> list[float]:
+        """The same with each ZeRO stage and group of a family."""
+        kept = self._kept_on_host(way, away)
+        if not away.states:
+            return [kept] * len(shards)
+        families = self.of_family(way, shards), self.of_family(way, shards, away)
+        return [every - left + kept for (every, _), (left, _) in zip(*families, strict=True)]
+
+    def _kept_on_host(self, way: Layout | Way, away: Away) -> float:
+        """Activations that wait there."""
+        if not away.kept:
+            return 0.0
+        at = self.stages(way)
+        return at.flying * _added(at.here, self._layers(way, way.recompute))
 
     @property
     def copied(self) -> str:
@@ -267,12 +279,20 @@ class Room:
         """Parameters of the stage with most bytes, where one takes `dense` and an expert's takes
         `experts`: those of experts apart.
         """
-        each, p, found = self._held(way), way.pipeline, list[tuple[float, float]]()
-        for stage, counts in self.counts(way).items():
-            tables = (stage == 0) + (stage == p - 1 and (p > 1 or not self.model.tied))
-            P = _added(counts, [one.dense for one in each]) + tables * each[0].table
-            found.append((P, _added(counts, [one.experts for one in each])))
+        found = self._of_stages(way)
         return max(found, key=lambda one: one[0] * dense + one[1] * experts)
+
+    def _of_stages(self, way: Layout | Way) -> list[tuple[float, float]]:
+        """Parameters of the stages that may be the fullest: those of experts apart."""
+        key = (way.pipeline, way.chunks, way.tensor, way.expert, way.expert_split)
+        if key not in self.of_stages:
+            each, p, found = self._held(way), way.pipeline, list[tuple[float, float]]()
+            for stage, counts in self.counts(way).items():
+                tables = (stage == 0) + (stage == p - 1 and (p > 1 or not self.model.tied))
+                P = _added(counts, [one.dense for one in each]) + tables * each[0].table
+                found.append((P, _added(counts, [one.experts for one in each])))
+            self.of_stages[key] = found
+        return self.of_stages[key]
 
     @cached_property
     def _elsewhere(self) -> float:

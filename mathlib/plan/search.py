@@ -304,7 +304,8 @@ class _Found:
     ) -> list[int]:
         """Those of which the host has room for what waits there."""
         most = on.host.memory * on.host.shares(way.world) if on.host else 0.0
-        fits = [i for i in fit if room.on_host(way, shards[i], away) <= most]
+        waits = room.family_on_host(way, shards, away)
+        fits = [i for i in fit if waits[i] <= most]
         self.full[HOST] += len(fit) - len(fits)
         return fits
 

@@ -8,10 +8,9 @@ stage, head and loss on the last; early stages hold more micro-batches.  So even
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -206,17 +205,18 @@ def _stage(model: Model, layout: Layout, s: int, count: int, options: dict[str, 
 def _least_full(held: Callable[[int, int], float], layers: int, p: int) -> list[int]:
     """The split with the least worst held(stage, layers), where more layers need more.
 
-    Every stage takes what it can without being worse than stages of nearly equal numbers; then the
-    fullest gives layers away as long as there are too many.  Of splits that are as good, the one
-    whose first stages have the fewest.
+    From nearly equal numbers on, the fullest stage gives a layer to the one that is least full with
+    one more, as long as that is less full then. Of splits that are as good, the one whose first
+    stages have the fewest.
     """
-    enough = max(held(s, count) for s, count in enumerate(_nearly_even(layers, p)))
-    counts = [
-        bisect_right(range(1, layers - p + 2), enough, key=partial(held, s)) for s in range(p)
-    ]
-    while sum(counts) > layers:
-        fullest = max((s for s in range(p) if counts[s] > 1), key=lambda s: held(s, counts[s]))
+    counts = _nearly_even(layers, p)
+    while True:
+        fullest = max(range(p), key=lambda s: held(s, counts[s]))
+        least = min(range(p), key=lambda s: held(s, counts[s] + 1))
+        if counts[fullest] == 1 or held(least, counts[least] + 1) >= held(fullest, counts[fullest]):
+            break
         counts[fullest] -= 1
+        counts[least] += 1
     worst, split = max(held(s, count) for s, count in enumerate(counts)), list[int]()
     for s in reversed(range(p)):
         most = layers - sum(split) - s  # each stage before needs a layer

@@ -16,6 +16,7 @@ from typing import Any
 
 from mathlib.checks import InputError, one_of
 from mathlib.show.controls import Choice, Control, Line, Named, Range, Text, Toggle, doubling
+from mathlib.show.figures import up_to_a_picture
 from mathlib.show.tables import code_of
 from mathlib.show.unbroken import unbroken
 
@@ -83,18 +84,18 @@ class Experiment:
         """
         for control in sorted(self.controls, key=lambda c: not refusal.startswith(f"{c.name} ")):
             offered: list[Any] = control.offers()
-            possible = [
-                control.show(v) for v in offered if self._draws({**values, control.name: v})
-            ]
+            possible = [control.show(v) for v in offered if self.draws({**values, control.name: v})]
             if possible:
                 where = " (under More settings)" if control in self.folded else ""
                 what = f"{control.label}{where} can be: {', '.join(possible)}"
                 return f"With the other settings as they are, {what}."
         return ""
 
-    def _draws(self, values: Mapping[str, Any]) -> bool:
+    def draws(self, values: Mapping[str, Any]) -> bool:
+        """Whether nothing refuses these: whoever refuses does so before anything is drawn."""
         try:
-            self.draw(**values)
+            with up_to_a_picture():
+                self.draw(**values)
         except InputError:
             return False
         return True

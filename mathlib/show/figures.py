@@ -6,7 +6,8 @@ refers to it by that name: {fig}`ring`.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -36,7 +37,28 @@ class Chart(Shown):
 
 def both(draw: Draw) -> str:
     """A picture for a column and for a phone."""
+    if _tries:
+        raise _Reached
     return draw(WIDE) + draw(NARROW)
+
+
+class _Reached(Exception):
+    """A picture would be drawn now."""
+
+
+_tries: list[bool] = []
+
+
+@contextmanager
+def up_to_a_picture() -> Iterator[None]:
+    """What is inside goes as far as its first picture, which takes longest, and draws none."""
+    _tries.append(True)
+    try:
+        yield
+    except _Reached:
+        pass
+    finally:
+        _tries.pop()
 
 
 def figure_html(inside: str, caption: str = "", name: str = "", kind: str = "mlx-figure") -> str:

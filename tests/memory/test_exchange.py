@@ -1,5 +1,9 @@
 """Rows in flight, counted by hand."""
 
+import random
+
+import pytest
+
 from mathlib.memory.exchange import Exchange, Row, _filled
 
 
@@ -46,3 +50,21 @@ def test_the_fullest_is_just_before_a_row_leaves():
     way = Exchange(ROWS, [4, 6, 10], 1, element=2, shard_element=4, accumulation=False)
     assert way.fullest(0, 2) == way.state(2, 1, settling=True)
     assert way.fullest(0, 3) == way.state(3, 2, settling=True)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("accumulation", [True, False])
+def test_nothing_between_is_fuller_than_the_fullest(whole, accumulation):
+    by_chance = random.Random(5)
+    for _ in range(40):
+        tensors = [by_chance.randint(0, 9) for _ in range(by_chance.randint(1, 12))]
+        rows = list(_filled(tensors, ranks=3, element=2, bucket=by_chance.randint(4, 40)))
+        way = Exchange(rows, tensors, by_chance.randint(1, 3), 2, 4, accumulation, whole)
+        begin, end = sorted(by_chance.randint(0, len(tensors)) for _ in "ab")
+        closed = [way.closed(n) for n in range(len(tensors) + 1)]
+        steps = [way.state(end, closed[end])]
+        for n in range(begin + 1, end + 1):
+            if closed[n] > closed[n - 1]:
+                steps.append(way.state(n, closed[n - 1], settling=True))
+            steps.append(way.state(n, closed[n]))
+        assert way.fullest(begin, end) == max(steps, key=lambda one: sum(one.values()))

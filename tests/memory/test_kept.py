@@ -107,6 +107,22 @@ def test_the_curve_falls_and_flattens(name):
         assert one.bytes < other.bytes and one.flop > other.flop
 
 
+def test_some_points_of_the_curve_stand_evenly_along_it():
+    line, few = kept.curve("llama3-8b"), kept.curve("llama3-8b", points=5)
+    assert few == [line[round(i * (len(line) - 1) / 4)] for i in range(5)]
+    with pytest.raises(InputError, match="points = 1"):
+        kept.curve("llama3-8b", points=1)
+
+
+def test_what_a_choice_keeps_is_what_it_weighs():
+    made = {one.name: one for one in kept.tensors("llama3-8b")}
+    bare, *choices = kept.curve("llama3-8b", points=50)
+    for choice in choices:
+        sizes = [n * made[name].bytes for name, n in choice.layers.items()]
+        spared = [n * made[name].flop for name, n in choice.layers.items()]
+        assert (choice.bytes, choice.flop) == (bare.bytes + sum(sizes), bare.flop - sum(spared))
+
+
 def test_sizes_without_a_common_measure_stay_within_the_budget():
     odd = Model("odd", layers=5, width=997 * 4, heads=4, vocab=16, context=7, ffn_width=4093)
     half = kept.curve(odd)[-1].bytes / 2

@@ -1,6 +1,7 @@
 """Controls that refuse, refusals that are results, and every experiment of the book."""
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from mathlib.show.experiments import (
     run_json,
     tell,
 )
+from mathlib.show.figures import both
 
 
 def draw_slope(slope: int, steep: bool) -> str:
@@ -164,6 +166,33 @@ def test_a_refusal_says_which_values_are_possible():
     assert "Number of parts can be: 3, 4." in html, "the control that the refusal names"
     stuck = Experiment("p", "P", controls[1:], lambda m: picky(n=100, m=m)).run({"m": 2})
     assert "can be" not in stuck
+
+
+def test_who_looks_for_possible_values_draws_no_picture():
+    drawn = []
+
+    def picky(n: int) -> str:
+        if n > 2:
+            raise InputError(f"n = {n}: expected at most 2")
+        return both(lambda width: drawn.append((n, width)) or "<svg></svg>")
+
+    one = Experiment("p", "P", (Range("n", "N", 1, 3, 1, 2),), picky)
+    assert "N can be: 1, 2." in one.run({"n": 3}) and not drawn
+    assert one.run({"n": 2}) and [n for n, _ in drawn] == [2, 2]
+
+
+@pytest.mark.parametrize("id", registry())
+def test_an_experiment_refuses_before_it_draws(id):
+    """Else it would offer what cannot be drawn."""
+    one, by_chance = find(id), random.Random(id)
+    for _ in range(20):
+        values = {c.name: by_chance.choice(choices(c)) for c in one.controls}
+        possible = one.draws(values)
+        if possible:
+            one.draw(**values)
+        else:
+            with pytest.raises(InputError):
+                one.draw(**values)
 
 
 def test_a_refusal_says_where_a_folded_control_is():
