@@ -326,9 +326,7 @@ OWN: dict[str, dict[str, object]] = {
         }
         for name in ("layer", "activations", "training")
     },
-    "adapters.sharded": {
-        **{"model": "llama3-8b", "whole_bits": False, "rank": 8, "zero": 3, "ends": True}
-    },
+    "adapters.sharded": {"model": "llama3-8b", "whole_bits": False, "rank": 8, "zero": 3},
     "preference.split": {"method": "ppo", "writers": 1},
     "fit.training": {"stage": 0},
     "one_device.moments": {"stage": 0},
