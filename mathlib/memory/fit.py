@@ -1,6 +1,6 @@
 """Whether a step fits on a device, and the layouts that make room.
 
-t tensor · p stages · b micro_batch · M bytes of a device
+t tensor · p stages · b micro_batch · M bytes of a device · e bytes of a number
 A device needs the most that is alive at one of a step's `moments`.
 """
 

@@ -185,7 +185,7 @@ def seconds(achieved: float = 0.4) -> dict[str, float]:
         for i in (0, REPLY // 2, REPLY - 1)
     ]
     forward = flops.forward(EIGHT, sequences=REPLIES, tokens=TOKENS).total / speed
-    asked = {"sequences": REPLIES // TO_ONE, "tokens": TOKENS - REPLY}
+    asked: dict[str, Any] = {"sequences": REPLIES // TO_ONE, "tokens": TOKENS - REPLY}
     weights = 2 * params.total(EIGHT)
     return {
         "reading the prompts": flops.forward(EIGHT, **asked).total / speed,

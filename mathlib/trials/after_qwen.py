@@ -15,10 +15,7 @@ from mathlib.specs import Layout, Model
 ROWS = specs.table("rates")["after"]
 TOKENS, RANK = ROWS["tokens"], 64
 SIZES = tuple(ROWS["qwen"])
-FULL, PAIR = (
-    ROWS["full"],
-    ROWS["pair"],
-)  # tuning of 1.8B on one A100, of 7B with 1,024 tokens on two
+FULL, PAIR = ROWS["full"], ROWS["pair"]  # tuning of 1.8B on one A100, and of 7B on two
 NODE = specs.find_cluster("dgx-a100")
 STEEP = 2  # the first length whose peak is the loss's: at 256 and 512 tokens QLoRA takes the same
 
@@ -102,10 +99,8 @@ def beside(methods_of: str) -> list[list[str]]:
     for size in SIZES:
         method = next(name for name in methods(size) if name.startswith(methods_of))
         above = [p - f for f, p in zip(*memory(method, size), strict=True)]
-        logit = logit_bytes(method, size)[1]
-        rows.append(
-            [f"{size}, {method}", f"{min(above):+.1f}", f"{max(above):+.1f}", f"{logit:.1f}"]
-        )
+        ends = [f"{end(above):+.1f}" for end in (min, max)]
+        rows.append([f"{size}, {method}", *ends, f"{logit_bytes(method, size)[1]:.1f}"])
     return rows
 
 

@@ -154,7 +154,8 @@ def packed(own: bool) -> nn.Module:
     for module in net.modules() if own else ():
         if isinstance(module, lora.Nf4Linear):
             for name in ("packed", "scales"):
-                held = module._buffers.pop(name)
+                held = getattr(module, name)
+                delattr(module, name)
                 module.register_parameter(name, nn.Parameter(held, requires_grad=False))
     return net
 

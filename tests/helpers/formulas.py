@@ -305,7 +305,7 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
-    "owners.by_way": {"way": "owners"},
+    "owners.by_way": {"way": "flat, dealt", "momentum": 2},
     "matrix_states.elsewhere": {"stage": 0, "recipe": "mixed-muon", "layout": Layout()},
     "matrix_updates.adapted_norms": {"rank": 8},
     "matrix_updates.share": {"batch_tokens": 4096},

@@ -10,7 +10,7 @@ from mathlib import specs
 from mathlib.compute import params
 from mathlib.explore import after
 from mathlib.plan import adapted
-from mathlib.trials import after_published as published
+from mathlib.trials import after_published as team
 from mathlib.trials import after_qwen as qwen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -32,8 +32,8 @@ def test_a_logit_takes_half_to_four_thirds_of_twelve_bytes_and_qlora_takes_less(
     assert [row[3] for row in lora] == ["11.6", "12.1", "15.5", "6.5"]
     assert all(float(four[3]) < float(one[3]) for one, four in zip(lora, packed, strict=True))
     most = max(float(row[2]) for row in lora + packed)
-    assert most * 1e9 < published.RESERVE == after.RESERVE
-    assert qwen.PAIR * 1e9 < 2 * published.CARD.room < qwen.PAIR * 2**30, "so G is no GiB"
+    assert most * 1e9 < team.RESERVE == after.RESERVE
+    assert qwen.PAIR * 1e9 < 2 * team.CARD.room < qwen.PAIR * 2**30, "so G is no GiB"
 
 
 def test_lora_of_a_small_model_takes_a_seventh_to_a_half_of_full_tuning():
