@@ -230,7 +230,6 @@ def adapted(args: Typed, model: Model, lay: Layout, packed: bool = False) -> Cou
             targets=own.targets,
             quantised=own.packed or packed,
             whole_bits=own.bits == "4",
-            ends=True,
             recipe=recipe,
             micro_batch=lay.micro_batch,
             tokens=args.tokens,

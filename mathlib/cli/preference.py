@@ -43,7 +43,7 @@ def roles_options(parser: ArgumentParser) -> None:
         "--recompute", default="full", metavar="KIND", help="none, selective or full; full"
     )
     parser.add_argument(
-        "--offload", action="store_true", help="whoever rests waits in the host's memory"
+        "--offload", action="store_true", help="whoever rests is offloaded to host memory"
     )
     add_device(parser)
     add_reserve(parser)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mathlib.checks import InputError, flag, one_of, positive, whole
 from mathlib.compute import params
-from mathlib.memory import states
+from mathlib.memory import fit, states
 from mathlib.memory.precision import Recipe
 from mathlib.memory.saved_tensors import FP32, INDEX, MASK
 from mathlib.parts import Part, Parts
@@ -279,16 +279,15 @@ def sharded(
     rank: int,
     zero: int = 3,
     whole_bits: bool = False,
-    ends: bool = False,
     **options: Any,
 ) -> Parts:
     """Bytes of one of some devices that share what a ZeRO stage shares: states of
     adapters, from stage 2 on their gradients, in stage 3 all weights, as FSDP does: an
-    equal part of each, one gathered layer, and its own activations.
+    equal part of each, one gathered layer, embedding and head, which stay gathered from
+    forward to backward, and its own activations.
 
     `whole_bits`: 4-bit matrices lie in buffers, which FSDP leaves whole; a layer is
-    then gathered without them. `ends`: embedding and head stay gathered from forward
-    to backward, as FSDP has them. `options` go to `training`.
+    then gathered without them. `options` go to `training`.
 
     Chapter: after (eq-adapters-sharded)
     """
@@ -302,9 +301,6 @@ def sharded(
     if zero == 3 and many > 1:
         e = positive("bytes_per_element", options.get("bytes_per_element", 2))
         parts = _cut(m, many, parts, flag("whole_bits", whole_bits), e)
-        if flag("ends", ends):
-            body = sum(one.parameters for one in params.matrices(m)[:-1])
-            parts["gathered ends"] = e * (params.total(m) - body)
     over = f", ZeRO stage {zero} over {many} devices" if zero and many > 1 else ""
     title = f"{m.title} with adapters of rank {rank}{over}, when it holds most"
     return Parts(title, "byte", parts, options.get("binary", False))
@@ -313,13 +309,13 @@ def sharded(
 def _cut(
     m: Model, many: int, parts: dict[str, Part], whole_bits: bool, e: float
 ) -> dict[str, Part]:
-    """The same with weights in shards, and a gathered layer."""
+    """The same with weights in shards, and what is gathered."""
     packed = ("matrices in 4 bits", "scales")
+    whole = fit.gathered(m, e)
     body = sum(parts.get(name, 0) for name in packed)  # type: ignore[misc]
     for name in ("frozen weights", *packed, "other frozen weights"):
         if name in parts and not (whole_bits and name in packed):
             parts[name] = parts[name] / many  # type: ignore[operator]
     if not (body and whole_bits):
-        matrices = sum(one.parameters for one in params.matrices(m)[:-1])
-        parts["gathered layer"] = (body or e * matrices) / m.layers
-    return parts
+        parts["gathered layer"] = body / m.layers or whole["gathered layer"]
+    return parts | {"gathered ends": whole["gathered ends"]}

@@ -1,12 +1,13 @@
 """Whether a step fits on a device, and the layouts that make room.
 
-t tensor · p stages · b micro_batch · M bytes of a device
+t tensor · p stages · b micro_batch · M bytes of a device · e bytes of a number
 A device needs the most that is alive at one of a step's `moments`.
 """
 
 from typing import Any
 
-from mathlib.checks import instance, non_negative, one_of, positive
+from mathlib.checks import instance, non_negative, one_of, positive, whole
+from mathlib.compute import params
 from mathlib.layout import stage_sizes
 from mathlib.parts import Parts
 from mathlib.records import dataclass, replace
@@ -41,6 +42,44 @@ def training(
     of_stages = [moments(model, layout, stage=i, **options) for i in stages]
     every = [one for of_stage in of_stages for one in of_stage.values()]
     return max(every, key=lambda one: one.total)
+
+
+def gathered(model: str | Model, bytes_per_element: float = 2) -> dict[str, float]:
+    """Bytes that FSDP holds whole on each device while a layer computes: the layer's matrices, and
+    the ends, embedding and head with all norms, from forward to backward.
+
+    Chapter: after (eq-adapters-gathered)
+    """
+    m, e = find_model(model), positive("bytes_per_element", bytes_per_element)
+    body = sum(one.parameters for one in params.matrices(m)[:-1])
+    return {"gathered layer": e * body / m.layers, "gathered ends": e * (params.total(m) - body)}
+
+
+def sharded(
+    model: str | Model,
+    *,
+    devices: int,
+    micro_batch: int = 1,
+    recompute: str = "none",
+    **options: Any,
+) -> Parts:
+    """Bytes of one of some devices that share all states of full training, as FSDP does:
+    `training` in ZeRO stage 3 with what is `gathered`. `options` go to `moments`.
+
+    Chapter: after (eq-adapters-gathered)
+    """
+    how: dict[str, Any] = {"micro_batch": micro_batch, "recompute": recompute}
+    if whole("devices", devices) == 1:
+        return training(model, Layout(**how), **options)
+    from mathlib.memory.one_device import moments
+
+    every = moments(model, Layout(data=devices, zero=3, **how), stage=0, **options)
+    held, found = gathered(model, options.get("bytes_per_element", 2)), []
+    more = sum(held.values()) - every["end of forward"].amount("gathered layer")
+    for one in every.values():
+        beside = {"other gathered weights": more} if "gathered layer" in one else {}
+        found.append(Parts(one.title, "byte", dict(one) | beside, one.binary))
+    return max(found, key=lambda one: one.total)
 
 
 def _different_stages(model: Model, layout: Layout) -> list[int]:

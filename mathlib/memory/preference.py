@@ -3,7 +3,7 @@ writes; bytes of a device in each phase of a step.
 
 P parameters · n devices · b sequences of a micro-batch · s tokens
 e bytes of a number in frozen weights and cache
-All roles are sharded over the n devices as ZeRO-3 does.  A role that rests keeps its weights, and a
+All roles are sharded over the n devices as FSDP does.  A role that rests keeps its weights, and a
 trained one its optimizer states; offloaded, it keeps nothing on the device.
 """
 
@@ -12,7 +12,6 @@ from typing import Any
 
 from mathlib.checks import InputError, ceil_div, flag, one_of, positive, whole
 from mathlib.compute import params
-from mathlib.layout import Layout
 from mathlib.memory import activations, fit, inference, states
 from mathlib.memory.precision import Recipe
 from mathlib.memory.saved_tensors import FP32
@@ -80,10 +79,10 @@ def phases(
     scores = [_scoring(m, role, n, b, s, e, away) for role, m in own.items()]
     widest = max(scores, key=lambda one: one.total)
     phase("scoring", "", widest)
-    layout = Layout(data=n, zero=3, micro_batch=b, recompute=recompute)
+    layout = {"devices": n, "micro_batch": b, "recompute": recompute}
     for role in (r for r in own if r in TRAINED):
         critic = {"logits_bytes": 0} if role == "critic" else {}
-        step = fit.training(own[role], layout, tokens=s, recipe=recipe, **critic)
+        step = fit.sharded(own[role], **layout, tokens=s, recipe=recipe, **critic)  # type: ignore[arg-type]
         phase(f"training the {role}", role, step)
     return found
 
@@ -182,13 +181,12 @@ def _resting(model: Model, role: str, n: int, recipe: str | Recipe, e: float) ->
 
 
 def _scoring(model: Model, role: str, n: int, b: int, s: int, e: float, away: bool) -> Parts:
-    """What a forward pass that keeps nothing adds: a gathered layer, what is alive within a layer,
+    """What a forward pass that keeps nothing adds: weights gathered, what is alive within a layer,
     and of those that score tokens, the logits as they are and in 32 bits; offloaded, its weights.
     """
-    body = sum(one.parameters for one in params.matrices(model)[:-1])
     parts: dict[str, Part] = {
         "weights": e * params.total(model) / n if away else 0,
-        "gathered layer": e * body / model.layers,
+        **fit.gathered(model, e),
         "working tensors": activations.layer(
             model, micro_batch=b, tokens=s, bytes_per_element=e
         ).total,

@@ -139,7 +139,6 @@ class AdapterRoom(Room):
                 targets=own.targets,
                 quantised=own.packed,
                 whole_bits=own.bits == "4",
-                ends=True,
                 recipe=self.recipe or RECIPE,
                 tokens=self.tokens,
                 recompute=recompute,

@@ -86,7 +86,13 @@ PARTS = {  # role: names of parts that look like it
         "too few tokens",
     ),
     "temporary": (
-        *("recomputed layer", "gathered layer", "gathered ends", "working tensors"),
+        *(
+            "recomputed layer",
+            "gathered layer",
+            "gathered ends",
+            "other gathered weights",
+            "working tensors",
+        ),
         "element-wise, beyond the count",
     ),
     "forward": ("arithmetic", "matmuls at the peak", "inference"),

@@ -7,7 +7,7 @@ a matrix, and an update that multiplies matrices cannot be computed from a shard
 
 from collections.abc import Sequence
 
-from mathlib.checks import listed, non_negative, one_of, whole
+from mathlib.checks import listed, non_negative, one_of, positive, whole
 from mathlib.parts import Part, Parts
 from mathlib.traffic import comm
 
@@ -49,17 +49,19 @@ WAYS = {
 }
 
 
-def by_way(way: str, *, payload: float, ranks: int) -> Parts:
+def by_way(way: str, *, payload: float, ranks: int, momentum: float = 1) -> Parts:
     """Bytes a rank sends in a step, on average, so that somebody can update whole matrices.
 
     "owners": gradients to them, new weights back. "repeated": gradients to all, and every rank
     keeps all states and computes all updates. "dealt": each computes some of them, as Distributed
     Shampoo (Shi et al. 2023). "flat": momentum lies in ZeRO's shards, and is gathered; every rank
     computes all updates, or some, as DeepSpeed's stage 3. Stage 3 gathers its weights beside that.
+    `momentum`: bytes of one of its numbers to those of a gradient's.
 
     Chapter: memory
     """
     kinds = WAYS[one_of("way", way, WAYS)]
     once = comm.sent("all-gather", payload=payload, ranks=ranks)
-    parts: dict[str, Part] = {name: times * once for name, times in kinds.items()}
+    wide = {"momentum": positive("momentum", momentum)}
+    parts: dict[str, Part] = {n: times * wide.get(n, 1) * once for n, times in kinds.items()}
     return Parts(f"Updates of whole matrices, {way}", "byte", parts)

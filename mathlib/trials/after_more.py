@@ -28,11 +28,14 @@ def optimizer_states() -> dict[str, float]:
 
 
 def muon_ways(ranks: int = 8) -> list[list[str]]:
-    """Bytes that a rank sends in a step beside an all-reduce's, by who updates whole matrices."""
-    whole = owners.by_way("owners", payload=2 * P8, ranks=ranks).total
-    rows = []
+    """Bytes that a rank sends in a step for the matrices that Muon updates, beside an all-reduce's,
+    by who updates whole ones: 16 bits, and of a momentum 32.
+    """
+    matrices = 2 * sum(m * n * count for m, n, count in matrix_states.shapes(EIGHT))
+    how = {"payload": matrices, "ranks": ranks}
+    whole, rows = owners.by_way("owners", **how).total, []
     for way in ("owners", "flat, repeated", "flat, dealt"):
-        sent = owners.by_way(way, payload=2 * P8, ranks=ranks).total
+        sent = owners.by_way(way, **how, momentum=2).total
         rows.append([way, f"{sent / 1e9:.1f} GB", f"{sent / whole:.2f}"])
     return rows
 
@@ -61,14 +64,19 @@ def tower() -> dict[str, float]:
 
 
 def stages(stages: int = 4, tokens: int = 2048) -> dict[str, tuple[list[int], list[float]]]:
-    """Layers and FLOP of each stage, forward, of an image and a text: equal numbers of layers, and
-    the best split.
+    """Layers and FLOP of each stage, forward, of an image and a text: equal numbers of layers, the
+    tower on a stage of its own, or beside an equal share of the text's layers, and the best split.
     """
     times, patches, head = partition.work_with_tower(TOWER, EIGHT, images=1, tokens=tokens)
     how = {"times": times, "embedding": patches, "head": head}
-    even = [len(times) // stages] * stages
-    best = partition.by_time(**how, stages=stages)  # type: ignore[arg-type]
-    found = {"equal numbers of layers": even, "equal work": list(best)}
+    seen, text = TOWER.layers, len(times) - TOWER.layers
+    alone = partition.by_time(times=times[seen:], head=head, stages=stages - 1)
+    found = {
+        "equal numbers of layers": [len(times) // stages] * stages,
+        "tower on a stage of its own": [seen, *alone],
+        "tower and equal text": [seen + text // stages] + [text // stages] * (stages - 1),
+        "equal work": list(partition.by_time(**how, stages=stages)),  # type: ignore[arg-type]
+    }
     return {name: (cut, partition.stage_times(cut, **how)) for name, cut in found.items()}  # type: ignore[arg-type]
 
 

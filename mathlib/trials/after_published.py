@@ -1,6 +1,7 @@
 """What others print of memory after pretraining, beside the formulas."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from mathlib import specs
@@ -8,11 +9,10 @@ from mathlib.compute import flops, params
 from mathlib.memory import activations, adapters, decode_time, fit, inference, preference, states
 from mathlib.memory.saved_tensors import FP32
 from mathlib.parts import Parts
-from mathlib.specs import Layout
 
 ROWS = specs.table("rates")["after"]
 CARD = specs.find_device("a100-80gb")
-RESERVE = 4e9  # left for context, buffers and fragments, as the command line leaves it
+RESERVE = 7e9  # for context, buffers and fragments: more than any of Qwen's runs of LoRA needed
 EIGHT = "llama3-8b"
 P8 = params.total(EIGHT)
 
@@ -73,9 +73,8 @@ def ways(tokens: int, devices: int = 8) -> dict[str, float]:
     """Bytes of one of the GPUs by method: Llama 3 8B, a sequence each, layers recomputed."""
     how: dict[str, Any] = {"tokens": tokens, "recompute": "full"}
     own = how | {"rank": 16}
-    layout = Layout(data=devices, zero=3, recompute="full")
     found = {
-        "full, ZeRO-3": fit.training(EIGHT, layout, tokens=tokens).total,
+        "full, FSDP": fit.sharded(EIGHT, devices=devices, **how).total,
         "LoRA": adapters.training(EIGHT, **own).total,  # type: ignore[arg-type]
         "LoRA, FSDP": adapters.sharded(EIGHT, devices=devices, **own).total,
         "QLoRA": adapters.training(EIGHT, quantised=True, **own).total,  # type: ignore[arg-type]
@@ -96,13 +95,12 @@ def growth(tokens: Sequence[int], devices: int = 8) -> dict[str, list[tuple[floa
     """GB of a GPU over the length of its one sequence, nothing recomputed: full fine-tuning in
     shards on all GPUs, adapters with the whole model on each, LoRA in shards as well.
     """
-    layout = Layout(data=devices, zero=3)
     names = (f"full, in {devices} shards", "LoRA", "QLoRA", f"LoRA, in {devices} shards")
     lines: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for s in tokens:
         own = {"rank": 16, "tokens": s}
         needed = [
-            fit.training(EIGHT, layout, tokens=s),
+            fit.sharded(EIGHT, devices=devices, tokens=s),
             *(adapters.training(EIGHT, quantised=q, **own) for q in (False, True)),  # type: ignore[arg-type]
             adapters.sharded(EIGHT, devices=devices, **own),  # type: ignore[arg-type]
         ]
@@ -137,7 +135,8 @@ def lora_parts(*tokens: int) -> dict[str, dict[str, float]]:
 # Roles
 
 
-TOKENS, REPLY, REPLIES = 2048, 1024, 64  # of prompt and reply; of a reply; of a GPU at once
+TOKENS, REPLY, REPLIES = 4096, 2048, 64  # of prompt and reply; of a reply; of a GPU at once
+TO_ONE = 8  # replies to one prompt
 
 
 def phases(
@@ -165,9 +164,9 @@ def phase_bars(method: str, place: str = "together") -> dict[str, dict[str, floa
 
 
 def placements(method: str = "ppo") -> list[list[str]]:
-    """Each placement's fullest GPU, apart in four rounds of replies as well."""
+    """Each placement's fullest GPU, all replies at once or in rounds."""
     rows = []
-    for place, rounds in (("together", 1), ("apart", 1), ("apart", 4), ("offloaded", 1)):
+    for place, rounds in product(("together", "apart", "offloaded"), (1, 4)):
         found = phases(method, place, rounds=rounds)
         name, most = max(found.items(), key=lambda one: one[1].total)
         title = f"{place}, {rounds} rounds" if rounds > 1 else place
@@ -176,27 +175,35 @@ def placements(method: str = "ppo") -> list[list[str]]:
 
 
 def seconds(achieved: float = 0.4) -> dict[str, float]:
-    """Of a GRPO step on one of eight A100s with 64 replies: writing at the device's limit; reading
-    the prompts, scoring by one model and training at 40% of the peak; weights gathered over NVLink.
+    """Of a GRPO step on one of eight A100s with 64 replies, at a share of its peak and of its
+    memory bandwidth: prompts read once each, replies written, scored by one model and trained on;
+    weights gathered over NVLink.
     """
     speed = achieved * CARD.flops_per_second("bf16")
     read = [
-        decode_time.step(EIGHT, CARD, sequences=REPLIES, past=TOKENS - REPLY + i).total
+        decode_time.step(EIGHT, CARD, sequences=REPLIES, past=TOKENS - REPLY + i).total / achieved
         for i in (0, REPLY // 2, REPLY - 1)
     ]
     forward = flops.forward(EIGHT, sequences=REPLIES, tokens=TOKENS).total / speed
-    prompts = flops.forward(EIGHT, sequences=REPLIES, tokens=TOKENS - REPLY).total / speed
+    asked: dict[str, Any] = {"sequences": REPLIES // TO_ONE, "tokens": TOKENS - REPLY}
     weights = 2 * params.total(EIGHT)
     return {
-        "reading the prompts": prompts,
+        "reading the prompts": flops.forward(EIGHT, **asked).total / speed,
         "writing": REPLY * sum(read) / len(read),
         "scoring": forward,
         "training, recomputed": 4 * forward,
-        "gathering weights": reshard(weights, 8) / NVLINK,
+        "gathering weights": reshard(weights, 8) / NVLINK / achieved,
     }
 
 
-NVLINK, NIC = 300e9, 25e9  # bytes/s of an A100's links in one direction, and of its network card
+def offloaded() -> float:
+    """Seconds in which all that rests in PPO crosses a GPU's PCIe once."""
+    resting = phases("ppo")["writing"]
+    rests = sum(resting.amount(name) for name in resting if name.endswith("at rest"))
+    return rests / specs.find_cluster("dgx-a100").host_link
+
+
+NVLINK = 300e9  # bytes/s of an A100's links in one direction
 
 
 def reshard(weights: float, ranks: int) -> float:

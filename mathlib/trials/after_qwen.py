@@ -15,6 +15,7 @@ from mathlib.specs import Layout, Model
 ROWS = specs.table("rates")["after"]
 TOKENS, RANK = ROWS["tokens"], 64
 SIZES = tuple(ROWS["qwen"])
+FULL, PAIR = ROWS["full"], ROWS["pair"]  # tuning of 1.8B on one A100, and of 7B on two
 NODE = specs.find_cluster("dgx-a100")
 STEEP = 2  # the first length whose peak is the loss's: at 256 and 512 tokens QLoRA takes the same
 
@@ -52,7 +53,7 @@ def methods(size: str) -> list[str]:
 def memory(method: str, size: str = "7B") -> Line:
     """GB of a device."""
     n, how = devices(method), {"rank": RANK, "recompute": "full", "dropout": True}
-    how |= {"quantised": method == "QLoRA", "ends": True}
+    how |= {"quantised": method == "QLoRA"}
     found = [
         adapters.sharded(shape(size), devices=n, tokens=s, **how).total / 1e9  # type: ignore[arg-type]
         for s in TOKENS
@@ -80,16 +81,33 @@ def every(of: Any = memory) -> dict[str, Line]:
     return {f"{size}, {method}": of(method, size) for size in SIZES for method in methods(size)}
 
 
-def logit_bytes(method: str) -> tuple[float, float]:
+def logit_bytes(method: str, size: str = "7B") -> tuple[float, float]:
     """Bytes a logit that the slopes leave when the layers' inputs are taken off; by the formula, in
     the printed numbers.
 
     Chapter: after (eq-logit-bytes)
     """
-    qwen = shape()
+    qwen, line = shape(size), memory(method, size)
     inputs = 2 * (qwen.layers + 1) * qwen.width
-    ours, printed = ((1e6 * each - inputs) / qwen.padded_vocab for each in memory(method).a_token)
+    ours, printed = ((1e6 * each - inputs) / qwen.padded_vocab for each in line.a_token)
     return ours, printed
+
+
+def beside(methods_of: str) -> list[list[str]]:
+    """By size: published less formula, GB at the least and at the most, and bytes a logit."""
+    rows = []
+    for size in SIZES:
+        method = next(name for name in methods(size) if name.startswith(methods_of))
+        above = [p - f for f, p in zip(*memory(method, size), strict=True)]
+        ends = [f"{end(above):+.1f}" for end in (min, max)]
+        rows.append([f"{size}, {method}", *ends, f"{logit_bytes(method, size)[1]:.1f}"])
+    return rows
+
+
+def of_full() -> tuple[float, float]:
+    """LoRA's share of full tuning's memory for 1.8B, printed: the shortest, the longest."""
+    least, *_, most = (a / b for a, b in zip(ROWS["qwen"]["1.8B"]["LoRA"]["gb"], FULL, strict=True))
+    return least, most
 
 
 def beyond() -> list[float]:

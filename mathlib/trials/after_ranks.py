@@ -15,7 +15,7 @@ from mathlib import launch
 from mathlib.compute import params
 from mathlib.memory import adapters, states
 from mathlib.meters import wire
-from mathlib.model import oracle
+from mathlib.model import lora, oracle
 from mathlib.parallel.plain.ddp import DDP
 from mathlib.trials.after import METHODS, NUMBER, RANK, SHAPE, batch, built, trained
 
@@ -26,6 +26,7 @@ NORMS = NUMBER * 2 * SHAPE.layers * SHAPE.width  # of layers
 HELD = states.adapters(LAYERS / NUMBER, 1, base="nf4", block=64, second_block=256)
 QUARTER = HELD.amount("frozen weights") + HELD.amount("scales")  # of matrices in 4 bits
 STEPS = 3
+KEPT = ("LoRA", "QLoRA, buffers", "QLoRA, parameters")  # where 4-bit matrices lie under FSDP
 Case = tuple[str, str, bool]  # method, optimizer, whether gradients are averaged
 
 
@@ -147,22 +148,35 @@ def told(method: str) -> Sharded:
     return Sharded(2 * (frozen + OWN) + ends, OWN)
 
 
+def packed(own: bool) -> nn.Module:
+    """QLoRA in 16 bits, its 4-bit matrices and their scales in buffers, or as parameters."""
+    net = built("QLoRA").bfloat16()
+    for module in net.modules() if own else ():
+        if isinstance(module, lora.Nf4Linear):
+            for name in ("packed", "scales"):
+                held = getattr(module, name)
+                delattr(module, name)
+                module.register_parameter(name, nn.Parameter(held, requires_grad=False))
+    return net
+
+
 def _at_rest() -> dict[str, int]:
     found = {}
-    for method in METHODS[1:]:
-        net = _cut(built(method).bfloat16())
+    for name in KEPT:
+        net = _cut(built(name).bfloat16() if name == "LoRA" else packed(name == KEPT[-1]))
         shards = [p.to_local() if isinstance(p, DTensor) else p for p in net.parameters()]
-        found[method] = sum(t.nbytes for t in (*shards, *net.buffers()))
+        found[name] = sum(t.nbytes for t in (*shards, *net.buffers()))
     return found
 
 
 def at_rest(ranks: int) -> dict[str, tuple[float, float]]:
     """Bytes of weights and adapters on a rank of FSDP in 16 bits: by formula, and measured on the
-    fullest. What is in 4 bits is whole on every rank.
+    fullest. Matrices in 4 bits are whole on every rank as buffers, and in shards as parameters.
     """
     measured, found = launch.run(_at_rest, ranks), {}
-    for method in METHODS[1:]:
-        whole = QUARTER if method == "QLoRA" else 0
-        rest = (ALL + OWN - (LAYERS if whole else 0)) / 2
-        found[method] = whole + rest / ranks, max(one[method] for one in measured)
+    for name in KEPT:
+        bits = QUARTER if name != "LoRA" else 0
+        rest = (ALL + OWN - (LAYERS if bits else 0)) / 2
+        each = bits if name == "QLoRA, buffers" else bits / ranks
+        found[name] = each + rest / ranks, max(one[name] for one in measured)
     return found

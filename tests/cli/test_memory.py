@@ -153,7 +153,7 @@ def test_adapters_are_counted_by_the_formula_and_what_is_not_counted_is_refused(
     packed = adapters.training("llama3-8b", **how, quantised=True).total
     assert small["verdict"].startswith("does not fit")
     assert f"with --qlora: {show(packed, 'byte')}, fits" in small["ways"]
-    over = {"devices": 8, "ends": True, **how}
+    over = {"devices": 8, **how}
     for more, asked in (
         (" --zero 2", {"zero": 2}),
         (" --zero 3 --qlora --on q_proj,v", {"targets": ("query", "value"), "whole_bits": True}),

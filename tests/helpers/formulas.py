@@ -305,7 +305,7 @@ OWN: dict[str, dict[str, object]] = {
     "activations.layer": {"recompute": "none"},
     "activations.kept_by": {"how": Saving("flash")},
     "states.stage_parameters": {"stage": 0},
-    "owners.by_way": {"way": "owners"},
+    "owners.by_way": {"way": "flat, dealt", "momentum": 2},
     "matrix_states.elsewhere": {"stage": 0, "recipe": "mixed-muon", "layout": Layout()},
     "matrix_updates.adapted_norms": {"rank": 8},
     "matrix_updates.share": {"batch_tokens": 4096},
@@ -326,9 +326,7 @@ OWN: dict[str, dict[str, object]] = {
         }
         for name in ("layer", "activations", "training")
     },
-    "adapters.sharded": {
-        **{"model": "llama3-8b", "whole_bits": False, "rank": 8, "zero": 3, "ends": True}
-    },
+    "adapters.sharded": {"model": "llama3-8b", "whole_bits": False, "rank": 8, "zero": 3},
     "preference.split": {"method": "ppo", "writers": 1},
     "fit.training": {"stage": 0},
     "one_device.moments": {"stage": 0},

@@ -10,7 +10,7 @@ TUNED = {
         "memory#does-it-fit",
         "memory#model-states-what-is-kept-for-each-parameter",
         "after#memory-at-rest-2-bytes-or-half-a-byte-and-16-for-the-few",
-        "after#why-lora-needs-as-much-as-full-tuning",
+        "after#what-lora-does-not-save-activations-and-logits",
     ),
     "gradient checkpointing does not save memory": (
         "activations#how-recomputation-works",
@@ -22,7 +22,7 @@ TUNED = {
         "memory#or-20-bytes-a-parameter",
     ),
     "LoRA uses as much memory as full fine-tuning": (
-        "after#why-lora-needs-as-much-as-full-tuning",
+        "after#what-lora-does-not-save-activations-and-logits",
     ),
     "overflow detected, setting loss scale": (
         "precision#why-fp16-needs-loss-scaling",
@@ -168,6 +168,6 @@ HELD = {
     ),
     "PPO memory reference and reward model": (
         "after#preference-tuning-who-trains-who-scores-who-writes",
-        "after#together-apart-or-waiting-in-the-host-s-memory",
+        "after#colocated-disaggregated-or-offloaded-where-ppo-s-models-live",
     ),
 }

@@ -108,6 +108,8 @@ def test_shards_are_a_nth_of_what_is_kept_and_bits_in_integers_stay():
     assert two.amount("activations") == one.amount("activations")
     body = sum(m.parameters for m in params.matrices("llama3-8b")[:-1])
     assert two["gathered layer"] == 2 * body / 32
+    assert two["gathered ends"] == 2 * (params.total("llama3-8b") - body)
+    assert "gathered ends" not in one and "gathered layer" not in one
     packed, whole = (
         adapters.sharded("llama3-8b", devices=8, quantised=True, whole_bits=w, **how)
         for w in (False, True)

@@ -186,3 +186,19 @@ def test_bad_input_names_the_argument(call: object, named: str) -> None:
     with pytest.raises(InputError) as refused:
         call()  # type: ignore[operator]
     assert named in str(refused.value)
+
+
+def test_shards_hold_a_layer_and_the_ends_and_alone_a_device_gathers_nothing():
+    how = {"tokens": 4096, "recompute": "full"}
+    found = fit.sharded("llama3-8b", devices=8, **how)
+    layout = Layout(data=8, zero=3, recompute="full")
+    held = fit.gathered("llama3-8b")
+    ends, layer = held["gathered ends"], held["gathered layer"]
+    head = 2 * 128256 * 4096
+    assert ends == 2 * head + 2 * 65 * 4096 and layer < head
+    more = found.total - fit.training("llama3-8b", layout, tokens=4096).total
+    assert more == ends + layer - head, "what ZeRO gathers is the head alone"
+    one = fit.sharded("llama3-8b", devices=1, **how)
+    assert one.total == fit.training("llama3-8b", Layout(recompute="full"), tokens=4096).total
+    tied = fit.gathered("llama3.2-1b")["gathered ends"]
+    assert tied < 1.01 * 2 * 128256 * 2048, "one table for both ends"

@@ -11,7 +11,6 @@ from mathlib.memory import fit, inference, preference
 from mathlib.meters import saved
 from mathlib.model import gpt
 from mathlib.parallel.plain import grpo, script
-from mathlib.specs import Layout
 
 P = params.total("llama3-8b")
 
@@ -26,11 +25,9 @@ def test_who_rests_keeps_a_shard_and_who_is_trained_its_states():
     cache = inference.kv_cache("llama3-8b", tokens=2048, sequences=64).total
     assert writing.amount("cache") == cache
     assert writing.total == 32 * P / 8 + 2 * P + cache
-    alone = fit.training("llama3-8b", Layout(data=8, zero=3, recompute="full"), tokens=2048)
+    alone = fit.sharded("llama3-8b", devices=8, recompute="full", tokens=2048)
     assert found["training the policy"].total == alone.total + 18 * P / 8
-    critic = fit.training(
-        "llama3-8b", Layout(data=8, zero=3, recompute="full"), tokens=2048, logits_bytes=0
-    )
+    critic = fit.sharded("llama3-8b", devices=8, recompute="full", tokens=2048, logits_bytes=0)
     assert found["training the critic"].total == critic.total + 18 * P / 8 < alone.total + 18 * P
     assert found["scoring"].total > 32 * P / 8
 
@@ -38,8 +35,8 @@ def test_who_rests_keeps_a_shard_and_who_is_trained_its_states():
 def test_dpo_scores_pairs_and_writes_nothing():
     found = preference.phases("llama3-8b", method="dpo", devices=8, tokens=2048, micro_batch=2)
     assert list(found) == ["scoring", "training the policy"]
-    layout = Layout(data=8, zero=3, recompute="full", micro_batch=4)
-    alone = fit.training("llama3-8b", layout, tokens=2048).total
+    how = {"devices": 8, "micro_batch": 4, "recompute": "full", "tokens": 2048}
+    alone = fit.sharded("llama3-8b", **how).total
     assert found["training the policy"].total == alone + 2 * P / 8
     logits = 6 * 4 * 2048 * specs.find_model("llama3-8b").padded_vocab
     assert found["scoring"]["logits"] == logits

@@ -33,7 +33,7 @@ def test_a_layout_holds_what_the_formula_says(bits, zero):
     for b, recompute in ((1, "none"), (4, "full")):
         lay = Layout(data=8, zero=zero, micro_batch=b, recompute=recompute)
         how = {"rank": 16, "targets": own.targets, "tokens": 2048, "recompute": recompute}
-        how |= {"quantised": bits != "16", "whole_bits": bits == "4", "ends": True}
+        how |= {"quantised": bits != "16", "whole_bits": bits == "4"}
         told = adapters.sharded(EIGHT, devices=8 if zero else 1, zero=zero, micro_batch=b, **how)
         assert room.total(lay) == pytest.approx(told.total, rel=1e-12)
         by_part = room.by_part(lay)

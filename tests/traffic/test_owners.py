@@ -36,5 +36,7 @@ def test_shards_that_end_inside_matrices_cost_a_gather_or_two():
         "flat, repeated": 14e9,
         "flat, dealt": 21e9,
     }
+    assert owners.by_way("flat, dealt", **how, momentum=2).total == 28e9
+    assert owners.by_way("owners", **how, momentum=2).total == total["owners"]
     with pytest.raises(InputError, match="way = 'shared'"):
         owners.by_way("shared", **how)

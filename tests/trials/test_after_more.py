@@ -11,8 +11,9 @@ def test_muon_keeps_little_more_than_half_and_shampoo_more_than_all():
     assert found["Adam in 8 bits"] < 0.27 * found["Adam"] < found["Shampoo, blocks of 8,192"]
 
 
-def test_owners_send_an_all_reduce_and_dealing_twice_costs_half_more():
-    assert [row[-1] for row in more.muon_ways()] == ["1.00", "1.00", "1.50"]
+def test_owners_send_an_all_reduce_and_a_gathered_momentum_costs_half_more():
+    assert [row[-1] for row in more.muon_ways()] == ["1.00", "1.50", "2.00"]
+    assert more.muon_ways()[0][1] == "24.4 GB", "of the matrices, and not of all weights"
 
 
 def test_what_is_printed_of_muon_lies_between_shards_and_whole():
@@ -21,7 +22,9 @@ def test_what_is_printed_of_muon_lies_between_shards_and_whole():
 
 
 def test_the_best_split_is_uneven_and_loses_no_work():
-    (even, equal), (cut, best) = more.stages().values()
+    (even, equal), (alone, own), (shared, beside), (cut, best) = more.stages().values()
+    assert alone[0] == 24 and shared == [32, 8, 8, 8] and sum(alone) == 24 + 32
+    assert max(best) < max(beside) < max(own) < max(equal)
     assert sum(even) == sum(cut) == 24 + 32 and cut[0] > 24
     assert sum(equal) == pytest.approx(sum(best)) and max(best) < 0.6 * max(equal)
     assert more.tower()["parameters"] < 0.05 * more.P8

@@ -20,13 +20,14 @@ def test_sixty_five_billion():
 
 def test_the_team_s_answers():
     ways = published.ways(4096)
-    assert ways["full, ZeRO-3"] < ways["LoRA"] and ways["QLoRA"] < ways["LoRA"]
+    assert abs(ways["full, FSDP"] - ways["LoRA"]) < 0.2e9 and ways["QLoRA"] < ways["LoRA"]
+    assert ways["LoRA, FSDP"] == pytest.approx(ways["full, FSDP"] / 2, rel=0.01)
     assert [name for name, n in ways.items() if published.answer(n) != "fits"] == ["PPO"]
     for line in published.growth([1024, 8192]).values():
         assert line[1][1] > 2 * line[0][1]
     lines = published.growth([8192])
     (_, cut), (_, whole) = lines["LoRA, in 8 shards"][0], lines["LoRA"][0]
-    assert cut < lines["full, in 8 shards"][0][1] < whole
+    assert cut < lines["full, in 8 shards"][0][1] == pytest.approx(whole, abs=0.2)
     short, packed, long, _ = published.lora_parts(512, 8192).values()
     assert long["logits"] == 16 * short["logits"] > 10e9 and packed["weights"] < short["weights"]
     assert 3.8 < published.crossing() < 4
@@ -46,9 +47,13 @@ def test_times_and_places():
     spent = published.seconds()
     assert spent["gathering weights"] < 0.01 * spent["writing"]
     assert spent["training, recomputed"] == 4 * spent["scoring"]
-    assert spent["reading the prompts"] < 0.5 * spent["scoring"]
+    assert spent["reading the prompts"] < 0.1 * spent["scoring"]
+    best = published.seconds(1)
+    assert all(best[phase] == pytest.approx(0.4 * seconds) for phase, seconds in spent.items())
+    weights = 32 * published.P8 / 8
+    assert published.offloaded() == pytest.approx(weights / 16e9)
     rows = {name: rest for name, *rest in published.placements()}
-    assert list(rows) == ["together", "apart", "apart, 4 rounds", "offloaded"]
+    assert [name for name, (*_, word) in rows.items() if word != "fits"] == ["together", "apart"]
     assert rows["apart, 4 rounds"][0] == "training the policy"
     assert set(preference.METHODS) == {"dpo", "grpo", "ppo"}
 

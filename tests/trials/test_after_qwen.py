@@ -8,7 +8,9 @@ import pytest
 
 from mathlib import specs
 from mathlib.compute import params
+from mathlib.explore import after
 from mathlib.plan import adapted
+from mathlib.trials import after_published as team
 from mathlib.trials import after_qwen as qwen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -25,7 +27,21 @@ def test_shapes_have_the_published_parameters():
         assert params.total(m) + m.layers * 3 * m.width == published
 
 
-def test_the_slope_is_twelve_bytes_a_logit_and_the_level_is_above():
+def test_a_logit_takes_half_to_four_thirds_of_twelve_bytes_and_qlora_takes_less():
+    lora, packed = qwen.beside("LoRA"), qwen.beside("QLoRA")
+    assert [row[3] for row in lora] == ["11.6", "12.1", "15.5", "6.5"]
+    assert all(float(four[3]) < float(one[3]) for one, four in zip(lora, packed, strict=True))
+    most = max(float(row[2]) for row in lora + packed)
+    assert most * 1e9 < team.RESERVE == after.RESERVE
+    assert qwen.PAIR * 1e9 < 2 * team.CARD.room < qwen.PAIR * 2**30, "so G is no GiB"
+
+
+def test_lora_of_a_small_model_takes_a_seventh_to_a_half_of_full_tuning():
+    least, most = qwen.of_full()
+    assert 0.15 < least < 0.16 and 0.44 < most < 0.46
+
+
+def test_of_7b_the_slope_is_twelve_bytes_a_logit_and_the_level_is_above():
     ours, printed = qwen.logit_bytes("LoRA")
     assert ours == pytest.approx(12) and printed == pytest.approx(12, rel=0.01)
     line = qwen.memory("LoRA")
