@@ -63,7 +63,7 @@ export async function open(place, button) {
   place.classList.add('mlx-open');
   listing.hidden = true;
   listing.after(box, keys, element('div', { class: 'mlx-actions' }, begin, halt, again), status, spoken);
-  if (button === document.activeElement) editor.focus();
+  if (matchMedia('(hover: hover)').matches) editor.focus(); // a phone would open its keyboard
   button.remove();
   place.dataset.ready = 'true';
   await go();
