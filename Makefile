@@ -78,7 +78,7 @@ chapters: $(VENV)/.all
 # --- tests, cheapest first; plain `pytest` runs all of tests/ at once, and tests/rules holds that no test is lost here ---
 
 RUNS := tests/parallel tests/agreement tests/launch tests/bench tests/meters tests/model  # long files first, so that all workers end alike
-LONG := $(addprefix chapters/,$(addsuffix .ipynb,unequal trials/links trials/after zero inference precision mics data_parallel roofline))
+LONG := $(addprefix chapters/,$(addsuffix .ipynb,unequal trials/links trials/unequal trials/precision zero trials/after trials/mics inference precision mics data_parallel roofline))
 NOTEBOOKS := $(LONG) $(filter-out $(LONG),$(sort $(shell find chapters -name '*.ipynb' -not -path '*/.ipynb_checkpoints/*')))
 
 # of the parts whose rows match; `python bench/minutes.py` measures them anew
