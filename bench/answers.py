@@ -57,7 +57,7 @@ def rows(quick: bool) -> Iterator[dict]:
 
     for id, one in sorted(registry().items()):
         one.page()
-        times = [seconds(one, settings) for settings in drawn(one, 3 if quick else 100)]
+        times = [seconds(one, settings) for settings in drawn(one, 3 if quick else 30)]
         p90 = round(sorted(times)[9 * len(times) // 10], 7)
         candidates = {"answer": times, "the aim": [AIM] * len(times)}
         yield rounds.row(id, candidates, "answer", "the aim", p90_seconds=p90)

@@ -215,10 +215,9 @@ class Knapsack(NamedTuple):
         layers: dict[str, int] = {}
         left = self.units[place]
         for name, n, weight, taken in reversed(self.parcels):
-            room = min(left - weight, len(taken) - 1)  # for those before; all of them fill no more
-            if room >= 0 and taken[room]:
+            if left >= weight and taken[left - weight]:
                 layers[name] = layers.get(name, 0) + n
-                left = room
+                left -= weight
         return Choice(self.sizes[place], self.again[place], layers)
 
 

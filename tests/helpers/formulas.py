@@ -263,6 +263,7 @@ EXAMPLES: dict[str, object] = {
     "overflow": "largest",
     "expert": 2,
     "policy": "matmuls",
+    "points": 5,
     "limit": 1e6,
     "budget": 1e7,
     "bytes_per_second": 2e12,

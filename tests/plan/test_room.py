@@ -4,7 +4,7 @@ import pytest
 
 from mathlib.memory import fit, states
 from mathlib.plan.room import Keeps, Room
-from mathlib.plan.work import OFFLOAD, UNTIMED
+from mathlib.plan.work import OFFLOAD, UNTIMED, Way
 from mathlib.specs import Experts, Layout
 
 LAYOUTS = {
@@ -124,6 +124,15 @@ def test_what_waits_on_the_host_is_what_the_device_lacks(zero: int) -> None:
     kept = room.parts(lay, OFFLOAD["activations"])
     assert kept[1] == pytest.approx(here[1] / 16) and kept[0] == here[0]  # 2 of 32 layers
     assert room.on_host(lay, (zero, 8), OFFLOAD["activations"]) == pytest.approx(here[1])
+
+
+@pytest.mark.parametrize("offload", OFFLOAD)
+def test_a_family_waits_on_the_host_as_each_of_it_does(offload: str) -> None:
+    room = Room(fit.find_model("llama3-8b"), 4096, "mixed-adam")
+    way, shards = Way(**vars(Layout(data=8, micro_batches=8))), [(0, 8), (1, 8), (2, 8), (3, 8)]
+    each = [room.on_host(way, one, OFFLOAD[offload]) for one in shards]
+    assert room.family_on_host(way, shards, OFFLOAD[offload]) == each
+    assert (len(set(each)) > 1) == OFFLOAD[offload].states
 
 
 @pytest.mark.parametrize("devices", [1, 8])
