@@ -83,7 +83,7 @@ def in_words(said: Verdict) -> str:
 
 
 def text_of(node: nodes.Node) -> str:
-    text = re.sub(r"\s+", " ", "".join(words(node)))
+    text = re.sub(r"\s+", " ", "".join(words(node))).replace(" ()", "")  # a reference left out
     return re.sub(r" ([,;:)]|[.?!](?!\w))", r"\1", text).strip()
 
 

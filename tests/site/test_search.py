@@ -173,6 +173,7 @@ def test_formulas_appear_once_and_as_text(records):
     whole = next(one["text"] for one in records if one["url"] == f"{K}#ranks")
     assert "starts N ranks" in whole
     assert not any("\\" in one["text"] for one in records if one["kind"] == "section")
+    assert not any(" ()" in one["text"] for one in records), "a number that is left out"
 
 
 def test_a_word_is_found_under_all_its_names(records):
