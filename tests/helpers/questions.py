@@ -10,7 +10,7 @@ TUNED = {
         "memory#does-it-fit",
         "memory#model-states-what-is-kept-for-each-parameter",
         "after#memory-at-rest-2-bytes-or-half-a-byte-and-16-for-the-few",
-        "after#what-lora-does-not-save-activations-and-logits",
+        "after#lora-memory-against-full-fine-tuning-activations-and-logits-stay",
     ),
     "gradient checkpointing does not save memory": (
         "activations#how-recomputation-works",
@@ -22,7 +22,7 @@ TUNED = {
         "memory#or-20-bytes-a-parameter",
     ),
     "LoRA uses as much memory as full fine-tuning": (
-        "after#what-lora-does-not-save-activations-and-logits",
+        "after#lora-memory-against-full-fine-tuning-activations-and-logits-stay",
     ),
     "overflow detected, setting loss scale": (
         "precision#why-fp16-needs-loss-scaling",
