@@ -12,6 +12,7 @@ const SLOW = 400; // milliseconds until a result that is still the old one says 
 const PATIENCE = 1500; // milliseconds that a long search for old settings may still take when new ones wait
 const REST = 150; // milliseconds that a mouse rests on a control before Python starts
 const MAIN = 3; // settings that a phone shows at once, if the experiment does not say how many
+const NAMED = 3; // folded settings above a result, of which as many are named
 const NEAR = 3; // of these stay in sight of a picture that is higher than the window
 const CONTROL = 'input, select, textarea'; // what a reader reaches for
 for (const event of ['resize', 'beforeprint']) addEventListener(event, () => document.documentElement.classList.remove('mlx-playing'));
@@ -42,7 +43,10 @@ function panel(title, names, rows, main, above, again, link) {
   set(rows.slice(0, near), above ? '' : 'mlx-held');
   if (open > near) set(rows.slice(near, open));
   if (rows.length > open) {
-    const more = element('details', { class: 'mlx-more' }, element('summary', {}, 'More settings', element('span', {}, `: ${names.slice(open).join('; ')}`)),
+    const folded = names.slice(open);
+    const some = above ? folded.slice(0, NAMED) : folded;
+    const rest = folded.length > some.length ? ` and ${folded.length - some.length} more` : '';
+    const more = element('details', { class: 'mlx-more' }, element('summary', {}, 'More settings', element('span', {}, `: ${some.join('; ')}${rest}`)),
       element('div', { class: 'mlx-set' }, ...rows.slice(open)));
     more.open = !above && matchMedia('(min-width: 601px)').matches;
     box.append(more);
