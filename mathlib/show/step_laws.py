@@ -67,15 +67,18 @@ def typeset(letter: str, value: float) -> Number:
 
 
 def seconds(on: step.Machine, layout: Layout, offload: str = "none") -> list[Law]:
-    """The parts of a step with their formulas, in the order in which the planner adds them."""
+    """The parts of a step with their formulas, in the order in which the planner adds them; with
+    adapters without them.
+    """
     parts = step.step(on, layout, offload=offload)
-    letters = {} if on.adapters else step.letters(on, layout, offload=offload)
+    if on.adapters:
+        return [Law(name, parts.amount(name), "", "") for name in parts]
+    letters = step.letters(on, layout, offload=offload)
     found = []
     for name in parts:
         key = ON_HOST if name == "optimizer" and ON_HOST in letters else name
         text, words = LAWS.get(key, ("T = 0", ""))
-        given = letters.get(key, {})
-        numbers = {letter: typeset(letter, value) for letter, value in given.items()}
+        numbers = {letter: typeset(letter, value) for letter, value in letters[key].items()}
         found.append(law(name, timed(parts.amount(name)), words, text, numbers))
     return found
 
