@@ -146,8 +146,11 @@ class Room:
 
     def on_host(self, way: Layout | Way, shard: tuple[int, int], away: Away) -> float:
         """Bytes that wait in the host's memory for a device."""
+        kept = self._kept_on_host(way, away)
+        if not away.states:
+            return kept
         every, left = (self._standing(way, *shard, one)[0] for one in (HERE, away))
-        return (every - left if away.states else 0.0) + self._kept_on_host(way, away)
+        return every - left + kept
 
     def family_on_host(self, way: Way, shards: list[tuple[int, int]], away: Away) -> list[float]:
         """The same with each ZeRO stage and group of a family."""
