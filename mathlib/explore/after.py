@@ -42,7 +42,7 @@ def after_pretraining(
     word = "fits" if verdict else "does not fit"
     say = (
         f'<p class="mlx-say"><b>It {word}</b>: a GPU needs {says.size(most.total)} while {name}, '
-        f"and has {room} when 7 GB are left for context, buffers and fragments.</p>"
+        f"and has {room} when {says.size(RESERVE)} are left for context, buffers and fragments.</p>"
     )
     bars = svg.bars(
         [(one, _flat(parts)) for one, parts in found.items()],

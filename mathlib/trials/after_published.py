@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 from mathlib import specs
 from mathlib.compute import flops, params
+from mathlib.explore.after import RESERVE
 from mathlib.memory import activations, adapters, decode_time, fit, inference, preference, states
 from mathlib.memory.saved_tensors import FP32
 from mathlib.parts import Parts
 
 ROWS = specs.table("rates")["after"]
 CARD = specs.find_device("a100-80gb")
-RESERVE = 7e9  # for context, buffers and fragments: more than any of Qwen's runs of LoRA needed
 EIGHT = "llama3-8b"
 P8 = params.total(EIGHT)
 
