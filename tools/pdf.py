@@ -6,7 +6,6 @@ at the end of their chapter, and links between pages go from page to page.
 
 import argparse
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -21,9 +20,9 @@ from pdf_bind import Binding  # noqa: E402
 from pdf_print import Press, Printed, press  # noqa: E402
 from serve import served  # noqa: E402
 
-LEFT_OUT = (  # pages that are tools or lists of the site itself
-    *("book/plan", "book/measure-your-own", "book/how-to-run", "book/how-to-publish", "book/map"),
-)
+LEFT_OUT = [  # pages that are tools or lists of the site itself
+    *("book/plan", "book/measure-your-own", "book/how-to-run", "book/how-to-publish", "book/map")
+]
 LEDGER = "book/ledger"
 
 
@@ -45,10 +44,7 @@ def book() -> dict[str, list[str]]:
 
 def elsewhere(home: str) -> dict[str, str]:
     """The titles of the pages that are left out, by their address on the site."""
-    titles = {page: (ROOT / f"{page}.md").read_text("utf-8") for page in LEFT_OUT}
-    return {
-        f"{home}{page}.html": re.search(r"^# (.+)$", text, re.M)[1] for page, text in titles.items()
-    }
+    return {f"{home}{page}.html": contents.title(ROOT, page) for page in LEFT_OUT}
 
 
 def parts(only: list[str] | None) -> dict[str, list[str]]:

@@ -57,15 +57,6 @@ def numbers() -> dict[str, str]:
 
 
 @cache
-def title(page: str) -> str:
-    """What a page is called, by its first heading."""
-    notebook = ROOT / f"{page}.ipynb"
-    there = notebook.exists()
-    text = sources(notebook)[0] if there else notebook.with_suffix(".md").read_text("utf-8")
-    return re.search(r"^# (.+)$", text, re.M)[1]
-
-
-@cache
 def papers() -> dict[str, Entry]:
     return dict(parse_file(str(ROOT / "book/references.bib")).entries)
 
@@ -93,7 +84,7 @@ def said(page: str, role: re.Match[str]) -> str:
     if kind in ("eq", "fig"):
         return f"({numbers()[inside]})" if kind == "eq" else f"Figure {numbers()[inside]}"
     if kind == "doc":
-        words = words if titled else title(target[1:])
+        words = words if titled else contents.title(ROOT, target[1:])
         notebook = f"[{words}]({relpath(target, f'/{page}/..')}.ipynb)"
         return notebook if target.startswith("/chapters/") else words
     return words if titled or kind == "term" else f"Exercise {numbers()[inside]}"
@@ -182,7 +173,7 @@ def copy(path: Path, target: Path, page: str) -> None:
 
 def entry(page: str) -> str:
     """- [9 ZeRO: one copy of everything](zero.ipynb)"""
-    called = f"{contents.number(ROOT, page)} {title(page)}".strip()
+    called = f"{contents.number(ROOT, page)} {contents.title(ROOT, page)}".strip()
     return f"- [{called}]({relpath(page, 'chapters')}.ipynb)"
 
 

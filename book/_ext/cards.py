@@ -12,9 +12,7 @@ from pathlib import Path
 
 import contents
 import raster
-import stored
 from ahead import digest
-from landing import heading
 from sphinx.application import Sphinx
 
 from mathlib.show.kit import letters
@@ -58,7 +56,7 @@ def card(over: str, title: str, said: str, drawing: str, foot: str) -> str:
 @cache
 def of_chapter(root: Path, name: str, foot: str) -> str:
     """A chapter's card."""
-    title = heading(stored.notebook(root / f"chapters/{name}.ipynb"))
+    title = contents.title(root, f"chapters/{name}")
     index = (root / "book/index.md").read_text("utf-8")
     said = re.search(SENTENCE.format(name=name), index, re.DOTALL)[1]
     drawing = (root / f"book/thumbs/{name}.svg").read_text("utf-8").strip()

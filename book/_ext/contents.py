@@ -1,8 +1,12 @@
-"""The order of the book, as _toc.yml has it. Files are named by their word alone."""
+"""The order of the book, as _toc.yml has it, and what pages are called. Files are named by their
+word alone.
+"""
 
+import re
 from functools import cache
 from pathlib import Path
 
+import stored
 import yaml
 
 
@@ -29,6 +33,17 @@ def number(root: Path, page: str) -> str:
 def page(root: Path, notebook: Path) -> str:
     """A notebook's page, as Sphinx names it."""
     return notebook.relative_to(root).with_suffix("").as_posix()
+
+
+def title(root: Path, page: str) -> str:
+    """What a page is called, by its first heading."""
+    notebook = root / f"{page}.ipynb"
+    if notebook.exists():
+        cells = stored.notebook(notebook)["cells"]
+        text = "".join(next(one["source"] for one in cells if one["cell_type"] == "markdown"))
+    else:
+        text = notebook.with_suffix(".md").read_text("utf-8")
+    return re.search(r"^# (.+)$", text, re.M)[1]
 
 
 def every_page(root: Path) -> list[str]:

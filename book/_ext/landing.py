@@ -39,11 +39,6 @@ def minutes(notebook: dict) -> int:
     return max(1, round(len(words) / WORDS_PER_MINUTE))
 
 
-def heading(notebook: dict) -> str:
-    """A chapter's title."""
-    return re.search(r"^# (.+)$", prose(notebook), re.M)[1]
-
-
 def short(figure: str) -> str:
     """A figure of a verdict with three digits: 344.1% is 344%; one with fewer stays as it is."""
     value = re.fullmatch(r"([\d,]*\.?\d+)(%?)", figure)
@@ -117,7 +112,7 @@ class ChapterCard(FromChapters):
         chapter, drawing = root / f"chapters/{name}.ipynb", root / f"book/thumbs/{name}.svg"
         self.env.note_dependency(str(drawing))
         notebook = stored.notebook(chapter)
-        subject = heading(notebook).partition(": ")[0]
+        subject = contents.title(root, f"chapters/{name}").partition(": ")[0]
         both = chapter, root / f"chapters/trials/{name}.ipynb"
         settled = sum(len(stored_verdicts(path)) for path in both if path.exists())
         tried = f" · {settled} claim{'s' if settled != 1 else ''} settled" if settled else ""

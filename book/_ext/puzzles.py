@@ -8,8 +8,6 @@ from itertools import groupby
 from pathlib import Path
 
 import contents
-import landing
-import stored
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
@@ -44,7 +42,7 @@ class Puzzles(Directive):
         document, chapter = self.state.document, f"chapters/{word}"
         env = document.settings.env
         root, address = Path(env.srcdir), env.app.builder.get_relative_uri(env.docname, chapter)
-        whole = landing.heading(stored.notebook(root / f"{chapter}.ipynb"))
+        whole = contents.title(root, chapter)
         title = nodes.title("", whole.partition(": ")[0])
         made = nodes.section("", title, ids=[f"workshop-{word}"])
         document.note_explicit_target(made)

@@ -4,10 +4,11 @@ import json
 import re
 
 import colophon
+import contents
 import pytest
 from claims_ledger import SOURCES, all_verdicts, count_bar, counts, stored_verdicts
 from colophon import edition
-from landing import Result, heading, minutes, short
+from landing import Result, minutes, short
 from pages import CHAPTERS, ROOT
 from sphinx.errors import ExtensionError
 
@@ -70,7 +71,7 @@ def test_every_chapter_has_a_card_with_drawing_minutes_and_claims(look):
         trial = [one for one in CHAPTERS if one.stem == path.stem]
         settled = sum(len(stored_verdicts(one)) for one in trial)
         said = card.inner_text().replace("\u00a0", " ")
-        assert heading(notebook).partition(":")[0] in said
+        assert contents.title(ROOT, contents.page(ROOT, path)).partition(":")[0] in said
         words = {0: "", 1: " · 1 claim settled"}.get(settled, f" · {settled} claims settled")
         assert said.endswith(f"{minutes(notebook)} min{words}")
         assert card.locator("svg rect, svg circle").count() > 3
