@@ -1,14 +1,18 @@
-// A program that a reader has written and Python runs: Run, Stop, and a clock for what does not end.
+// A program that a reader writes and Python runs: a place for its editor, Run, Stop, and a clock for what does not end.
 import { element } from './dom.mjs';
-import { computing, run, stop, why_never } from './python.mjs';
+import { computing, run, stop, warm, why_never } from './python.mjs';
 
 export const limits = { computing: 20_000 }; // milliseconds until a program that has not ended is stopped
+const KEYS = 'Ctrl+Enter runs. Tab indents; press Escape, then Tab, to leave the editor.';
 const LOOK = 200; // milliseconds between two looks at the clock
 
 const loading = (got, total) => `Python is starting: ${(got / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB.`;
 
-// Buttons, a line that says how it goes, and one that only is read out; `instead` says what else does the same.
-export function asking(root, instead) {
+// The place and what keys do there, buttons, a line that says how it goes, and one that only is read out. `room` is what
+// answers, `name` tells its programs apart, `instead` says what else does the same.
+export function asking(root, room, name, instead) {
+  const box = element('div', { class: 'mlx-editor' });
+  const keys = element('p', { class: 'mlx-keys', id: `keys-${name}` }, KEYS);
   const begin = element('button', { type: 'button' }, 'Run');
   const halt = element('button', { type: 'button', disabled: '' }, 'Stop');
   const again = element('button', { type: 'button' }, 'Reset');
@@ -36,12 +40,12 @@ export function asking(root, instead) {
   };
 
   // The answer, or nothing where there is none; then it says why.
-  async function ask(id, values) {
+  async function ask(values) {
     busy(true);
     say('Running …');
     spoken.textContent = '';
     try {
-      const html = await run(id, values, (got, total) => say(loading(got, total)));
+      const html = await run(room, values, (got, total) => say(loading(got, total)));
       say('');
       return html;
     } catch (error) {
@@ -53,6 +57,7 @@ export function asking(root, instead) {
   }
 
   halt.addEventListener('click', () => stop());
+  box.addEventListener('focusin', () => { if (!navigator.connection?.saveData) warm(room); });
   if (why_never()) say(ended({ final: true, message: why_never() }));
-  return { begin, halt, again, status, spoken, say, ask };
+  return { box, keys, begin, halt, again, status, spoken, say, ask };
 }

@@ -2,10 +2,8 @@
 // stored output. Python finds out which cells above it needs, and takes them as they are now.
 import { asking } from './asking.mjs';
 import { element, parsed } from './dom.mjs';
-import { warm } from './python.mjs';
 import { put } from './result.mjs';
 
-const KEYS = 'Ctrl+Enter runs. Tab indents; press Escape, then Tab, to leave the editor.';
 const WORDS = 300; // of an output that is read out
 
 const edited = new Map(); // code by the cell's place, as the reader has it
@@ -25,14 +23,12 @@ export async function open(place, button) {
   const listing = place.firstElementChild;
   const start = listing.querySelector('pre').textContent.trimEnd();
   const stored = place.parentElement.querySelector(':scope > .cell_output');
-  const keys = element('p', { class: 'mlx-keys', id: `keys-${at}` }, KEYS);
-  const box = element('div', { class: 'mlx-editor' });
   const output = element('div', { class: 'cell_output', role: 'region', 'aria-label': 'What the cell shows now', tabindex: '-1' });
-  const { begin, halt, again, status, spoken, say, ask } = asking(place, 'The notebook runs it.');
+  const { box, keys, begin, halt, again, status, spoken, say, ask } = asking(place, 'cells', at, 'The notebook runs it.');
 
   async function go() {
     if (begin.disabled) return;
-    const html = await ask('cells', { sources: JSON.stringify(sources()), at });
+    const html = await ask({ sources: JSON.stringify(sources()), at });
     if (html === undefined) return;
     put(output, parsed(html));
     if (stored?.isConnected) stored.replaceWith(output);
@@ -59,7 +55,6 @@ export async function open(place, button) {
     else output.remove();
     say('This is the stored cell again; Ctrl+Z in the editor brings back what was there.');
   });
-  box.addEventListener('focusin', () => { if (!navigator.connection?.saveData) warm('cells'); });
   place.classList.add('mlx-open');
   listing.hidden = true;
   listing.after(box, keys, element('div', { class: 'mlx-actions' }, begin, halt, again), status, spoken);

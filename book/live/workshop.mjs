@@ -1,10 +1,8 @@
 // The page of the workshop: a puzzle that is opened gets an editor, and Python grades what is written there.
 import { asking } from './asking.mjs';
 import { element, parsed } from './dom.mjs';
-import { warm } from './python.mjs';
 import { put } from './result.mjs';
 
-const KEYS = 'Ctrl+Enter runs. Tab indents; press Escape, then Tab, to leave the editor.';
 const place = (name) => `mlx-workshop.${name}`;
 
 // What a reader has written and solved; a browser that keeps nothing forgets it with the page.
@@ -35,16 +33,14 @@ function enliven(root) {
   const title = root.querySelector('b').textContent;
   const program = root.querySelector('pre[data-file]'); // hidden, it still holds what is saved as a file
   const start = program.textContent;
-  const keys = element('p', { class: 'mlx-keys', id: `keys-${name}` }, KEYS);
-  const box = element('div', { class: 'mlx-editor' });
   const output = element('div', { class: 'mlx-output', role: 'region', 'aria-label': `What became of ${title}`, tabindex: '-1' });
   let editor;
   const instead = `\`mathlib grade ${name} ${program.dataset.file}\` does the same.`;
-  const { begin, halt, again, status, spoken, say, ask } = asking(root, instead);
+  const { box, keys, begin, halt, again, status, spoken, say, ask } = asking(root, 'workshop', name, instead);
 
   async function grade() {
     if (begin.disabled) return undefined;
-    const html = await ask('workshop', { puzzle: name, program: program.textContent });
+    const html = await ask({ puzzle: name, program: program.textContent });
     if (html === undefined) return output.replaceChildren();
     put(output, parsed(html));
     spoken.textContent = output.querySelector('.mlx-say').textContent; // the verdict; it is seen in the result
@@ -85,7 +81,6 @@ function enliven(root) {
       output.replaceChildren();
       say('This is the start again; Ctrl+Z in the editor brings back what was there.');
     });
-    box.addEventListener('focusin', () => { if (!navigator.connection?.saveData) warm('workshop'); });
     root.dataset.ready = 'true';
   }
 
